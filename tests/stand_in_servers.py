@@ -18,22 +18,50 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 """
 TENSORBOARD = f"""{SERVES}
+import types
+class TensorBoardServerException(Exception):
+    pass
 class TensorBoard:
+    def __init__(self):
+        self.flags = types.SimpleNamespace(load_fast="auto")
     def configure(self, argv):
         options = dict(zip(argv[1::2], argv[2::2]))
         PATHS[:] = [options["--path_prefix"] + "/"]
         self.address = options["--host"], int(options["--port"])
     def launch(self):
-        server = http.server.HTTPServer(self.address, Handler)
+        # The real package then serves the files at another port, without the token.
+        if self.flags.load_fast != "false":
+            raise AssertionError("the data server is on")
+        try:
+            server = http.server.HTTPServer(self.address, Handler)
+        except OSError as error:
+            raise TensorBoardServerException(str(error))
         threading.Thread(target=server.serve_forever, daemon=True).start()
 PATHS = []
 """
 JUPYTER = f"""{SERVES}
 PATHS = []
-def main(options):
-    values = dict(option.partition("=")[::2] for option in options)
-    PATHS[:] = ["/?token=" + values["--IdentityProvider.token"]]
-    http.server.HTTPServer((values["--ip"], int(values["--port"])), Handler).serve_forever()
+class ServerApp:
+    @classmethod
+    def instance(cls):
+        return cls()
+    def initialize(self, options):
+        values = dict(option.partition("=")[::2] for option in options)
+        PATHS[:] = ["/?token=" + values["--IdentityProvider.token"]]
+        self.address, self.port = values["--ip"], int(values["--port"])
+    def start(self):
+        # The real package also takes another port if the port is in use.
+        try:
+            server = http.server.HTTPServer((self.address, self.port), Handler)
+        except OSError:
+            server = http.server.HTTPServer((self.address, 0), Handler)
+        server.serve_forever()
+    @classmethod
+    def launch_instance(cls, options):
+        app = cls.instance()
+        app.initialize(options)
+        app.start()
+main = ServerApp.launch_instance
 """
 
 

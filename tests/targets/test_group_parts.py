@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tests.targets.fake import FakeTarget
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
+from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.group import waiting
+from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.group import connecting, member_reports, waiting
 from tui_workbench.targets.group.collecting import join_outputs
 from tui_workbench.targets.group.connecting import Clock, clock_warning, require_connections
 from tui_workbench.targets.group.group_target import GroupTarget
@@ -68,30 +75,56 @@ def test_interrupted_append_is_completed(tmp_path: Path, written: int, end: str)
     assert (tmp_path / "output.log").read_text() == "a1\nb1\na2\nb2\n"
 
 
+def run_of_group(folder: Path, **values: str) -> RunSpec:
+    """Return a run in this folder on the members a and b."""
+    parts = tuple(ComputeTarget(name, "", "remote") for name in "ab")
+    target = group(**values)._replace(parts=parts)
+    return RunSpec("p_1", str(folder), "", "", "", "train.py", (), RunConfiguration("", "", ""), target)
+
+
+def fetch(run: RunSpec, member: str, second: int, **texts: str) -> None:
+    """Write files of a member with this modification time."""
+    (part,) = (part for part in run.parts if part.target.name == member)
+    for name, text in texts.items():
+        path = Path(part.run_directory, "outputs", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (second, second))
+
+
+def files_in(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_outputs_fetched_again_are_removed(tmp_path: Path) -> None:
-    parts = tuple(ComputeTarget(name, "", "remote") for name in ("a", "b"))
-    run = RunSpec(
-        "p_1", str(tmp_path), "", "", "", "train.py", (), RunConfiguration("", "", ""), group()._replace(parts=parts)
-    )
-
-    def fetch() -> None:
-        for part in run.parts:
-            for name, text in (("same.txt", part.target.name), (f"{part.target.name}.pt", "model")):
-                path = Path(part.run_directory, "outputs", name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
-                os.utime(path, (1, 1))
-
+    run = run_of_group(tmp_path)
     for _ in range(2):
-        fetch()
+        for name in "ab":
+            fetch(run, name, 1, **{"same.txt": name, f"{name}.pt": "model"})
         join_outputs(run)
-        found = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
-        assert found == {
+        assert files_in(tmp_path) == {
             "outputs/a.pt": "model",
             "outputs/b.pt": "model",
             "outputs/same.txt": "a",
             "ranks/b/outputs/same.txt": "b",
         }
+
+
+def test_outputs_of_a_later_attempt_replace_earlier_ones(tmp_path: Path) -> None:
+    """Each member gets the files of the first attempt, and has them after the second attempt unless it changes them."""
+    run = run_of_group(tmp_path)
+    fetch(run, "a", 1, one="1", two="1", both="a1")
+    join_outputs(run)
+    fetch(run, "a", 2, one="2", both="a2")
+    fetch(run, "a", 1, two="1")
+    fetch(run, "b", 1, one="1")
+    fetch(run, "b", 3, two="3", both="b3")
+    wanted = {"outputs/one": "2", "outputs/two": "3", "outputs/both": "b3", "ranks/a/outputs/both": "a2"}
+    for _ in range(2):
+        join_outputs(run)
+        found = files_in(tmp_path)
+        assert {name: text for name, text in found.items() if text != "1"} == wanted
+        assert {name for name, text in found.items() if text == "1"} <= {"ranks/a/outputs/two", "ranks/b/outputs/one"}
 
 
 def test_members_with_one_home_folder_are_refused(home: Path) -> None:
@@ -167,15 +200,68 @@ def test_wrong_members_are_refused(tmp_path: Path, members: str, problem: str) -
 def test_member_is_given_up_while_another_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = group(on_lost_member="end")._replace(parts=tuple(ComputeTarget(name, "", "remote") for name in "ab"))
     lost = LostMembers(GroupTarget(whole, {}))
+    seconds = [0.0]
+    monkeypatch.setattr(member_reports, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     lost.lose("b", "no route")
-    assert lost.given_up() == {}  # not after such a short time
-    monkeypatch.setattr(waiting, "LOST_SECONDS", 0.0)
-    assert lost.given_up() == {"b": "no route"}
+    assert lost.given_up("ab") == {}  # not after such a short time
+    seconds[0] += waiting.LOST_SECONDS
+    assert lost.given_up("ab") == {"b": "no route"}
+    assert lost.given_up("b") == {}  # a has ended its part, and says nothing about the connection of this machine
+    seconds[0] += waiting.LOST_SECONDS
     lost.lose("a", "no route")
-    assert lost.given_up() == {}  # the connection of this machine is lost
+    assert lost.given_up("ab") == {}  # the connection of this machine is lost
+    assert lost.given_up("") == {}
     lost.regain("a")
+    assert lost.given_up("ab") == {}  # b may answer a moment later
+    seconds[0] += waiting.LOST_SECONDS
+    assert lost.given_up("ab") == lost.given_up("") == {"b": "no route"}
     lost.regain("b")
-    assert lost.given_up() == {}
+    assert lost.given_up("ab") == {}
+
+
+class Member(FakeTarget):
+    """A member whose part ends when `ends` is set."""
+
+    def __init__(self, target: ComputeTarget, ends: threading.Event) -> None:
+        super().__init__(target)
+        self._ends = ends
+
+    def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
+        assert self._ends.wait(60)
+        return Outcome(0)
+
+
+def test_time_before_an_attempt_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Member b did not answer at the end of an earlier attempt, long ago."""
+    run, ends = run_of_group(tmp_path, on_lost_member="end"), threading.Event()
+    members = {part.target.name: Member(part.target, ends) for part in run.parts}
+    target = GroupTarget(run.target, members)
+    members["b"].report.lost("no route")
+    start, reads = time.monotonic(), 0
+
+    def monotonic() -> float:
+        nonlocal reads
+        reads += 1
+        if reads == 3:  # after two decisions at least
+            ends.set()
+        return start + 2 * waiting.LOST_SECONDS
+
+    monkeypatch.setattr(member_reports, "time", SimpleNamespace(monotonic=monotonic))
+    assert target.wait(run, -1).exit_code == 0
+
+
+def test_part_that_ends_at_once_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Quick(BackgroundCall):
+        def __init__(self, call: Callable[[], object]) -> None:
+            super().__init__(call)
+            self.result()
+
+    monkeypatch.setattr(waiting, "BackgroundCall", Quick)
+    run, ends = run_of_group(tmp_path), threading.Event()
+    ends.set()
+    reads = iter(range(100))
+    parts = [(Member(part.target, ends), part) for part in run.parts]
+    assert waiting.wait_for_parts(parts, -1, lambda: next(reads) < 0).exit_code == 0
 
 
 def test_port_in_use_is_refused(home: Path) -> None:
@@ -187,6 +273,31 @@ def test_port_in_use_is_refused(home: Path) -> None:
         with pytest.raises(WorkbenchError, match=f"member a cannot listen on 127.0.0.1, port {port}: Address already"):
             require_connections(whole, places, port)
     require_connections(whole, places, port)
+
+
+def test_members_connect_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-in: the interpreters of b and c wait for each other."""
+    monkeypatch.setattr(connecting, "PYTHON_SECONDS", 20.0)
+    os.mkfifo(tmp_path / "meet")
+    pythons = {"a": sys.executable}
+    for name, waits in (("b", "echo >"), ("c", "read line <")):
+        path = tmp_path / name
+        path.write_text(f'#!/bin/sh\n{waits} {tmp_path}/meet\nexec {sys.executable} "$@"\n')
+        path.chmod(0o755)
+        pythons[name] = str(path)
+    parts = tuple(ComputeTarget(name, "", "local", python_location=path) for name, path in pythons.items())
+    places = {part.name: Place("lo", "127.0.0.1") for part in parts}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    require_connections(group()._replace(parts=parts), places, port)
+
+
+def test_interpreter_that_does_not_start_is_named() -> None:
+    parts = tuple(ComputeTarget(name, "", "local", python_location="/nowhere/python") for name in "ab")
+    places = {part.name: Place("lo", "127.0.0.1") for part in parts}
+    with pytest.raises(WorkbenchError, match="Python of member a ended with exit code 127") as error:
+        require_connections(group()._replace(parts=parts), places, 20000)
+    assert "`workbench-tui computetarget check a`" in error.value.remedy
 
 
 def test_clocks_that_certainly_differ_are_reported() -> None:

@@ -27,10 +27,12 @@ from tests.stand_in_servers import SERVES, add_packages, python_with
 from tests.targets.docker_project import DockerProject
 from tests.targets.remote_project import Remote, box
 from tests.waiting import PATIENCE
-from tui_workbench.core.errors import ConfigurationError, UsageError
+from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.runs.ports import Destination, parse_destination
 from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.hosts.serving import Server, ServerPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -216,8 +218,9 @@ def test_local_server_ends_when_it_is_closed(
     workbench.submit("train.py")
     opened = opening(workbench, "1", "tensorboard")
     assert status_of(opened.url) == 200
-    assert workbench.run("port", "close", "--all").code == 0
+    assert "closed tensorboard" in workbench.run("port", "close", "--all").err
     opened.end()
+    assert "no open ports" in workbench.run("port", "close", "--all").err
     assert status_of(opened.url) == 0
     workbench.run("open", "-r", "1", "port", "0").error(2, "'0' is not a port", "1 to 65535")
     workbench.run("open", "-r", "1", "port").error(2, "`port` needs a number")
@@ -237,6 +240,56 @@ def test_clusters_and_groups_are_refused(kind: str) -> None:
 def test_invalid_port_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a port"):
         parse_destination(text)
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64, "\udcff", "a\0b"])
+def test_invalid_host_is_refused(host: str) -> None:
+    with pytest.raises(UsageError, match="is not the name of a host"):
+        parse_destination(f"{host}:80")
+
+
+def local_server(python: str, folder: Path | str, kind: str = "tensorboard") -> Server:
+    place = ServerPlace(LocalHost(), "this machine", python=(python,), logs=(str(folder),), folders=(str(folder),))
+    return Server(place, kind, "token", "/runs/7")
+
+
+@pytest.mark.parametrize("reply", ["listens", "listens x", "listens 0", "listens 65536", "listens 1 2", "1" * 5000])
+def test_invalid_reply_is_refused(tmp_path: Path, reply: str) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho {reply}\n")
+    python.chmod(0o755)
+    with pytest.raises(WorkbenchError, match="tensorboard did not start"):
+        local_server(str(python), tmp_path)
+
+
+def test_removed_files_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(WorkbenchError, match="the files of the run were removed") as raised:
+        local_server(sys.executable, tmp_path / "removed")
+    assert "`tensorboard --logdir /runs/7`" in raised.value.remedy
+
+
+STRANGER = """
+import __main__, subprocess, sys
+LISTENS = "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); print(1, flush=True); input()"
+stranger = subprocess.Popen(
+    [sys.executable, "-c", LISTENS, str(__main__.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+)
+stranger.stdout.readline()
+"""
+
+
+@pytest.mark.parametrize("kind", ["tensorboard", "jupyter"])
+def test_other_listener_at_the_port_is_not_used(tmp_path: Path, kind: str) -> None:
+    packages = tmp_path / "packages"
+    add_packages(packages)
+    for path in packages.glob("*/*.py"):
+        path.write_text(STRANGER + path.read_text())
+    server = local_server(str(python_with(packages, sys.executable)), tmp_path, kind)
+    try:
+        words = "token/" if kind == "tensorboard" else "?token=token"
+        assert status_of(f"http://127.0.0.1:{server.port}/{words}") == 200
+    finally:
+        server.close()
 
 
 def test_host_before_a_port() -> None:

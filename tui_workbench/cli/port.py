@@ -27,6 +27,11 @@ configure_close = options(
 def run_close(arguments: argparse.Namespace) -> int:
     if bool(arguments.ports) == arguments.all:
         raise UsageError("expected either ports or --all", remedy="`workbench-tui port list` lists the open ports.")
-    for name in arguments.ports or [record.url for record in open_ports()]:
-        notify(*(f"closed {record.kind} at port {record.port}" for record in close_ports(name)))
+    count = 0
+    for name in arguments.ports or [""]:
+        for record in close_ports(name):
+            count += 1
+            notify(f"closed {record.kind} at port {record.port}")
+    if not count:
+        notify("no open ports")
     return 0

@@ -11,14 +11,17 @@ import os
 import secrets
 import socket
 import sys
+import threading
 import time
-import webbrowser
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import UsageError, WorkbenchError, storage_errors
+from tui_workbench.core.processes import clean_environment, find_program, start_detached
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.runs.store.history_record import utc
+from tui_workbench.runs.store.record import Record
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.hosts.host import PortForward
@@ -31,8 +34,14 @@ KINDS = (TENSORBOARD, JUPYTER, PORT)
 ANSWER_SECONDS = 5.0
 """Time limit for an answer from another process of the workbench."""
 
+LIST_SECONDS = 1.0
+"""Time limit for each process that lists its port. A suspended process is omitted."""
+
 CLOSE_SECONDS = 30.0
 """Time limit for another process to close a port, whose server may need time to end."""
+
+PAGE_SECONDS = 60.0
+"""Time for the browser to read the file that leads to the URL."""
 
 _FOLDER = "ports"
 NEW, PAGE = ".new", ".html"
@@ -47,6 +56,7 @@ class PortRecord(NamedTuple):
     leads_to: str  # the address and port on `machine`
     machine: str
     run_id: str
+    run_title: str  # such as `train.py [7]`
     since: str
 
 
@@ -62,7 +72,14 @@ def parse_destination(text: str) -> Destination:
     host, _, number = text.rpartition(":")
     if not (number.isascii() and number.isdigit()) or not 0 < int(number) < 1 << 16:
         raise UsageError(f"{text!r} is not a port", remedy="Give a number from 1 to 65535, or HOST:PORT.")
-    return Destination(int(number), host.strip("[]"))
+    host = host.strip("[]")
+    try:
+        is_host = host.isprintable() and (not host or bool(host.encode("idna")))
+    except UnicodeError:
+        is_host = False
+    if not is_host:
+        raise UsageError(f"{host!r} is not the name of a host", remedy="Give HOST:PORT, such as node7:8088.")
+    return Destination(int(number), host)
 
 
 class OpenPort:
@@ -70,23 +87,27 @@ class OpenPort:
 
     def __init__(self, directory: RunDirectory, kind: str, destination: Destination | None = None) -> None:
         """Start a server if needed, and forward its port. `destination` is only for PORT. Raises WorkbenchError."""
-        spec = directory.own_record().spec
+        run = directory.own_record()
+        spec = run.spec
         place = target_for(spec.target).server_place(spec)
         token = secrets.token_urlsafe(16)
         trace.hide((token,))
         self._callers: list[socket.socket] = []
         with contextlib.ExitStack() as undo:
-            self._server = Server(place, kind, token) if destination is None else None
-            if self._server is not None:
+            self._server: Server | None = None
+            if destination is None:
+                self._server = Server(place, kind, token, directory.path)
                 undo.callback(self._server.close)
-            address, port = _end_of(place, destination, self._server)
-            self.wanted = PORTS[kind] if destination is None else local_port(port)
+                address, port, self.wanted = place.address, self._server.port, PORTS[kind]
+            else:
+                address, port = destination.host or place.address, destination.port
+                self.wanted = local_port(port)
             self._forward = place.host.forward_port(address, port, self.wanted)
             if self._forward is None:
                 _require_listener(address, port)
-            if self._forward is not None:
+            else:
                 undo.callback(self._forward.connection.close)
-            self.record = _record(directory.run_id, kind, place, address, port, self._forward, token)
+            self.record = _record(run, kind, place, address, port, self._forward, token)
             self._path = os.path.join(_folder(), f"{os.getpid()}-{secrets.token_hex(4)}")
             self._asked = _listen(self._path, undo)
             self._undo = undo.pop_all()
@@ -128,6 +149,11 @@ class OpenPort:
         for caller in self._callers:
             caller.close()
 
+    def forget(self) -> None:
+        """Remove the files of the port when this process ends, which closes the port."""
+        _remove(self._path)
+        _remove(self._path + PAGE)
+
     def show_in_browser(self) -> bool:
         """Open the browser. Return False if this machine has none.
 
@@ -141,14 +167,15 @@ class OpenPort:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
                 file.write(text)
             self._undo.callback(_remove, path)
-        return webbrowser.open(f"file://{path}")
-
-
-def _end_of(place: ServerPlace, destination: Destination | None, server: Server | None) -> tuple[str, int]:
-    if destination is not None:
-        return destination.host or place.address, destination.port
-    assert server is not None
-    return place.address, server.port
+        timer = threading.Timer(PAGE_SECONDS, _remove, [path])
+        timer.daemon = True
+        timer.start()
+        try:
+            program = find_program("open" if sys.platform == "darwin" else "xdg-open")
+            start_detached([program, f"file://{path}"], clean_environment(os.environ))
+        except OSError:
+            return False
+        return True
 
 
 def _require_listener(address: str, port: int) -> None:
@@ -162,13 +189,14 @@ def _require_listener(address: str, port: int) -> None:
 
 
 def _record(
-    run_id: str, kind: str, place: ServerPlace, address: str, port: int, forward: PortForward | None, token: str
+    run: Record, kind: str, place: ServerPlace, address: str, port: int, forward: PortForward | None, token: str
 ) -> PortRecord:
     here, number = (address, port) if forward is None else (LOOPBACK, forward.port)
     path = {TENSORBOARD: f"{token}/", JUPYTER: f"?token={token}"}.get(kind, "")
     host = f"[{here}]" if ":" in here else here
     url = f"http://{host}:{number}/{path}"
-    return PortRecord(url, number, kind, f"{address}:{port}", place.label, run_id, utc(time.time()) or "")
+    title = f"{os.path.basename(run.spec.script)} [{run.run_number}]"
+    return PortRecord(url, number, kind, f"{address}:{port}", place.label, run.run_id, title, utc(time.time()) or "")
 
 
 def _listen(path: str, undo: contextlib.ExitStack) -> socket.socket:
@@ -199,42 +227,81 @@ def open_ports() -> list[PortRecord]:
     """Return the open ports of the user, oldest first. Raises StorageError."""
     found = []
     for path in _paths():
-        with contextlib.suppress(OSError, ValueError, TypeError), _call(path) as connection:
+        with contextlib.suppress(OSError, ValueError, TypeError), _call(path, LIST_SECONDS) as connection:
             found.append(_received(connection))
     return sorted(found, key=lambda record: (record.since, record.port))
 
 
-def close_ports(name: str) -> list[PortRecord]:
-    """Close the open ports with this number or this URL, and wait until their servers have ended.
+def close_ports(name: str = "") -> Iterator[PortRecord]:
+    """Close the open ports with this number or this URL, by default all, and yield each whose server has ended.
 
-    Ports of several containers can have the same number. Raises UsageError if there is no such port.
+    Ports of several containers can have the same number. Raises UsageError if there is no such port, and WorkbenchError
+    if a process that may have it does not answer.
     """
-    closed = []
+    closed, silent = 0, []
     for path in _paths():
-        with contextlib.suppress(ConnectionError, ValueError, TypeError), _call(path) as connection:
-            record = _received(connection)
-            if name in (str(record.port), record.url):
-                connection.settimeout(CLOSE_SECONDS)
-                send(connection, {"close": name})
-                with contextlib.suppress(TimeoutError):
-                    receive(connection)
-                closed.append(record)
-    if not closed:
+        try:
+            record = _close(path, name)
+        except (ConnectionError, FileNotFoundError, ValueError, TypeError):
+            continue  # the process has ended
+        except OSError:
+            silent.append(os.path.basename(path).partition("-")[0])
+            continue
+        if record is not None:
+            closed += 1
+            yield record
+    if silent and not (name and closed):
+        pids = " ".join(silent)
+        raise WorkbenchError(
+            f"process {pids} does not answer, so its port is still open",
+            remedy=f"If it is suspended, continue it: `kill -CONT {pids}`.",
+        )
+    if name and not closed:
         remedy = "`workbench-tui port list` lists the open ports."
         raise UsageError(f"no port {name!r} was opened by the workbench", remedy=remedy)
-    return closed
+
+
+def _close(path: str, name: str) -> PortRecord | None:
+    """Close the port of a process if it has this name; return None if it has another. Raises OSError."""
+    with _call(path, ANSWER_SECONDS) as connection:
+        record = _received(connection)
+        if name not in ("", str(record.port), record.url):
+            return None
+        connection.settimeout(CLOSE_SECONDS)
+        send(connection, {"close": record.url})
+        with contextlib.suppress(ConnectionError):
+            receive(connection)
+        return record
 
 
 def _paths() -> list[str]:
-    folder = _folder()
+    """Return the sockets of open ports; remove other files of processes that were killed."""
+    folder, found = _folder(), []
     with storage_errors("read", folder):
-        return [os.path.join(folder, name) for name in os.listdir(folder) if not name.endswith((NEW, PAGE))]
+        names = os.listdir(folder)
+    for name in names:
+        path = os.path.join(folder, name)
+        if not name.endswith((NEW, PAGE)):
+            found.append(path)
+        elif not _is_alive(name.partition("-")[0]):
+            _remove(path)
+    return found
 
 
-def _call(path: str) -> socket.socket:
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _call(path: str, seconds: float) -> socket.socket:
     """Connect to the process that keeps a port open; remove the socket of a process that was killed. Raises OSError."""
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(ANSWER_SECONDS)
+    connection.settimeout(seconds)
     try:
         connection.connect(path)
     except OSError as error:

@@ -41,6 +41,7 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
 """Parts of the paths of libraries."""
 
 _REFUSED = "ermission"  # in py-spy's message, if the kernel does not permit it to read a process
+LOCKED_SCOPE = 3  # a value of kernel.yama.ptrace_scope that cannot be changed until a restart (Yama.rst of Linux)
 _INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
@@ -73,7 +74,8 @@ def take_stacks(directory: RunDirectory) -> Stacks:
     if why := why_no_stacks(run):
         raise UsageError(
             f"cannot read the stacks of run {run.run_id}: {why}",
-            remedy=f"`workbench-tui experiment stacks -r {run.run_id} --last` prints the last stacks that were read.",
+            remedy="Wait until its script runs. If it has ended, "
+            f"`workbench-tui experiment stacks -r {run.run_id} --last` prints the last stacks that were read.",
         )
     target = target_for(record.spec.target)
     begin, started = time.time(), time.monotonic()
@@ -107,7 +109,9 @@ def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
     if reading.scope > 0:
         raise WorkbenchError(
             f"{label} does not permit a program to read another process (kernel.yama.ptrace_scope is {reading.scope})",
-            remedy="Run `sudo sysctl kernel.yama.ptrace_scope=0` on that machine. The change lasts until a restart.",
+            remedy="Run `sudo sysctl kernel.yama.ptrace_scope=0` on that machine. The change lasts until a restart."
+            if reading.scope < LOCKED_SCOPE
+            else "Set it to 0 in /etc/sysctl.d on that machine, and restart it: 3 cannot be changed while it runs.",
         )
     raise WorkbenchError(
         f"{label} does not permit py-spy to read the processes of the run",

@@ -40,6 +40,7 @@ class QuickShutdownExecutor(ThreadPoolExecutor):
 
 _holds_changed = threading.Condition()
 _holds = 0
+_exit_calls: list[Callable[[], object]] = []
 
 
 @contextlib.contextmanager
@@ -56,10 +57,17 @@ def hold_exit() -> Iterator[None]:
             _holds_changed.notify_all()
 
 
+def call_at_exit(call: Callable[[], object]) -> None:
+    """Make a short call before the process ends, which does not run the functions of `atexit`."""
+    _exit_calls.append(call)
+
+
 def wait_for_exit_holds() -> None:
     """Wait at most `LONGEST_HOLD` seconds until no `hold_exit` block is active. Call this before the process ends."""
     with _holds_changed:
         _holds_changed.wait_for(lambda: not _holds, LONGEST_HOLD)
+    while _exit_calls:
+        _exit_calls.pop()()
 
 
 async def in_thread(call: Callable[[], Result]) -> Result:

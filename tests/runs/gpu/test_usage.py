@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runs.gpu.samples import START, samples
-from tui_workbench.runs.gpu.usage import OWN, Usage, attempt_line, own_processes, read_attempt, read_usage, sum_line
+from tui_workbench.runs.gpu.usage import (
+    OWN,
+    Usage,
+    attempt_line,
+    facts_line,
+    own_processes,
+    read_attempt,
+    read_usage,
+    sum_line,
+)
 from tui_workbench.runs.store.rundir import GPU_SAMPLES
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Process, Reading, Sample, encode
 
@@ -46,6 +55,13 @@ def test_totals_cover_the_time_on_the_device() -> None:
     assert use.peak == 1900
     assert use.mean_utilization == pytest.approx(100 * 20 / 30)
     assert (use.quantile(0.5), use.quantile(0.95)) == (50, 100)
+
+
+def test_cuda_of_one_machine_counts_for_all() -> None:
+    usage = Usage()
+    for facts in ({"cuda": True}, {"cuda": False, "visible": "0"}):
+        usage.add_line(facts_line(facts))
+    assert usage.facts == {"cuda": True, "visible": "0"}
 
 
 def test_time_without_samples_is_not_counted() -> None:

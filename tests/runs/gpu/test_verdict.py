@@ -110,6 +110,13 @@ def test_not_used_has_a_likely_cause(variables: dict[str, str], facts: dict[str,
     assert (found.word, cause in found.cause, cause in found.text) == (NOT_USED, True, True)
 
 
+@pytest.mark.parametrize(("visible", "is_known"), [("0", True), ("1", False), ("100", False)])
+def test_visible_devices_are_those_of_a_node(visible: str, is_known: bool) -> None:
+    devices = tuple(Device(number, f"GPU-{number}", f"box{number // 100}: Tesla T4") for number in (100, 200))
+    found = verdict(add(usage(Machine(devices)), 60, Reading(100, 0, 3, 10)), CUDA_VISIBLE_DEVICES=visible)
+    assert ("there is no such device" in found.cause) is not is_known
+
+
 def test_cause_on_an_amd_machine_names_its_platform() -> None:
     of = add(usage(T4._replace(source="amd-smi")), 60, Reading(0, 0, 3, 10))
     of.facts = {"cuda": False}

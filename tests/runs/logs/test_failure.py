@@ -57,6 +57,28 @@ def test_other_failures_keep_their_exit_code(shop: GatedProject, script: str, to
     assert run(shop, script).reason == told
 
 
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        ("raise ValueError('second')", "attempt 2: ValueError: second (exit code 1)"),
+        ("raise SystemExit(1)", "attempt 2: exit code 1"),
+    ],
+    ids=["exception", "code"],
+)
+def test_reason_names_the_exception_of_the_last_attempt(shop: GatedProject, second: str, told: str) -> None:
+    write_configuration(shop.root, Retry={"delay": 0})
+    script = f"import os\nif os.environ['WORKBENCH_ATTEMPT'] == '1':\n    raise KeyError('first')\n{second}\n"
+    assert run(shop, script).reason == told
+
+
+def test_syntax_error_of_an_earlier_attempt_is_not_the_reason(tmp_path: Path) -> None:
+    log = b"  File \"train.py\", line 1\n    print(\n         ^\nSyntaxError: '(' was never closed\n"
+    path = tmp_path / "output.log"
+    path.write_bytes(log)
+    assert with_cause(str(path), FAILED).reason.startswith("SyntaxError")
+    assert with_cause(str(path), FAILED, len(log)) == FAILED
+
+
 def test_secret_of_the_run_is_not_in_the_reason(shop: GatedProject) -> None:
     write_configuration(shop.root, EnvironmentVariables={"HF_TOKEN": "hf_hunter2"})
     script = "import os\nraise ValueError('wrong: ' + os.environ['HF_TOKEN'] + ' of postgres://u:p4ss@h/d')\n"

@@ -10,7 +10,13 @@ import pytest
 from tests.runs.support import make_run, write_files
 from tui_workbench.core.errors import StorageError, UsageError
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.transfer.downloads import artifact_path, attachments, download, outside_outputs_text
+from tui_workbench.runs.transfer.downloads import (
+    artifact_path,
+    attachments,
+    download,
+    outside_copy_text,
+    outside_outputs_text,
+)
 
 OUTPUTS = {"outputs/model.pkl": b"\0\xff", "outputs/plots/a b.png": b"png", "outputs/tool.sh": b"#!/bin/sh\n"}
 
@@ -43,6 +49,37 @@ def test_end_of_a_run_lists_files_outside_outputs(run: Path) -> None:
     assert outside_outputs_text(str(run)) == "created 1 file (4 B) outside outputs/"
     write_files(run, {"work/out/ckpt.pt": bytes(2_000_000)})
     assert outside_outputs_text(str(run)) == "created 2 files (2.0 MB) outside outputs/"
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+def test_file_that_disappears_meanwhile_is_skipped(run: Path, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+    """The file is removed after the code has looked at it once or twice."""
+    kept, lstat, seen = run / "work" / "kept.txt", os.lstat, []
+
+    def remove_after(path: str) -> os.stat_result:
+        found = lstat(path)
+        seen.extend([path] if path == str(kept) else [])
+        if len(seen) == looks:
+            kept.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(os, "lstat", remove_after)
+    assert outside_outputs_text(str(run)) == ""
+    assert not kept.exists()
+
+
+def test_file_outside_the_copy_can_disappear(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(run, {"stray/kept.pt": bytes(2_000_000), "stray/tmp": "gone soon"})
+    removed, lstat = run / "stray" / "tmp", os.lstat
+
+    def remove_after(path: str) -> os.stat_result:
+        found = lstat(path)
+        if path == str(removed):
+            removed.unlink()
+        return found
+
+    monkeypatch.setattr(os, "lstat", remove_after)
+    assert outside_copy_text(str(run)).startswith("the script wrote 2.0 MB to ../stray")
 
 
 def test_run_without_outputs_has_its_record(project: Project) -> None:

@@ -25,9 +25,11 @@ from tui_workbench.targets.checks.result import (
     DOCKER,
     FRAMEWORK,
     GPU,
+    HOMES,
     HOST_KEY,
     LOGIN,
     NAME,
+    NETWORK,
     OK,
     PORT,
     PYTHON,
@@ -88,6 +90,12 @@ def test_remote_python_target_is_checked(target: ComputeTarget) -> None:
     results = list(run_checks(target._replace(type="remote", python_location="python3")))
     assert [found.name for found in results] == [NAME, PORT, HOST_KEY, LOGIN, TOOLS, PYTHON, DISK, CLOCK, GPU]
     assert all_passed(results)
+
+
+def test_check_of_a_group_ends_with_comparisons() -> None:
+    boxes = tuple(ComputeTarget(name, f"{name}.compute", "remote") for name in ("box1", "box2"))
+    group = ComputeTarget("both", "both.compute", "group", members=("box1", "box2"), parts=boxes)
+    assert check_names(group) == ("box1", "box2", HOMES, PYTHON, NETWORK, CLOCK)
 
 
 def test_local_target_is_checked(project: Project) -> None:

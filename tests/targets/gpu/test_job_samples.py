@@ -196,6 +196,23 @@ def test_facts_explain_a_run_without_a_gpu(job: Job) -> None:
     assert job.samples.take_facts() == {"cuda": False, "visible": "7"}
 
 
+def test_cuda_on_one_node_counts_for_the_job(job: Job) -> None:
+    job.write(0, HEADER.format(count=2, name="node1") + "fseen\nfcuda\n")
+    job.write(1, HEADER.format(count=2, name="node2") + "fseen\n")
+    job.read()
+    assert job.samples.take_facts() == {"cuda": True}
+
+
+def test_owner_without_a_rank_is_read(job: Job) -> None:
+    """Jobs that an older version has submitted print such lines."""
+    owner = "o77\talice\tpython\texp_1\t\t70\np2026/11/23 14:00:00.000, GPU-node1, 700, 77\n"
+    reading = "g2026/11/23 14:00:00.000, 0, 50, 1000\n"
+    job.write(0, HEADER.format(count=1, name="node1") + owner + reading)
+    job.is_over = True
+    ((found,),) = (sample.processes for sample in job.read())
+    assert (found.run, found.user, found.rank) == ("exp_1", "alice", -1)
+
+
 def test_lines_of_other_programs_are_skipped(job: Job) -> None:
     text = HEADER.format(count=1, name="node1") + "g\np, ,\ngnever, 0, 1, 2\nt\n\0\xff\n" + "x" * 200_000
     job.write(0, text)

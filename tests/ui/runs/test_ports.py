@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,14 +16,16 @@ from tests.stand_in_servers import add_packages, python_with
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
 from tests.waiting import wait_until
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
+from tui_workbench.runs import ports
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.ports import open_ports
+from tui_workbench.runs.ports import PortRecord, close_ports, open_ports
+from tui_workbench.ui.blocking import wait_for_exit_holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -39,6 +44,11 @@ def project_with_run(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 async def test_server_is_opened_and_closed(project_with_run: Project) -> None:
+    hanging = Path(project_with_run.root).parent / "hanging"
+    os.mkfifo(hanging)
+    package = hanging.parent / "packages" / "jupyter_server"
+    package.mkdir()
+    (package / "serverapp.py").write_text(f"raise RuntimeError(open({str(hanging)!r}).read())")
     async with opened(project_with_run) as pilot:
         await pilot.press("9")
         await until(lambda: "No open ports." in seen(pilot))
@@ -46,11 +56,71 @@ async def test_server_is_opened_and_closed(project_with_run: Project) -> None:
         await until(lambda: "1 open port" in seen(pilot))
         (record,) = open_ports()
         assert record.url in seen(pilot)
+        assert f"127.0.0.1:{record.port}  hello.py [1]" in seen(pilot)
         await pilot.press("y")
         await until(lambda: pilot.app.clipboard == record.url)
+        await pilot.press("n")
+        await until(lambda: "Opening jupyter" in seen(pilot))
         await pilot.press("x")
         await until(lambda: "Closed tensorboard" in seen(pilot) and "0 open ports" in seen(pilot))
         assert open_ports() == []
+        os.close(os.open(hanging, os.O_WRONLY))
+        await until(lambda: "jupyter did not start" in " ".join(seen(pilot).split()))
+
+
+async def test_browser_is_started_from_a_trusted_folder(
+    project_with_run: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(project_with_run.root)
+    opened_page, executed = root.parent / "opened", root.parent / "executed"
+    add_program(root, f"touch {executed}")
+    add_program(root.parent / "bin", f'cat "${{1#file://}}" > {opened_page}.new; mv {opened_page}.new {opened_page}')
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setenv("PATH", f".:{root.parent / 'bin'}:{os.environ['PATH']}")
+    async with opened(project_with_run) as pilot:
+        await pilot.press("9", "t")
+        await until(opened_page.exists)
+        (record,) = open_ports()
+        assert record.url in opened_page.read_text()
+        assert not executed.exists()
+        (path,) = [path for path in ports_folder().iterdir() if path.suffix != ".html"]
+        link = path.with_name(f"{os.getpid()}-link")
+        link.hardlink_to(path)
+        wait_for_exit_holds()
+        assert [*ports_folder().iterdir()] == [link]
+        assert [*close_ports()] == [record]
+
+
+def add_program(folder: Path, script: str) -> None:
+    folder.mkdir(exist_ok=True)
+    path = folder / "xdg-open"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def ports_folder() -> Path:
+    return Path(os.environ["XDG_RUNTIME_DIR"], "workbench-tui", "ports")
+
+
+async def test_suspended_process_does_not_hide_other_ports(
+    project_with_run: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports, "ANSWER_SECONDS", 0.5)
+    assert open_ports() == []
+    stale = ports_folder() / "999999999-killed.html"
+    stale.touch()
+    with socket.socket(socket.AF_UNIX) as suspended:
+        suspended.bind(str(ports_folder() / f"{os.getpid()}-suspended"))
+        suspended.listen()
+        async with opened(project_with_run) as pilot:
+            await pilot.press("9", "t")
+            await until(lambda: "1 open port" in seen(pilot))
+            assert not stale.exists()
+            closed: list[PortRecord] = []
+            with pytest.raises(WorkbenchError, match=f"process {os.getpid()} does not answer"):
+                closed.extend(close_ports())
+            assert [record.kind for record in closed] == ["tensorboard"]
 
 
 async def test_errors_are_shown(project_with_run: Project) -> None:

@@ -79,7 +79,7 @@ def removed_reason(reference: str) -> str:
 
 
 def newest_gpu_of(reference: str) -> str:
-    """Return the newest GPU generation that the CUDA version of an image supports; "" from CUDA 11, or if unknown."""
+    """Return the newest GPU generation that the CUDA version of an image supports; "" for CUDA 11 and newer."""
     cuda = cuda_of_image(reference)
     if cuda is None or cuda >= (11, 0):
         return ""

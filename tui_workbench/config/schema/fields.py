@@ -68,7 +68,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "privateKeyPassphrase",
-        "Reference to the passphrase of the private key in the keyring, `AzureMlSecret=...`, never the passphrase.",
+        "Reference to the private key's passphrase in the keyring: `AzureMlSecret=...`; never the passphrase itself.",
         secret=True,
         example="AzureMlSecret=gpu-box#research#0123456789abcdef0123456789abcdef",
         source="workbench",
@@ -165,7 +165,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "onLostMember",
-        "When a member has not answered for 5 minutes, `wait` for it, or `end` the run on the other members.",
+        "If a member does not answer for 5 minutes while the script runs, `wait` for it, or `end` the run on others.",
         CHOICE,
         default="wait",
         choices=("wait", "end"),

@@ -342,7 +342,7 @@ class _Builder:
 
 
 def plain_value(node: Node | None) -> Any:
-    """Return the value of a node in the YAML 1.2 core schema, in which `no`, `on` and `0022` are strings."""
+    """Return the value of a node in the YAML 1.2 core schema, except that numbers with leading zeros are strings."""
     if node is None:
         return None
     if node.kind == MAP:

@@ -31,6 +31,7 @@ from tui_workbench.runs.gpu.verdict import (
     Verdict,
     figures_text,
     gpus_text,
+    number_on_node,
     ranks_text,
     size_text,
     time_text,
@@ -154,7 +155,7 @@ def _cause_of_absence(usage: Usage, variables: Mapping[str, str]) -> str:
     name = next((name for name in vendor.visible if name in variables), vendor.visible[0])
     visible = usage.facts.get("visible", variables.get(name))
     if visible is not None:
-        known = {str(device.number) for device in usage.machine.devices}
+        known = {str(number_on_node(device.number, device.name)) for device in usage.machine.devices}
         wanted = [part.strip() for part in str(visible).split(",")]
         if not wanted[0] or wanted[0] == "-1":
             return f"{name} is {str(visible)!r}, which hides every device"

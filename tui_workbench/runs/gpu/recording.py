@@ -269,7 +269,7 @@ class Recorder:
 
     def _keep_facts(self, facts: dict[str, Any]) -> None:
         if facts and not self._is_seen:
-            self._usage.facts.update(facts)
+            self._usage.add_facts(facts)
             self._write(facts_line(facts))
 
     def _write(self, line: bytes) -> None:

@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import nan
 from typing import Any, BinaryIO, NamedTuple
 
@@ -249,6 +249,13 @@ class Usage:
         if self.of_attempt is not None:
             self.of_attempt.note(time, text)
 
+    def add_facts(self, facts: Mapping[str, Any]) -> None:
+        """Add facts about the run's processes on one machine. `cuda` stays True once a process has loaded it."""
+        has_cuda = self.facts.get("cuda") is True
+        self.facts.update(facts)
+        if has_cuda:
+            self.facts["cuda"] = True
+
     def to_json(self) -> dict[str, Any]:
         return {
             "machine": json.loads(encode(self.machine))["machine"],
@@ -288,7 +295,7 @@ class Usage:
         """Add a line of `gpu.jsonl`; skip an invalid line."""
         with contextlib.suppress(*UNSOUND):
             if line.startswith(b'{"facts":'):
-                self.facts.update(json.loads(line)["facts"])
+                self.add_facts(json.loads(line)["facts"])
                 return
             if line.startswith(_ATTEMPT_MARK):
                 self.begin_attempt(int(json.loads(line)["attempt"]))

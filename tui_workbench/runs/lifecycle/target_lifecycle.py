@@ -135,7 +135,7 @@ class TargetLifecycle:
         self.progress.done(STEP)
 
     def make_ready(self, attempt: Attempt) -> None:
-        """Wait until the time of another attempt, and make it possible on the target.
+        """Wait until the next attempt is due, then reset the run on its target, so that its script can start again.
 
         Raises Interrupted if the run is canceled, TryLater, and StorageError.
         """

@@ -97,12 +97,15 @@ def _text(line: LogLine) -> str:
     return _SGR.sub("", line.data.decode("utf-8", "surrogateescape")).rstrip("\r")
 
 
-def with_cause(log: str, ending: Ending) -> Ending:
-    """Return the ending. If the run failed, its reason contains the uncaught exception at the end of the file `log`."""
+def with_cause(log: str, ending: Ending, start: int = 0) -> Ending:
+    """Return the ending. If the run failed, its reason contains the uncaught exception at the end of the file `log`.
+
+    The output of the last attempt begins at the offset `start` of the log. Earlier output is ignored.
+    """
     exit_text = describe_exit(UNCAUGHT)
     if ending.state != RunState.FAILED or ending.exit_code != UNCAUGHT or not ending.reason.startswith(exit_text):
         return ending
-    traceback = last_traceback(log)
+    traceback = last_traceback(log, start)
     if traceback is None:
         return ending
     return ending._replace(reason=f"{shown(traceback)} ({exit_text}){ending.reason[len(exit_text) :]}")
@@ -113,12 +116,13 @@ def shown(traceback: Traceback) -> str:
     return visible(masked_text(traceback.exception[: 2 * MOST_CHARACTERS]))[:MOST_CHARACTERS]
 
 
-def last_traceback(path: str) -> Traceback | None:
-    """Return the traceback at the end of the log at `path`, or None if it is incomplete or missing."""
+def last_traceback(path: str, start: int = 0) -> Traceback | None:
+    """Return the traceback at the end of the log at `path`, or None if it is incomplete, missing or before `start`."""
     with LogFile(path) as log:
         traceback = read_syntax_error(log)
-        if traceback is None:
-            search = Search(log, HEADER).backward(log.size, log.line_start(max(0, log.size - TAIL_BYTES)))
+        if traceback is None or traceback.offset < log.line_start(start):
+            first = log.line_start(max(start, log.size - TAIL_BYTES))
+            search = Search(log, HEADER).backward(log.size, first)
             offset = next((found for found in search if found is not None), -1)
             traceback = read_traceback(log, offset) if offset >= 0 else None
     return traceback if traceback is not None and traceback.exception else None

@@ -40,7 +40,7 @@ def ranks_by_node(directory: str) -> dict[str, tuple[int, ...]]:
 
 
 def ranks_of(directory: str) -> tuple[int, ...]:
-    """Return the ranks that have files in the run directory; empty for a run without torchrun."""
+    """Return the ranks that have logs in the run directory; empty for a run without rank logs."""
     return tuple(sorted({rank for ranks in ranks_by_node(directory).values() for rank in ranks}))
 
 

@@ -64,7 +64,7 @@ def attachments(directory: str) -> list[str]:
 
 
 def files_outside_outputs(directory: str) -> Iterator[str]:
-    """Yield the files in `work/` that an ended run changed or created. An active run has none."""
+    """Yield the files in `work/` that an ended run changed or created; nothing for an active run."""
     if os.path.isdir(os.path.join(directory, WORKING_COPY)) and RunDirectory(directory).status().end:
         yield from written_files(directory)
 
@@ -78,13 +78,14 @@ def written_files(directory: str) -> Iterator[str]:
     except RunNotFound:
         since = -1
     for path in files_below(directory, WORKING_COPY):
-        if os.lstat(os.path.join(directory, path)).st_ctime_ns > since:
+        found = _status(os.path.join(directory, path))
+        if found is not None and found.st_ctime_ns > since:
             yield path
 
 
 def outside_outputs_text(directory: str) -> str:
     """Return a text such as `created 3 files (120 MB) outside outputs/`, or "" without such files."""
-    sizes = [os.lstat(os.path.join(directory, path)).st_size for path in files_outside_outputs(directory)]
+    sizes = _sizes(directory, files_outside_outputs(directory))
     if not sizes:
         return ""
     return f"created {counted(len(sizes), 'file')} ({size_text(sum(sizes))}) outside {OUTPUTS}/"
@@ -100,7 +101,7 @@ def outside_copy_text(directory: str) -> str:
     paths = [path for name in strays for path in files_below(directory, name)]
     if not paths:
         return ""
-    size = sum(os.lstat(os.path.join(directory, path)).st_size for path in paths)
+    size = sum(_sizes(directory, paths))
     folders = " and ".join(dict.fromkeys(f"../{path.split(os.sep)[0]}" for path in paths))
     return (
         f"the script wrote {size_text(size)} to {folders}, outside its working copy; the files are in {directory}. "
@@ -220,7 +221,19 @@ def files_below(directory: str, folder: str) -> Iterator[str]:
 
 
 def _is_regular(path: str) -> bool:
+    found = _status(path)
+    return found is not None and stat.S_ISREG(found.st_mode)
+
+
+def _sizes(directory: str, paths: Iterable[str]) -> list[int]:
+    """Return the sizes of the files that still exist."""
+    found = (_status(os.path.join(directory, path)) for path in paths)
+    return [each.st_size for each in found if each is not None]
+
+
+def _status(path: str) -> os.stat_result | None:
+    """Return the status of a file, or None if it was removed in the meantime."""
     try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
+        return os.lstat(path)
     except OSError:
-        return False
+        return None

@@ -41,7 +41,7 @@ def check_names(target: ComputeTarget) -> tuple[str, ...]:
     If the target requests no GPUs but its machine has some, `run_checks` may add checks of the GPUs.
     """
     if target.parts:
-        return (*target.members, result.HOMES, result.PYTHON, result.NETWORK)
+        return (*target.members, result.HOMES, result.PYTHON, result.NETWORK, result.CLOCK)
     machine = _machine_checks(target)
     if not target.kind.has_gpus:
         return machine

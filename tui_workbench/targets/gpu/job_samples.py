@@ -164,11 +164,10 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
 
     def take_facts(self) -> dict[str, Any]:
         """Return the facts about the run's processes that have arrived since the last call."""
-        facts: dict[str, Any] = {}
+        lines = [line for node in self._nodes.values() for line in node.facts]
         for node in self._nodes.values():
-            facts.update(facts_in(node.facts))
             node.facts.clear()
-        return facts
+        return facts_in(lines)
 
     def _find(self) -> None:
         """Open the files of nodes that have arrived."""

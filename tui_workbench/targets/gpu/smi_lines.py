@@ -200,6 +200,8 @@ class SmiLines:
 
     def _take_owner(self, text: str) -> None:
         cells = text.split("\t")
+        if len(cells) == 6:
+            cells.append("")  # a job that an older version of the workbench has submitted prints no rank
         if len(cells) == 7 and cells[0].isdigit():
             session = int(cells[5]) if cells[5].isdigit() else 0
             user, name, run, container = cells[1:5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator
 
@@ -34,28 +35,49 @@ def join_files(spec: RunSpec) -> None:
 def join_outputs(spec: RunSpec) -> None:
     """Move the files in `outputs/` of all members to `outputs/` of the run.
 
-    Rank 0 usually writes most files, so those of its member come first. A file that another member has written with the
-    same name stays in `ranks/MEMBER/outputs/`. Can be called again: files that were fetched again are removed.
+    Of the files with the same name, the newest is moved, and others stay in `ranks/MEMBER/outputs/`. Rank 0 usually
+    writes most files, so its member comes first if several files are equally new. A file of an earlier attempt is
+    replaced. Can be called again: files that were fetched again are removed.
     """
     parts = sorted(spec.parts, key=lambda part: not os.path.exists(os.path.join(part.run_directory, "0.log")))
+    found: dict[str, list[str]] = {}  # the files of the members, by their place in the run's directory
     for part in parts:
-        for folder, folders, names in os.walk(os.path.join(part.run_directory, OUTPUTS), topdown=False):
-            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-            for name in (*names, *links):
-                _move(spec, part, os.path.relpath(os.path.join(folder, name), part.run_directory))
+        for name in _files_of(part):
+            found.setdefault(name, []).append(os.path.join(part.run_directory, name))
+    for name, paths in found.items():
+        for path in sorted(paths, key=_time, reverse=True):
+            _move(spec, path, name)
+    for part in parts:
+        for folder, _, _ in os.walk(os.path.join(part.run_directory, OUTPUTS), topdown=False):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)  # not empty if files have stayed
 
 
-def _move(spec: RunSpec, part: RunSpec, name: str) -> None:
-    """Move a file of a part to the same place below the run's directory, unless something is there."""
-    source = os.path.relpath(os.path.join(part.run_directory, name), spec.run_directory)
+def _files_of(part: RunSpec) -> Iterator[str]:
+    """Return the files and links in `outputs/` of a part, relative to its directory."""
+    for folder, folders, names in os.walk(os.path.join(part.run_directory, OUTPUTS)):
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        for name in (*names, *links):
+            yield os.path.relpath(os.path.join(folder, name), part.run_directory)
+
+
+def _move(spec: RunSpec, path: str, name: str) -> None:
+    """Move a file of a part to its place in the run's directory if it is newer than the file there."""
+    source = os.path.relpath(path, spec.run_directory)
     with contextlib.suppress(OSError):
         make_folders(spec.run_directory, os.path.dirname(name))
-        if not os.path.lexists(os.path.join(spec.run_directory, name)):
+        if _time(path) > _time(os.path.join(spec.run_directory, name)):
             rename_below(spec.run_directory, source, name)
         elif _is_same(spec.run_directory, source, name):
             unlink_below(spec.run_directory, source)
+
+
+def _time(path: str) -> float:
+    """Return the modification time of a file, or minus infinity if there is no file."""
+    try:
+        return os.lstat(path).st_mtime_ns
+    except OSError:
+        return -math.inf
 
 
 def _is_same(top: str, one: str, other: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.group.at_once import at_once
 from tui_workbench.targets.group.rendezvous import Place
 from tui_workbench.targets.hosts.host import READ_SIZE, Host, HostProcess
 from tui_workbench.targets.hosts.host_for import host_of
@@ -20,8 +22,11 @@ CLOCK_SECONDS = 5.0
 """Smallest difference of two clocks that is reported. torchrun compares the clocks of its nodes, and gives up a node
 whose clock is 15 seconds behind (`keep_alive_interval` times `keep_alive_max_attempt` of its rendezvous)."""
 
-CONNECT_SECONDS, LISTEN_SECONDS, PYTHON_SECONDS = 10.0, 60.0, 60.0
-"""Time limits of a connection, of the listener on the first member, and of starting an interpreter."""
+CONNECT_SECONDS, LISTEN_SECONDS, PYTHON_SECONDS = 10.0, 600.0, 60.0
+"""Time limits of a connection, of the listener on the first member, and of starting an interpreter.
+
+The listener normally ends when all members have connected, so its limit only matters after a lost connection.
+"""
 
 # $1: the interpreter, further arguments: its arguments.
 _PYTHON = 'python=$1; shift; case $python in "~/"*) python=$HOME/${python#??} ;; esac; exec "$python" "$@"'
@@ -71,34 +76,44 @@ def require_connections(group: ComputeTarget, places: Mapping[str, Place], port:
     with contextlib.closing(
         host_of(first).open(python_words(first, *_ALONE, _LISTEN, address, port, LISTEN_SECONDS))
     ) as there:
-        said = _first_line(there)
+        said = _first_line(first, there)
         if said != _READY:
             raise WorkbenchError(
                 f"member {first.name} cannot listen on {address}, port {port}: {said}",
                 remedy="Submit the run again: the port depends on the run ID.",
                 file=group.path,
             )
-        for member in others:
-            command = python_words(member, *_ALONE, _CONNECT, address, port, CONNECT_SECONDS)
-            if said := host_of(member).check(command, timeout=PYTHON_SECONDS).text.strip():
-                raise WorkbenchError(
-                    f"member {member.name} cannot connect to {first.name} at {address}, port {port}: {said}",
-                    remedy="Allow TCP connections between the members in their firewalls, or set `networkInterface` to "
-                    "an interface through which they reach each other.",
-                    file=group.path,
-                    line=line_of_key(group.path, "networkInterface"),
-                )
+        # At once, because starting an interpreter can take long.
+        at_once({member.name: functools.partial(_connect, group, member, address, port) for member in others})
 
 
-def _first_line(process: HostProcess) -> str:
-    """Return the first line of a program's output, or the reason why it printed no line. Raises TargetUnreachable."""
+def _connect(group: ComputeTarget, member: ComputeTarget, address: str, port: int) -> None:
+    """Connect from a member to the first member. Raises WorkbenchError or TargetUnreachable."""
+    command = python_words(member, *_ALONE, _CONNECT, address, port, CONNECT_SECONDS)
+    if said := host_of(member).check(command, timeout=PYTHON_SECONDS).text.strip():
+        raise WorkbenchError(
+            f"member {member.name} cannot connect to {group.parts[0].name} at {address}, port {port}: {said}",
+            remedy="Allow TCP connections between the members in their firewalls, or set `networkInterface` to "
+            "an interface through which they reach each other.",
+            file=group.path,
+            line=line_of_key(group.path, "networkInterface"),
+        )
+
+
+def _first_line(member: ComputeTarget, process: HostProcess) -> str:
+    """Return the first line of the output of a member's interpreter. Raises WorkbenchError or TargetUnreachable."""
     data = b""
     while b"\n" not in data:
-        if not wait_ready([process.stdout], timeout=PYTHON_SECONDS):
-            return f"no answer within {PYTHON_SECONDS:g} s"
-        new = os.read(process.stdout, READ_SIZE)
+        is_ready = wait_ready([process.stdout], timeout=PYTHON_SECONDS)
+        new = os.read(process.stdout, READ_SIZE) if is_ready else b""
         if not new:
-            return f"Python ended with exit code {process.wait()}"
+            code = process.wait() if is_ready else None
+            problem = f"did not answer within {PYTHON_SECONDS:g} s" if code is None else f"ended with exit code {code}"
+            raise WorkbenchError(
+                f"Python of member {member.name} {problem}",
+                remedy=f"Run `workbench-tui computetarget check {member.name}`, and correct `pythonLocation`.",
+                file=member.path,
+            )
         data += new
     return data.partition(b"\n")[0].decode("utf-8", "replace")
 

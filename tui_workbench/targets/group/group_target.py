@@ -14,7 +14,6 @@ from typing import TypeVar
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError, storage_errors
 from tui_workbench.core.files import make_folders
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
-from tui_workbench.core.waiting import BackgroundCall, Interrupted
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.protocol import Target
@@ -23,6 +22,7 @@ from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.group import waiting
+from tui_workbench.targets.group.at_once import at_once
 from tui_workbench.targets.group.collecting import join_files, merged_files
 from tui_workbench.targets.group.connecting import clock_warning, clocks_of, require_connections
 from tui_workbench.targets.group.member_reports import LostMembers, MemberReport
@@ -77,7 +77,7 @@ class GroupTarget(Target):
         return [problem for member in self._members.values() for problem in member.check()]
 
     def reach(self) -> None:
-        _at_once({name: member.reach for name, member in self._members.items()})
+        at_once({name: member.reach for name, member in self._members.items()})
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
         files = tree()
@@ -122,7 +122,8 @@ class GroupTarget(Target):
 
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
         parts = [(self._members[part.target.name], part) for part in spec.parts]
-        given_up = self._lost.given_up if self.target.on_lost_member == END else dict
+        given_up = self._lost.given_up if self.target.on_lost_member == END else waiting.no_member
+        self._lost.restart()
         with merged_files(spec) as merges:
             outcome = waiting.wait_for_parts(
                 parts, interrupted, lambda: sum(merge.pump() for merge in merges) > 0, given_up
@@ -183,32 +184,10 @@ class GroupTarget(Target):
     # -- members -------------------------------------------------------------------------------------------------------
 
     def _on_each(self, spec: RunSpec, call: Callable[[Target, RunSpec], _Result]) -> dict[str, _Result]:
-        """Call a function for each member and its part at once; return the results by member. See `_at_once`."""
-        return _at_once({
+        """Call a function for each member and its part at once; return the results by member. See `at_once`."""
+        return at_once({
             part.target.name: functools.partial(call, self._members[part.target.name], part) for part in spec.parts
         })  # fmt: skip
-
-
-def _at_once(calls: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result]:
-    """Call functions at the same time, and return their results when all have ended.
-
-    Raises the error of one of them; TargetUnreachable only if no call raised another error.
-    """
-    results: dict[str, _Result] = {}
-
-    def call(name: str) -> None:
-        results[name] = calls[name]()
-
-    errors: list[WorkbenchError | Interrupted] = []
-    for running in [BackgroundCall(functools.partial(call, name)) for name in calls]:
-        with running:
-            try:
-                running.result()
-            except (WorkbenchError, Interrupted) as error:
-                errors.append(error)
-    if errors:
-        raise min(errors, key=lambda error: isinstance(error, TargetUnreachable))
-    return {name: results[name] for name in calls}
 
 
 def _release(member: Target, part: RunSpec) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import Report
@@ -17,7 +17,7 @@ class LostMembers:
     def __init__(self, group: Target) -> None:
         self._group = group
         self._reasons: dict[str, tuple[str, float]] = {}  # why members do not answer, and since when
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def lose(self, name: str, reason: str) -> None:
         """Report that a member does not answer."""
@@ -32,14 +32,21 @@ class LostMembers:
             if self._reasons.pop(name, None) is not None:
                 self._report()
 
-    def given_up(self) -> Mapping[str, str]:
+    def restart(self) -> None:
+        """Measure the time without an answer from now on."""
+        with self._lock:
+            now = time.monotonic()
+            self._reasons = {name: (reason, now) for name, (reason, _) in self._reasons.items()}
+
+    def given_up(self, running: Collection[str]) -> Mapping[str, str]:
         """Return the members that have not answered for LOST_SECONDS, with the reasons.
 
-        If no member answers, return no member: the connection of this machine is probably lost, and the run may
-        continue.
+        If none of the members `running` answers, return no member: the connection of this machine is probably lost,
+        and the run may continue. The time is then measured from the first answer.
         """
         with self._lock:
-            if len(self._reasons) == len(self._group.target.parts):
+            if running and self._reasons.keys() >= set(running):
+                self.restart()
                 return {}
             latest = time.monotonic() - waiting.LOST_SECONDS
             return {name: reason for name, (reason, since) in self._reasons.items() if since <= latest}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tui_workbench.core.errors import NeverStarted, WorkbenchError
 from tui_workbench.core.model import RunSpec
@@ -34,10 +34,10 @@ class _Part:
         self.outcome: Outcome | None = None
         self.order = (False, 0)  # True if another part caused the end, and the round of the end
         self._target, self._spec, self._interrupted = target, spec, interrupted
+        self._stopping: BackgroundCall | None = None
+        self._found: Outcome | None = None  # set by the thread
         self._waiting = BackgroundCall(self._wait)
         self.descriptor = self._waiting.descriptor  # readable when the part has ended
-        self._stopping: BackgroundCall | None = None
-        self._found: Outcome | None = None
 
     @property
     def has_failed(self) -> bool:
@@ -51,7 +51,8 @@ class _Part:
 
     def give_up(self, reason: str, round_number: int) -> None:
         """Note that the member of the part has not answered for LOST_SECONDS, for this reason."""
-        text = f"unreachable for {LOST_SECONDS / 60:g} min ({reason}); its processes may still be running there"
+        minutes = f"{LOST_SECONDS / 60:g}"
+        text = f"unreachable for {minutes} min; its processes may still be running there; the last error was: {reason}"
         self.outcome = Outcome(None, text, text, has_failed=True)
         self.order = (self._stopping is not None, round_number)
 
@@ -81,16 +82,21 @@ class _Part:
                 pauses.take(self._interrupted)  # the member may not answer now
 
 
+def no_member(running: Collection[str]) -> Mapping[str, str]:
+    """Give up no member."""
+    return {}
+
+
 def wait_for_parts(
     parts: Sequence[tuple[Target, RunSpec]],
     interrupted: int,
     copy_logs: Callable[[], bool],
-    lost: Callable[[], Mapping[str, str]] = dict,
+    lost: Callable[[Collection[str]], Mapping[str, str]] = no_member,
 ) -> Outcome:
     """Wait for the ends of all parts, and return the outcome of the part that failed first, if any.
 
     `copy_logs` is called repeatedly, and returns True if there was new output. `lost` returns the members whose parts
-    are given up, with the reasons why they do not answer. Raises Interrupted.
+    are given up, with the reasons why they do not answer; see `LostMembers.given_up`. Raises Interrupted.
     """
     reading, writing = os.pipe2(os.O_CLOEXEC)
     watched = [_Part(target, spec, reading) for target, spec in parts]
@@ -105,7 +111,10 @@ def wait_for_parts(
 
 
 def _follow(
-    parts: Sequence[_Part], interrupted: int, copy_logs: Callable[[], bool], lost: Callable[[], Mapping[str, str]]
+    parts: Sequence[_Part],
+    interrupted: int,
+    copy_logs: Callable[[], bool],
+    lost: Callable[[Collection[str]], Mapping[str, str]],
 ) -> None:
     pause, number, failed = SHORTEST_PAUSE, 0, 0.0
     while running := [part for part in parts if part.outcome is None]:
@@ -115,7 +124,8 @@ def _follow(
         pause = SHORTEST_PAUSE if copy_logs() else min(pause * PAUSE_FACTOR, LONGEST_PAUSE)
         if interrupted in ready:
             raise Interrupted
-        given_up = lost()
+        # After a failure, the run cannot continue, even if only the connection of this machine is lost.
+        given_up = lost([] if failed else [part.name for part in running])
         for part in running:
             if part.descriptor in ready:
                 part.end(number)

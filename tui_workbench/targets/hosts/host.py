@@ -383,7 +383,7 @@ def communicate(process: HostProcess, stdin: bytes, deadline: float, program: st
             if room[descriptor] < 0:
                 raise WorkbenchError(
                     f"{program} wrote more than {MOST_OUTPUT >> 20} MiB of output",
-                    remedy="Check the shell's start-up files on that machine: one of them may print endlessly.",
+                    remedy="If it runs in a shell, check the shell's start-up files: one of them may print endlessly.",
                 )
             if data:
                 outputs[descriptor].append(data)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
 import time
 from typing import NamedTuple
 
@@ -32,12 +34,16 @@ START_SECONDS = 120.0
 END_SECONDS = 10.0
 """Time limit for a server to end after its input has ended. Then it is killed."""
 
-_MISSING, _LISTENS = "missing", "listens"
+_MISSING, _GONE, _LISTENS = "missing", "gone", "listens"
 
-# Arguments: server, address, preferred port, and folders, of which the first that exists is used. The reply is one line
-# on stdout. The current folder is removed from the path, so that no module of the project is imported. The token is the
-# prefix of all paths of TensorBoard, which has no login. Command-line options of Jupyter take precedence over the
-# user's configuration, which may turn off the token; here they are arguments of a function, which no other user sees.
+_REPLY = re.compile(rb"listens ([0-9]{1,5})\n")
+_LONGEST_REPLY = 1024
+
+# Arguments: server, address, preferred port (0 for any), and folders, of which the first that exists is used. The reply
+# is one line on stdout. The current folder is removed from the path, so that no module of the project is imported. The
+# token is the prefix of all paths of TensorBoard, which has no login. Command-line options of Jupyter take precedence
+# over the user's configuration, which may turn off the token; here they are arguments of a function, which no other
+# user sees.
 PROGRAM = f"""\
 import sys
 sys.path = [folder for folder in sys.path if folder]
@@ -56,26 +62,35 @@ def end_with_input():
     time.sleep(5)
     os._exit(1)
 
-def free_port(wanted):
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def own_port():
+    # Another program may listen at a port that was free before. It must not get the token.
+    for name in os.listdir("/dev/fd"):
         try:
-            probe.bind((address, wanted))
+            found = socket.socket(fileno=int(name))
         except OSError:
-            return free_port(0)
-        return probe.getsockname()[1]
+            continue
+        try:
+            if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and found.getsockname()[0] == address:
+                return found.getsockname()[1]
+        except OSError:
+            pass
+        finally:
+            found.detach()
 
 def report():
-    while True:
-        try:
-            socket.create_connection((address, port), 1).close()
-            break
-        except OSError:
-            time.sleep(0.05)
+    number = own_port()
+    while not number:
+        time.sleep(0.05)
+        number = own_port()
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    reply.write("{_LISTENS} %d\\n" % port)
+    reply.write("{_LISTENS} %d\\n" % number)
     reply.flush()
+
+def refuse(why):
+    reply.write(why + "\\n")
+    reply.flush()
+    sys.exit(1)
 
 def load(*names):
     for name in names:
@@ -84,30 +99,43 @@ def load(*names):
         except ModuleNotFoundError as error:
             if error.name.split(".")[0] != name.split(".")[0]:
                 raise
-    reply.write("{_MISSING}\\n")
-    reply.flush()
-    sys.exit(1)
+    refuse("{_MISSING}")
 
 def tensorboard(folder):
-    board = load("tensorboard.program").TensorBoard()
-    options = ["--logdir", folder, "--host", address, "--port", str(port), "--path_prefix", "/" + token]
-    board.configure(["tensorboard"] + options)
-    board.launch()
+    program = load("tensorboard.program")
+    for number in (port, 0):
+        board = program.TensorBoard()
+        options = ["--logdir", folder, "--host", address, "--port", str(number), "--path_prefix", "/" + token]
+        board.configure(["tensorboard"] + options)
+        # Its data server would serve the files without the token. Old versions have no such option.
+        board.flags.load_fast = "false"
+        try:
+            board.launch()
+            break
+        except program.TensorBoardServerException:
+            if not number:
+                raise
     report()
     threading.Event().wait()
 
 def jupyter(folder):
     module = load("jupyterlab.labapp", "notebook.app", "notebook.notebookapp", "jupyter_server.serverapp")
-    options = ["--no-browser", "--allow-root", "--ip=" + address, "--port=%d" % port, "--port-retries=0"]
+    options = ["--no-browser", "--allow-root", "--ip=" + address, "--port=%d" % port]
     options += ["--%s.token=%s" % (name, token) for name in ("IdentityProvider", "ServerApp", "NotebookApp")]
     os.chdir(folder)
+    kind = module.main.__self__
+    if hasattr(kind, "initialize_server"):
+        app = kind.initialize_server(options)
+    else:
+        app = kind.instance()
+        app.initialize(options)
+    # Only now, because `initialize` listens at ports for a moment to find a free one.
     threading.Thread(target=report, daemon=True).start()
-    module.main(options)
+    app.start()
 
 threading.Thread(target=end_with_input, daemon=True).start()
-port = free_port(port)
-servers = dict({TENSORBOARD}=tensorboard, {JUPYTER}=jupyter)
-servers[kind](next(filter(os.path.isdir, folders)))
+folder = next(filter(os.path.isdir, folders), None) or refuse("{_GONE}")
+dict({TENSORBOARD}=tensorboard, {JUPYTER}=jupyter)[kind](folder)
 """
 
 
@@ -131,11 +159,13 @@ class ServerPlace(NamedTuple):
 class Server:
     """A server that was started for a run; `port` is its port at `ServerPlace.address`."""
 
-    def __init__(self, place: ServerPlace, kind: str, token: str) -> None:
-        """Start a server, and wait until it listens. Raises WorkbenchError."""
+    def __init__(self, place: ServerPlace, kind: str, token: str, run_directory: str) -> None:
+        """Start a server, and wait until it listens. `run_directory` is on this machine. Raises WorkbenchError."""
         folders = place.logs if kind == TENSORBOARD else place.folders
-        arguments = (kind, place.address, str(PORTS[kind]), *folders)
-        self._place, self._kind, self._errors = place, kind, b""
+        # On other machines any port, because several users may start servers there, and the port is forwarded.
+        port = PORTS[kind] if place.host.is_local else 0
+        arguments = (kind, place.address, str(port), *folders)
+        self._place, self._kind, self._run_directory, self._errors = place, kind, run_directory, b""
         self._process = place.host.open([*place.python, "-c", PROGRAM, *arguments])
         try:
             self.port = self._start(token)
@@ -158,27 +188,37 @@ class Server:
     def _start(self, token: str) -> int:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._process.stdin, f"{token}\n".encode("ascii"))
-        line = self._reply()
-        if line == _MISSING:
+        reply = self._reply()
+        found = _REPLY.fullmatch(reply)
+        if found and 0 < (port := int(found[1])) < 1 << 16:
+            return port
+        raise self._error(reply.decode("ascii", "replace").strip(), token)
+
+    def _error(self, reply: str, token: str) -> WorkbenchError:
+        if reply == _GONE:
+            return WorkbenchError(
+                f"{self._place.label}: the files of the run were removed, or the run has not started",
+                remedy="Files of an ended run are on this machine: "
+                f"`tensorboard --logdir {shlex.quote(self._run_directory)}`.",
+            )
+        if reply == _MISSING:
             package = PACKAGES[self._kind]
             command = self._place.install.replace("PACKAGE", package)
-            raise ConfigurationError(
+            return ConfigurationError(
                 f"{package} is not installed in the environment of the run ({self._place.label})",
                 remedy=f"Install it: {command}",
             )
-        if not line.startswith(_LISTENS):
-            last = self._errors.decode("utf-8", "replace").strip().split("\n")[-1].replace(token, "***")
-            raise WorkbenchError(
-                f"{self._place.label}: {self._kind} did not start: {last or 'no message'}",
-                remedy="Check that it starts there, and that its version supports the run's Python version.",
-            )
-        return int(line.split()[1])
+        last = self._errors.decode("utf-8", "replace").strip().split("\n")[-1].replace(token, "***")
+        return WorkbenchError(
+            f"{self._place.label}: {self._kind} did not start: {last or 'no message'}",
+            remedy="Check that it starts there, and that its version supports the run's Python version.",
+        )
 
-    def _reply(self) -> str:
-        """Return the first line on stdout; "" if the program ends first. Raises WorkbenchError after START_SECONDS."""
+    def _reply(self) -> bytes:
+        """Return the first line on stdout; b"" if the program ends first. Raises WorkbenchError after START_SECONDS."""
         deadline, line = time.monotonic() + START_SECONDS, b""
         watched = {self._process.stdout, self._process.stderr}
-        while watched and not line.endswith(b"\n"):
+        while watched and not line.endswith(b"\n") and len(line) < _LONGEST_REPLY:
             ready = wait_ready(watched, timeout=max(0.0, deadline - time.monotonic()))
             if not ready:
                 raise WorkbenchError(
@@ -193,4 +233,4 @@ class Server:
                     line += data
                 else:
                     self._errors = (self._errors + data)[-READ_SIZE:]
-        return line.decode("ascii", "replace").strip()
+        return line

@@ -55,7 +55,7 @@ MACHINE = Scope("machine", "Attaching and checking a machine", (
     quiet("machine.previous", "left", "choose(-1)", "Previous choice", "Select the previous choice."),
 ))
 
-MACHINE_RESULT = Scope("machine result", "After attaching or checking", (
+MACHINE_RESULT = Scope("machine result", "Result of attaching or checking", (
     quiet("machine.close", "enter,q", "close", "Close", "Return to the previous screen."),
 ))
 
@@ -201,7 +201,7 @@ COMPARE = Scope("compare", "Comparison", (
     Command("compare.open", "enter", "open", "Show diff", "Show the difference line by line."),
     Command("compare.same", "f", "toggle_same", "Equal rows", "Show or hide rows that are equal in all runs."),
     Command("compare.filter", "slash", "filter", "Filter", "Show only rows matching all typed words."),
-    Command("compare.metric", "m", "metric(1)", "Next metric", "Show the curves of the next metric that differs."),
+    Command("compare.metric", "m", "metric(1)", "Next metric", "Show the curves of the next metric."),
     quiet("compare.metric_back", "M", "metric(-1)", "Previous metric", "Show the curves of the previous metric."),
     quiet("compare.gpus", "7", "gpu_monitor", "GPUs", "Monitor the GPUs of all targets."),
     quiet("compare.base", "b", "base", "Base", "Compare the other runs with the run in this column."),

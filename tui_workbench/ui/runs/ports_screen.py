@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import partial
+from urllib.parse import urlsplit
 
-from tui_workbench.core.errors import UsageError
+from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
@@ -20,7 +21,7 @@ from tui_workbench.runs.ports import (
     parse_destination,
 )
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.ui.blocking import CallQueue
+from tui_workbench.ui.blocking import CallQueue, OneAtATime, call_at_exit, in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, PORTS
 from tui_workbench.ui.formatting import run_title
@@ -54,7 +55,8 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
         super().__init__(project)
         self._run = run
         self._found: Sequence[PortRecord] = ()
-        self._calls = CallQueue(self)
+        self._openings, self._closings = CallQueue(self), CallQueue(self)
+        self._polling = OneAtATime(self, self._poll)
         self.ports = RowList()
         self.prompt = PromptRow()
         self.content = (self.ports, self.prompt)
@@ -68,7 +70,13 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
         self.set_interval(POLL_SECONDS, lambda: self._look() if self.is_current else None)
 
     def _look(self) -> None:
-        self.ask("ports", open_ports, self._show)
+        self._polling.start()
+
+    async def _poll(self) -> None:
+        try:
+            self._show(await in_thread(open_ports))
+        except WorkbenchError as error:
+            self.show_error(error)
 
     def _show(self, found: Sequence[PortRecord]) -> None:
         self._found = found
@@ -96,7 +104,7 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
         if self._run is not None:
             self.say(f"Opening {kind}...")
             directory = RunDirectory(self._run.directory)
-            self._calls.add(partial(_open_and_keep, directory, kind, destination), self._port_opened)
+            self._openings.add(partial(_open_and_keep, directory, kind, destination), self._port_opened)
 
     def _port_opened(self, opened: OpenPort) -> None:
         record, taken = opened.record, ""
@@ -113,7 +121,7 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
     def action_close(self) -> None:
         if (record := self._current) is not None:
             self.say(f"Closing port {record.port}...")
-            self._calls.add(partial(close_ports, record.url), self._port_closed)
+            self._closings.add(lambda: list(close_ports(record.url)), self._port_closed)
 
     def _port_closed(self, closed: Sequence[PortRecord]) -> None:
         self.say(f"Closed {closed[0].kind} at port {closed[0].port}.")
@@ -136,6 +144,7 @@ def _open_and_keep(directory: RunDirectory, kind: str, destination: Destination 
         opened.close()
 
     if opened.stays_open:
+        call_at_exit(opened.forget)
         threading.Thread(target=keep, daemon=True).start()
     else:
         opened.close()
@@ -145,8 +154,7 @@ def _open_and_keep(directory: RunDirectory, kind: str, destination: Destination 
 
 
 def _row(record: PortRecord) -> Row:
-    # Without the login, so that the whole address is visible at 80 columns.
-    machine = Piece(f"  {safe_text(record.machine.partition(' (')[0])}", "muted")
-    return Row(
-        record.url, Piece(safe_text(record.url), "string"), (Piece(f"{record.kind:<12}", "function"),), (machine,)
-    )
+    address = urlsplit(record.url).netloc
+    place = f"  {record.run_title}  {record.machine.partition(' (')[0]}"  # without the login
+    kind = Piece(f"{record.kind:<12}", "function")
+    return Row(record.url, Piece(safe_text(address), "string"), (kind,), (Piece(safe_text(place), "muted"),))
