@@ -23,9 +23,9 @@ configure_open = options(
 Starts TensorBoard or Jupyter on the machine or in the container of the run, with
 the Python of the run, or opens a port of that machine or container (`port`). If
 the run is on another machine, the port is forwarded through the SSH connection to
-127.0.0.1 of this machine. No port is published, and no process stays on the other
-machine. The port is open until you press Ctrl+C or use `port close`, or until the
-connection ends.
+127.0.0.1 of this machine. No port is published, and the server on the other machine
+ends with the connection. The port is open until you press Ctrl+C or use
+`port close`, or until the connection ends.
 
 examples:
   workbench-tui open -r 12 tensorboard
