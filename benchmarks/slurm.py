@@ -70,7 +70,7 @@ CLUSTER_RUNS, WATCHER_RUNS = (40, 200), (40, 120)
 MANY = 1_000
 QUEUED_SHARE, QUEUED_MEMORY = 0.01, 60e6
 ACTIVE_SHARE, ACTIVE_MEMORY = 0.02, 150e6
-WINDOW, INTERVAL = 16.0, 15.0
+WINDOW, INTERVAL = 46.0, 15.0
 """Seconds of a measurement on the cluster, and between two calls of squeue."""
 
 WATCHER_WINDOW = 6.0
@@ -301,6 +301,9 @@ def measure_queued(project: SlurmProject, connections: Path) -> None:
         for count in CLUSTER_RUNS:
             _submit(runs, "cluster", "train.py", count)
             processes = _holders(runs) + link_processes(connections)
+            first = len(calls.read_bytes())
+            while len(calls.read_bytes()) == first:  # the call that follows the last submission
+                time.sleep(0.1)
             first = len(calls.read_bytes())
             used.append(_use(processes, WINDOW))
             asked = len(calls.read_bytes()) - first
