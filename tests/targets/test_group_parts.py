@@ -21,7 +21,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.group import connecting, member_reports, waiting
 from tui_workbench.targets.group.collecting import join_outputs
-from tui_workbench.targets.group.connecting import Clock, clock_warning, require_connections
+from tui_workbench.targets.group.connecting import Clock, clock_of, clock_warning, require_connections
 from tui_workbench.targets.group.group_target import GroupTarget
 from tui_workbench.targets.group.member_reports import LostMembers
 from tui_workbench.targets.group.merging import CHUNK, Merge
@@ -305,3 +305,12 @@ def test_clocks_that_certainly_differ_are_reported() -> None:
     assert clock_warning(apart) == "the clock of member b is at least 5 s ahead of the clock of member c"
     # The answer of a slow machine says little about its clock.
     assert clock_warning({"a": Clock(-9.0, 3.0), "b": Clock(6.5, 7.9)}) == ""
+
+
+def test_machine_that_prints_no_time_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    date = tmp_path / "date"
+    date.write_text("#!/bin/sh\necho soon\n")
+    date.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(WorkbenchError, match="`date` printed no time, but 'soon'"):
+        clock_of(LocalHost())

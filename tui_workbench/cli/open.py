@@ -50,7 +50,8 @@ def run_open(arguments: argparse.Namespace) -> int:
             opened.show_in_browser()
         if opened.stays_open:
             notify("Press Ctrl+C to close the port.")
-            notify(*filter(None, [opened.wait()]))
+            if reason := opened.wait():
+                notify(reason)
     finally:
         opened.close()
     return 0

@@ -213,6 +213,17 @@ def _inherited() -> list[int]:
     return found
 
 
+def is_alive(pid: int) -> bool:
+    """Return True if a process has this ID. It may belong to another user."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return pid > 0
+
+
 def adopt(pid: int) -> None:
     """Register a child for `reap`."""
     reap()

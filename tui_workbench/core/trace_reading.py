@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.masking import MASK
+from tui_workbench.core.processes import is_alive
 from tui_workbench.core.trace import FILE, GIT, KINDS, LARGEST_FILE, OLD_SUFFIX
 
 LONGEST_READ = 2 * LARGEST_FILE + (1 << 20)
@@ -56,7 +57,7 @@ class TracedCall(NamedTuple):
     def state(self) -> str:
         """RUNNING, ENDED, FAILED, or LOST if the process ended without logging a result."""
         if self.seconds is None:
-            return RUNNING if _is_alive(self.process) else LOST
+            return RUNNING if is_alive(self.process) else LOST
         return FAILED if self.error or self.code else ENDED
 
     @property
@@ -174,16 +175,6 @@ def _call_of(line: Mapping[str, Any]) -> TracedCall | None:
     except (KeyError, TypeError, ValueError):
         return None
     return call if call.kind in KINDS else None
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return process > 0
 
 
 def matches(call: TracedCall, text: str) -> bool:

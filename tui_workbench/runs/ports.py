@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import UsageError, WorkbenchError, storage_errors
-from tui_workbench.core.processes import clean_environment, find_program, start_detached
+from tui_workbench.core.processes import clean_environment, find_program, is_alive, start_detached
 from tui_workbench.core.waiting import wait_ready
+from tui_workbench.runs.lifecycle.limits import label_of
 from tui_workbench.runs.store.history_record import utc
 from tui_workbench.runs.store.record import Record
 from tui_workbench.runs.store.rundir import RunDirectory
@@ -195,7 +196,7 @@ def _record(
     path = {TENSORBOARD: f"{token}/", JUPYTER: f"?token={token}"}.get(kind, "")
     host = f"[{here}]" if ":" in here else here
     url = f"http://{host}:{number}/{path}"
-    title = f"{os.path.basename(run.spec.script)} [{run.run_number}]"
+    title = label_of(run.spec, run.run_number)
     return PortRecord(url, number, kind, f"{address}:{port}", place.label, run.run_id, title, utc(time.time()) or "")
 
 
@@ -283,19 +284,9 @@ def _paths() -> list[str]:
         path = os.path.join(folder, name)
         if not name.endswith((NEW, PAGE)):
             found.append(path)
-        elif not _is_alive(name.partition("-")[0]):
+        elif not ((pid := name.partition("-")[0]).isdecimal() and is_alive(int(pid))):
             _remove(path)
     return found
-
-
-def _is_alive(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, ValueError, OverflowError):
-        return False
-    except OSError:
-        pass
-    return True
 
 
 def _call(path: str, seconds: float) -> socket.socket:

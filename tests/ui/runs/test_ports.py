@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from textual.pilot import Pilot
 
 from tests.runs.support import write_configuration
 from tests.stand_in_servers import add_packages, python_with
@@ -17,7 +18,7 @@ from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
 from tests.waiting import wait_until
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import RunRequest
+from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs import ports
 from tui_workbench.runs.facade import Runs
@@ -43,6 +44,13 @@ def project_with_run(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield project
 
 
+async def show_ports(pilot: Pilot[list[Run]]) -> None:
+    """Open the screen when the run is selected in Jobs."""
+    await until(lambda: "hello.py [1]" in seen(pilot))
+    await pilot.press("9")
+    await until(lambda: "for hello.py [1]" in seen(pilot) and "open port" in seen(pilot))
+
+
 async def test_server_is_opened_and_closed(project_with_run: Project) -> None:
     hanging = Path(project_with_run.root).parent / "hanging"
     os.mkfifo(hanging)
@@ -50,8 +58,7 @@ async def test_server_is_opened_and_closed(project_with_run: Project) -> None:
     package.mkdir()
     (package / "serverapp.py").write_text(f"raise RuntimeError(open({str(hanging)!r}).read())")
     async with opened(project_with_run) as pilot:
-        await pilot.press("9")
-        await until(lambda: "No open ports." in seen(pilot))
+        await show_ports(pilot)
         await pilot.press("t")
         await until(lambda: "1 open port" in seen(pilot))
         (record,) = open_ports()
@@ -79,7 +86,8 @@ async def test_browser_is_started_from_a_trusted_folder(
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setenv("PATH", f".:{root.parent / 'bin'}:{os.environ['PATH']}")
     async with opened(project_with_run) as pilot:
-        await pilot.press("9", "t")
+        await show_ports(pilot)
+        await pilot.press("t")
         await until(opened_page.exists)
         (record,) = open_ports()
         assert record.url in opened_page.read_text()
@@ -114,7 +122,8 @@ async def test_suspended_process_does_not_hide_other_ports(
         suspended.bind(str(ports_folder() / f"{os.getpid()}-suspended"))
         suspended.listen()
         async with opened(project_with_run) as pilot:
-            await pilot.press("9", "t")
+            await show_ports(pilot)
+            await pilot.press("t")
             await until(lambda: "1 open port" in seen(pilot))
             assert not stale.exists()
             closed: list[PortRecord] = []
@@ -125,8 +134,7 @@ async def test_suspended_process_does_not_hide_other_ports(
 
 async def test_errors_are_shown(project_with_run: Project) -> None:
     async with opened(project_with_run) as pilot:
-        await pilot.press("9")
-        await until(lambda: "No open ports." in seen(pilot))
+        await show_ports(pilot)
         await pilot.press("p", *"x1", "enter")
         await until(lambda: "'x1' is not a port" in seen(pilot))
         await pilot.press("n")

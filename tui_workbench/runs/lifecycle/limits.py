@@ -103,7 +103,7 @@ def step_of(target: ComputeTarget, request: RunRequest, after: Dependency | None
 
 
 def label_of(spec: RunSpec, number: int) -> str:
-    """Return the name of a run in the reasons why other runs wait."""
+    """Return the title of a run: `train.py [7]`."""
     return f"{os.path.basename(spec.script)} [{number}]"
 
 

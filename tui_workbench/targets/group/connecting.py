@@ -103,7 +103,7 @@ def _connect(group: ComputeTarget, member: ComputeTarget, address: str, port: in
 def _first_line(member: ComputeTarget, process: HostProcess) -> str:
     """Return the first line of the output of a member's interpreter. Raises WorkbenchError or TargetUnreachable."""
     data = b""
-    while b"\n" not in data:
+    while b"\n" not in data and len(data) < READ_SIZE:
         is_ready = wait_ready([process.stdout], timeout=PYTHON_SECONDS)
         new = os.read(process.stdout, READ_SIZE) if is_ready else b""
         if not new:
@@ -128,7 +128,13 @@ class Clock(NamedTuple):
 def clock_of(host: Host) -> Clock:
     """Read the clock of a machine. Raises TargetUnreachable or WorkbenchError."""
     before = time.time()
-    there = int(host.check(["date", "-u", "+%s"]).text)
+    said = host.check(["date", "-u", "+%s"]).text
+    if not (said.isascii() and said.isdigit()):
+        raise WorkbenchError(
+            f"{host.label}: `date` printed no time, but {said[:80]!r}",
+            remedy="Check that `date -u +%s` prints a number in an SSH login on that machine.",
+        )
+    there = int(said)
     # `date` cuts off fractions of a second, and running it takes time.
     return Clock(there - time.time(), there + 1 - before)
 

@@ -2,7 +2,7 @@
 
 The life of a server is bound to its standard input: it ends when the input ends, which happens when the workbench or
 the connection ends, even if the workbench is killed. The first line of the input is the token. It is in no argument
-list, no file and no log of the workbench.
+list and no log; on this machine, a private file that leads the browser to the server contains it for a minute.
 """
 
 from __future__ import annotations
