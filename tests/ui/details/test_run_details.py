@@ -167,7 +167,7 @@ async def test_tracked_run_has_files_and_an_environment(tmp_path: Path) -> None:
     await until(lambda: os.path.exists(os.path.join(run.directory, "provenance.json")))
     async with details(project, 1) as pilot:
         await pilot.press("5")
-        await until(lambda: "hello.py" in seen(pilot))
+        await until(lambda: "local.runconfig" in seen(pilot))  # the title has the name of the script already
         await pilot.press("end")
         await until(lambda: 'print("hello")' in seen(pilot))
         await pilot.press("6")
