@@ -8,8 +8,9 @@ advance. A controller that is killed forgets what it has not saved, and then Slu
 run must have failed or be unknown, with the reason, and its log must contain what the script had written until then.
 It is counted separately, and only if Slurm says so: squeue shows the job with a state of LOST_STATES, or no
 longer knows an accepted job, srun refuses the step of a job that is ending, or slurm.log says that Slurm has killed the
-job. SOAK_KEEP is a folder for the files of the runs and the logs of the cluster. With SOAK_REQUEUE, jobs are also
-requeued; then the log must contain the output of each attempt.
+job. If sshd was killed, a run may also have failed because the first connection to the login node was refused: the
+workbench then does not know whether the address is correct. SOAK_KEEP is a folder for the files of the runs and the
+logs of the cluster. With SOAK_REQUEUE, jobs are also requeued; then the log must contain the output of each attempt.
 """
 
 from __future__ import annotations
@@ -63,6 +64,9 @@ KILLED_JOB = "error: *** "
 """The beginning of a message in slurm.log: Slurm has killed the job. A controller that was killed before it saved the
 start of a job does so. Then it starts the job again, and this start does nothing if the script has begun."""
 
+REFUSED_CONNECTION = "nothing listens on port"
+"""A part of the reason of a run whose first connection to the login node was refused."""
+
 SCRIPT = """\
 import os, sys, time
 lines, code, marks = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -81,10 +85,11 @@ def expected_output(lines: int) -> bytes:
 
 
 class Verdict(NamedTuple):
-    """The runs by their outcome. Only `right` and `lost_by_slurm` may have members."""
+    """The runs by their outcome. Only the first three fields may have members."""
 
     right: list[str]
     lost_by_slurm: list[str]
+    refused: list[str]
     wrong_ends: list[str]
     lost_bytes: list[str]
     double_starts: list[str]
@@ -152,7 +157,7 @@ class Soak:
 
     def verdict(self) -> Verdict:
         """Compare every run with the expected result of its script."""
-        found = Verdict([], [], [], [], [], [])
+        found = Verdict([], [], [], [], [], [], [])
         starts = Counter(_content(self._marks).decode().split())
         for run in self.runs.list():
             self._judge(run, starts[run.run_id], found)
@@ -178,6 +183,8 @@ class Soak:
             found.right.append(text)
         elif run.state in (RunState.FAILED, RunState.UNKNOWN) and run.exit_code != 0 and self._is_lost(run):
             found.lost_by_slurm.append(text)
+        elif run.state == RunState.FAILED and REFUSED_CONNECTION in run.reason and self._was_never_sent(run, starts):
+            found.refused.append(text)
         else:
             found.wrong_ends.append(text)
 
@@ -186,6 +193,9 @@ class Soak:
             return True
         is_named = run.run_id in self._forgotten or self._states.get(run.run_id) in LOST_STATES
         return bool(run.reason) and (is_named or KILLED_JOB in run.reason)
+
+    def _was_never_sent(self, run: Run, starts: int) -> bool:
+        return self.kills["sshd"] > 0 and not starts and not read_info(run.directory).get("job")
 
     def _ask_slurm(self) -> None:
         """Record the state of each job, and the accepted jobs that Slurm no longer knows."""
