@@ -30,8 +30,11 @@ $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
 
+# With RERUN=1, failed tests run a second time, one after the other. The output of the first time stays visible, and a
+# test that fails twice is an error. Thousands of tests start other programs, so on a busy machine one may be late.
 test: check
-	@$(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+	@$(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder || \
+	{ test $$? -eq 1 && test -n "$(RERUN)" && echo "The tests that failed run again:" && $(VENV)/bin/pytest --last-failed; }
 
 check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
