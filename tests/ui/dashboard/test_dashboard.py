@@ -220,8 +220,8 @@ async def test_tag_without_name_is_rejected(past: Project) -> None:
 async def test_archived_runs_are_hidden_until_shown(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("d")
+        await until(lambda: "Press v to show archived runs" in seen(pilot))
         await shows(pilot, "5", "4", "3", "2", "1")
-        assert "Press v to show archived runs" in seen(pilot)
         await pilot.press("v")
         await shows(pilot, "6", "5", "4", "3", "2", "1")
         assert "⊟" in rows(pilot)[0]
