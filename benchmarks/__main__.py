@@ -39,13 +39,13 @@ SCRIPTS = {
 HEAD = """\
 # Performance
 
-`make bench` generates this page. It measures the workbench and a baseline of the same kind in turn,
-on the same machine, so that the ratios also hold on a slower or busier machine. A value is the
-median of its rounds. The limit of a value is a multiple of the baseline, or a fixed value if there
-is no baseline.
+`make bench` generates this page. The benchmarks measure the workbench and a baseline of the same
+kind in turn, on the same machine, so that the ratios also hold on a slower or busier machine. A
+value is the median of its rounds. The limit of a value is a multiple of its baseline, or a
+fixed value if it has no baseline.
 
-Most additional times in limits are proportional to the time that `python -c pass` takes on the
-machine.
+Some limits add a time to this multiple. Most of these times are proportional to the time that
+`python -c pass` takes on the machine.
 
 Measured on a machine with {cores} cores, where `python -c pass` takes {start}.
 """

@@ -347,7 +347,7 @@ def measure_duration() -> None:
                     return process_time([python(), "-u", "script.py"], directory=project, stdout=out.fileno())
 
             compare(
-                f"script that prints {PRINTED:,} lines, its log open",
+                f"script that prints {PRINTED:,} lines while its log is open",
                 workbench.run,
                 into_a_file,
                 DURATION_LIMIT,
