@@ -10,17 +10,19 @@ from __future__ import annotations
 import abc
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.core import trace
 from tui_workbench.core.directories import user_data_directory
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.processes import clean_environment
 from tui_workbench.core.waiting import wait_ready
+
+if TYPE_CHECKING:
+    import socket
 
 DEFAULT_TIMEOUT = 30.0
 """Time limit in seconds for a short command. A login on a busy machine can take ten seconds."""
