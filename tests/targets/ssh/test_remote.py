@@ -169,7 +169,7 @@ def test_plan_shows_files_to_send_and_python_version(box: Remote) -> None:
     assert box.submit("train.py", configuration="box").code == 0
     result = box.run("experiment", "submit", "-c", "box", "--dry-run", "-o", "json", "train.py")
     (sync,) = (step for step in json.loads(result.out)["steps"] if step["name"] == "sync")
-    assert sync["title"].endswith(": no files, all are up to date")
+    assert sync["title"].endswith(": no files (all are up to date)")
 
 
 def _has_lines(log: Path, lines: int) -> bool:

@@ -109,7 +109,7 @@ def unpack(
     on_progress: Callable[[int], None] = lambda size: None,
     is_wanted: Callable[[tarfile.TarInfo], bool] = lambda member: True,
 ) -> Unpacked:
-    """Unpack the wanted members of a tar archive into an existing folder. Raises tarfile.TarError and OSError."""
+    """Unpack the wanted members of a tar archive into an existing folder. Raises tarfile.TarError or OSError."""
     found = Unpacked(folder, on_progress)
     with tarfile.open(
         fileobj=cast("IO[bytes]", stream), mode="r|*", encoding="utf-8", errors="surrogateescape", bufsize=_CHUNK
@@ -157,8 +157,8 @@ class FetchReport(NamedTuple):
     `skipped` lists entries that lead out of the folder, and entries other than files, folders and links.
     """
 
-    files: int = 0
-    size: int = 0
+    files: int = 0  # in the folder
+    size: int = 0  # bytes that the last attempt has fetched
     skipped: tuple[str, ...] = ()
 
 
@@ -168,7 +168,7 @@ def fetch(
     """Copy the folder `source` of the host to `destination`, which is changed only when all files have arrived.
 
     Files of `destination` that are not on the host are removed, unless `is_kept` returns True for their relative path.
-    Raises TargetUnreachable or StorageError.
+    Raises WorkbenchError, such as TargetUnreachable or StorageError.
     """
     partial = destination.rstrip("/") + PARTIAL
     for _ in range(MAX_ATTEMPTS):
@@ -179,7 +179,7 @@ def fetch(
             return report
     raise StorageError(
         f"{source} on {host.label} changed during the copy",
-        remedy="Stop the program that writes to this folder, then try again. Files already copied are kept.",
+        remedy="Stop the program that writes to that folder, then try again. The files copied so far are kept.",
         file=partial,
     )
 
@@ -293,7 +293,10 @@ def _make_folder(path: str) -> None:
 
 
 def _replace(partial: str, destination: str, is_kept: Callable[[str], bool]) -> None:
-    """Move the complete folder to `destination`, except for files to keep. The change survives a power failure."""
+    """Move the complete folder to `destination`, and remove all files there that are neither new nor to be kept.
+
+    The change survives a power failure.
+    """
     folder, base = os.path.split(destination.rstrip("/"))
     with storage_errors("write", destination, exact=True):
         os.sync()

@@ -48,7 +48,8 @@ wait "$follower"
 """
 """$1: the number of the first byte, from 1, $2: the file.
 
-`tail` does not notice a lost connection while the file is unchanged; `cat` sees the end of its input.
+While the file is unchanged, `tail` does not notice a lost connection. `cat` then reaches the end of its input, and the
+script kills `tail`.
 """
 
 
@@ -192,7 +193,7 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def open(self, argv: Sequence[str], *, timeout: float = DEFAULT_TIMEOUT) -> HostProcess:
-        """Start a program within `timeout` seconds. A missing program ends with code 127. Raises TargetUnreachable."""
+        """Start a program within `timeout` seconds. A missing program exits with code 127. Raises TargetUnreachable."""
 
     @abc.abstractmethod
     def forward(self, socket: str) -> str:
@@ -211,7 +212,7 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def home(self) -> str:
-        """Return the folder for the workbench's files on the host. It may not exist yet."""
+        """Return the folder for the workbench's files on the host; it may not exist yet. Raises WorkbenchError."""
 
     @abc.abstractmethod
     def wait_until_reachable(self, interrupted: int = -1) -> bool:
@@ -221,10 +222,10 @@ class Host(abc.ABC):
         """
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = DEFAULT_TIMEOUT) -> Completed:
-        """Run a program to its end.
+        """Run a program to its end, and return its exit code and output.
 
-        Raises TargetUnreachable if it takes longer than `timeout` seconds, or is killed on another machine, and
-        WorkbenchError if it writes more than MOST_OUTPUT.
+        Raises TargetUnreachable if the connection is lost, if the program takes longer than `timeout` seconds, or if it
+        is killed on another machine. Raises WorkbenchError if the program writes more than MOST_OUTPUT bytes.
         """
         deadline = time.monotonic() + timeout
         process = self.open(argv, timeout=timeout)
@@ -247,14 +248,14 @@ class Host(abc.ABC):
         if not self.is_local and code in _KILLED:
             raise ConnectionLost(
                 f"{self.label}: `{program}` was killed by signal {code - 128}",
-                remedy="Try again. If it is killed again, check the free memory of that machine.",
+                remedy="Try again. If it is killed again, check the memory and the process limits of that machine.",
             )
 
     def check(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = DEFAULT_TIMEOUT) -> Completed:
-        """Run a program. Raises WorkbenchError with its error output if it fails."""
+        """Run a program as `run` does. Raises WorkbenchError with its error output if its exit code is not 0."""
         done = self.run(argv, stdin=stdin, timeout=timeout)
         if done.code != 0:
-            remedy = f"Check the disk space and the permissions on that machine, and that `{argv[0]}` works there."
+            remedy = f"Check the disk space and your permissions on that machine, and that `{argv[0]}` works there."
             raise WorkbenchError(f"{self.label}: `{argv[0]}` failed: {done.complaint}", remedy=remedy)
         return done
 
@@ -264,9 +265,9 @@ class Host(abc.ABC):
         return int(user), int(group)
 
     def read(self, path: str, offset: int = 0) -> HostProcess:
-        """Start a process that follows a file: it writes the bytes from `offset` on to stdout until it is closed.
+        """Start a process that follows a file and writes its bytes from `offset` (the first is 0) to stdout.
 
-        The file may not exist yet.
+        The file may not exist yet. The process continues until it is closed.
         """
         return self.open(["sh", "-c", _FOLLOW, "sh", str(offset + 1), path])
 
@@ -361,10 +362,10 @@ def disk_full(label: str, message: str, clean: str = "`workbench-tui experiment 
 
 
 def communicate(process: HostProcess, stdin: bytes, deadline: float, program: str = "a program") -> tuple[bytes, bytes]:
-    """Write to a process and read its output until both streams end.
+    """Write `stdin` to a process, read its output until both streams end, and return stdout and stderr.
 
-    Raises TimeoutError at `deadline` (monotonic clock), and WorkbenchError, with the name `program`, for more than
-    MOST_OUTPUT.
+    Raises TimeoutError at `deadline` (monotonic clock). Raises WorkbenchError, which names `program`, if a stream has
+    more than MOST_OUTPUT bytes.
     """
     outputs: dict[int, list[bytes]] = {process.stdout: [], process.stderr: []}
     room = dict.fromkeys(outputs, MOST_OUTPUT)
@@ -385,7 +386,7 @@ def communicate(process: HostProcess, stdin: bytes, deadline: float, program: st
             if room[descriptor] < 0:
                 raise WorkbenchError(
                     f"{program} wrote more than {MOST_OUTPUT >> 20} MiB of output",
-                    remedy="If it runs in a shell, check the shell's start-up files: one of them may print endlessly.",
+                    remedy="Check your shell's start-up files there: a program that they start may print endlessly.",
                 )
             if data:
                 outputs[descriptor].append(data)

@@ -24,9 +24,9 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.remote_scripts import LIVING
 
 LIST_SECONDS = 120.0
-"""Time limit in seconds for adding up the sizes of many files on a slow disk."""
+"""Time limit in seconds for removing many files, or adding up their sizes, on a slow disk."""
 
-# $1: the folder of the workbench. Prints the name, size in kB and record of each run, each followed by a NUL byte.
+# $1: the folder of the workbench. Prints the name, size in KiB and record of each run, each followed by NUL.
 _RUNS = """\
 cd -- "$1/runs" 2>/dev/null || exit 0
 for run in *; do
@@ -104,9 +104,10 @@ def run_folders(host: Host) -> list[RunFolder]:
 
 
 def find_cleanup_items(host: Host, project: ProjectNames, busy: Collection[str]) -> list[CleanupItem]:
-    """Return the folders that a project left on another machine.
+    """Return the folders on another machine that a project no longer needs; none for this machine.
 
-    The folders of runs in `busy` and of runs with live processes are excluded.
+    They are the folders of its runs, except runs in `busy` and runs with live processes, the last sent files of the
+    project, and the packages for building environments.
     """
     if host.is_local:
         return []

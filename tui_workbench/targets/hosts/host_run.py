@@ -2,7 +2,7 @@
 
 On another machine the directory holds the run's copy of the project (`work/`) and the files that the run writes
 (`output.log`, `pid`, `exit`, `outputs/`). Every call can be repeated at any time, from any process: an incomplete copy
-is replaced until the script has started. The SDK is sent once per version.
+is replaced until the script has started. Each version of the SDK is sent once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ mkdir -p -- "$@"
 # $1: the run's directory.
 _RESET = 'cd -- "$1" && rm -f -- pid exit boot'
 
-LOG_REMOVED = 9  # exit code of _RESET_ANEW
+LOG_REMOVED = 9  # exit code of _RESET_ANEW if the log is missing or too short
 
 # $1: the run's directory, $2: the size of the copy of its log. The files of the run were fetched, and are sent again.
 _RESET_ANEW = f"""\
@@ -128,8 +128,8 @@ rm -f -- "$1.$$"
 exit 1
 """
 
-# $1: the run's directory. Removes files from `work` that the run did not make, and moves `outputs` out of it. Other
-# machines that follow the run may do the same at the same time.
+# $1: the run's directory. Removes files from `work` that the run did not create or change, and moves `outputs` out of
+# it. Other machines that follow the run may do the same at the same time.
 _COLLECT = """\
 cd -- "$1" 2>/dev/null && [ -d work ] && [ -e placed ] || exit 0
 if [ -d work/outputs ] && [ ! -L work ] && [ ! -L work/outputs ] && [ ! -e outputs ] && [ ! -L outputs ]; then
@@ -279,7 +279,7 @@ class HostRun:
     def send(self, tree: Sequence[Entry], report: Report) -> None:
         """Update the project's tree on another machine and make the run's copy of it; do nothing on this machine.
 
-        Raises Interrupted, TargetUnreachable or StorageError.
+        Raises Interrupted or WorkbenchError.
         """
         if self._host.is_local:
             return
@@ -300,7 +300,7 @@ class HostRun:
         report.done("copy")
 
     def placing(self, tree: Sequence[Entry]) -> Placing:
-        """Return the script that makes the run's copy of these files. Execute it within `locked`."""
+        """Return the script that makes the run's copy of the files `tree`. Execute it within `locked`."""
         spec, record = self._spec, self._record()
         destination = self.layout.project_tree(spec.project_root, spec.project_name)
         arguments = (self.layout.home, self.directory, destination, self.sdk_folder, digest(tree), str(len(record)))
@@ -330,7 +330,7 @@ class HostRun:
         self._host.run(["sh", "-c", _NOTE_START, "sh", self.directory])
 
     def reset(self, *, anew: bool = False) -> None:
-        """Make it possible to start the run again; `anew` after `remove_copy`. Raises WorkbenchError."""
+        """Make it possible to start the run again. Set `anew` if `remove_copy` was called. Raises WorkbenchError."""
         if not self._host.is_local:
             command = ["sh", "-c", _RESET, "sh", self.directory]
             if anew:
@@ -340,7 +340,7 @@ class HostRun:
             done = self._host.run(command)
             if anew and done.code == LOG_REMOVED:
                 raise WorkbenchError(
-                    f"cannot start the run again: its log was removed from {self._host.label}",
+                    f"cannot start the run again: its log was removed from {self._host.label}, or truncated",
                     remedy=f"Run it again as a new run: `workbench-tui experiment rerun -r {self._spec.run_id}`.",
                 )
             self.require(done, "start the run again")
@@ -352,7 +352,7 @@ class HostRun:
         self.require(self._host.run(command, stdin=data), f"write {name}")
 
     def note_end(self, exit_code: int | None) -> None:
-        """Write the exit code on this machine, unless the supervising shell has written it."""
+        """Write the exit code on this machine, unless it is None or was already written."""
         if exit_code is not None and supervisor.read_exit_code(self._spec.run_directory) is None:
             write_below(self._spec.run_directory, supervisor.EXIT, b"%-4d\n" % exit_code)
 
@@ -400,9 +400,9 @@ class HostRun:
     def fetch(self, report: Report) -> None:
         """Fetch the files that the run made: `outputs/`, and all others in `work/`. Can be repeated.
 
-        If an ended run was started again, this machine has the files of earlier attempts. The host no longer has
-        those in `work/`: `_COLLECT` removes files that are older than the last attempt. Files with secrets were never
-        sent.
+        If an ended run was started again, only this machine has the files that earlier attempts wrote to `work/`:
+        `_COLLECT` removes files that are older than the last attempt. Therefore these files are kept here, and so are
+        files with secrets in `outputs/`, which were never sent. Raises WorkbenchError.
         """
         if self._host.is_local:
             return

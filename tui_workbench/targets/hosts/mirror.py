@@ -68,7 +68,10 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
         return bool(data)
 
     def drain(self) -> None:
-        """Copy the file up to its current size. Raises TargetUnreachable if the connection is lost meanwhile."""
+        """Copy the file up to its current size on the host, after any other process that copies it has ended.
+
+        Raises StorageError, or TargetUnreachable if the connection is lost meanwhile.
+        """
         if not self._is_locked:
             locks.lock(self._file)
             self._is_locked = True
@@ -99,7 +102,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
             with contextlib.closing(process), contextlib.suppress(TimeoutError):
                 process.wait(1.0)
         raise ConnectionLost(
-            f"the connection to {self._host.label} was lost while reading the log",
+            f"the connection to {self._host.label} was lost while the log was being read",
             remedy="Wait: when the machine answers, the log resumes where it stopped.",
         )
 
@@ -130,7 +133,7 @@ MOST_BYTES = 8 << 20
 SHARES = 8
 """A command fetches at most MOST_BYTES / SHARES of one file, so that a rank's long log does not delay other files."""
 
-# $1: the run's directory. Prints sizes and names; `placed` is as old as the run's copy.
+# $1: the run's directory. Prints sizes and names. The run has written the event files that are newer than `placed`.
 _SIZES = """\
 cd -- "$1" 2>/dev/null || exit 0
 [ -f metrics.jsonl ] && [ ! -L metrics.jsonl ] && wc -c metrics.jsonl
@@ -153,9 +156,9 @@ done
 
 
 class LiveFiles:
-    """Fetches the new bytes of files from a run's directory `there` on a host to its directory `here`.
+    """Fetches the new bytes of files from a run's directory `there` on a host to its local directory `here`.
 
-    For a member of a group, `here` is already a folder of `ranks/`, and the files of its ranks are directly in it.
+    For a member of a group, `here` is already a folder in `ranks/`, and the files of its ranks are directly in it.
     """
 
     def __init__(self, host: Host, there: str, here: str, *, is_member: bool = False) -> None:
@@ -179,7 +182,7 @@ class LiveFiles:
         is_fetched = self._fetch(wanted)
         has_samples = any(path.startswith(f"{GPU}/") for path, _, _ in wanted)
         is_new = is_fetched and not all(path.startswith(f"{GPU}/") for path, _, _ in wanted)
-        # One command at a time: the caller must also copy the log and react to a cancel.
+        # Execute one command at a time, because the caller must also copy the log and react to a cancel.
         is_behind = is_fetched and sum(count for _, _, count in wanted) >= MOST_BYTES // SHARES
         self._pause = SHORTEST if is_new else min(self._pause * GROWTH, GPU_SECONDS if has_samples else LONGEST)
         self._due = time.monotonic() + (0.0 if is_behind else self._pause)
@@ -206,7 +209,10 @@ class LiveFiles:
         return found is not None
 
     def finish(self) -> None:
-        """Fetch the rest, and remove `live/`: collecting the run also copies those files. Raises TargetUnreachable."""
+        """Fetch the rest, and remove `live/`, because collecting the run copies its files to `work/` and `outputs/`.
+
+        Raises TargetUnreachable or StorageError.
+        """
         self.fetch_all()
         remove_below(self._here, LIVE)
 
@@ -268,8 +274,8 @@ def follow(
 ) -> None:
     """Copy the log and the files of `live` until the descriptor `ended` becomes readable.
 
-    Then call `finish`, which may raise an error, and copy the rest of the log. Raises Interrupted, or TargetUnreachable
-    if the connection is lost. Another call continues where this one stopped.
+    Then call `finish`, which may raise an error, and copy the rest of the log. Raises Interrupted, StorageError, or
+    TargetUnreachable if the connection is lost. Another call continues where this one stopped.
     """
     log = mirror.open()
     watched = [descriptor for descriptor in (ended, log, interrupted) if descriptor >= 0]

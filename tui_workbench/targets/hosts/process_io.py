@@ -22,10 +22,10 @@ SILENCE_SECONDS = 120.0
 """Time limit in seconds for the next data, long enough for a busy host with a slow disk."""
 
 NEAR_SECONDS = 0.015
-"""A host with a shorter response time is on the same network, where compression costs more time than it saves."""
+"""A host with a shorter response time, in seconds, is so near that compression costs more time than it saves."""
 
 _PIPE_SIZE = 1 << 20
-"""Capacity of the pipes in bytes. With the default of 64 kB, the writer waits too often."""
+"""Capacity of the pipes in bytes. With the default of 64 KiB, the writer waits too often."""
 
 
 class ProcessIO:
@@ -48,7 +48,7 @@ class ProcessIO:
         self._errors_open = True
         os.set_blocking(self._process.stdin, False)
         for descriptor in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # the size exceeds the limit (pipe-user-pages-soft)
+            with contextlib.suppress(OSError):  # the size may exceed the limit (pipe-user-pages-soft)
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
         return self
 
@@ -139,7 +139,7 @@ class ProcessIO:
             self.fail()
 
     def fail(self) -> NoReturn:
-        """Raise the error of a program that ended early."""
+        """Raise the error of a program that ended early: ConnectionLost if it was killed, else WorkbenchError."""
         while self._errors_open:
             if not wait_ready(self._watched(), timeout=SILENCE_SECONDS):
                 self._silent()

@@ -21,7 +21,7 @@ POLL_SECONDS = 0.02
 """Seconds between two searches for processes that are being ended."""
 
 SLOW_POLL_SECONDS = 0.05
-"""Seconds between two searches if the kernel cannot report the end of a process."""
+"""Longest time in seconds between two searches if the kernel cannot report the end of a process."""
 
 READ_SIZE = 1 << 16
 
@@ -43,8 +43,8 @@ def processes_of_run(run_id: str, session: int = 0, since: int = 0, directory: s
     """Return the IDs of the run's live processes, except for this process and the processes of other users.
 
     `session` is the process ID of the supervisor while it lives. `since` is its start time (clock ticks since boot):
-    older processes do not belong to the run. `directory` is the run's directory, because runs of two projects with the
-    same name, started in the same millisecond, have the same ID.
+    older processes do not belong to the run. `directory` is the run's directory. It distinguishes runs with the same
+    ID, which two projects with the same name may start in the same millisecond.
     """
     mark = b"\0%s=%s\0" % (RUN_ID_VARIABLE.encode(), run_id.encode("utf-8", "surrogateescape"))
     own = os.getpid()

@@ -1,8 +1,8 @@
 """Read the Python stacks of a run's processes with py-spy, on the machine or in the container that executes them.
 
-py-spy is a program without dependencies. It is sent when the first stacks are read. py-spy reads the memory of the
-processes without pausing them (`--nonblocking`). It therefore cannot disturb a script, and can also read a process that
-cannot be paused because it waits for a device.
+py-spy is a program without dependencies. It is sent to a machine when stacks are first read there. py-spy
+reads the memory of the processes without pausing them (`--nonblocking`). It therefore cannot disturb a script, and can
+also read a process that cannot be paused because it waits for a device.
 """
 
 from __future__ import annotations
@@ -113,7 +113,10 @@ def installed_py_spy() -> PySpy:
         paths = []
     found = next((os.path.realpath(path) for path in paths if os.access(path, os.X_OK)), "")
     if not found:
-        raise ConfigurationError("py-spy is not installed on this machine", remedy="Install it: `pip install py-spy`.")
+        raise ConfigurationError(
+            "py-spy is not installed on this machine",
+            remedy="Install it in the environment of the workbench: `pip install py-spy`.",
+        )
     return PySpy(found, package.version, os.uname().machine)
 
 

@@ -24,7 +24,10 @@ _MISSING = 'for tool; do command -v "$tool" >/dev/null 2>&1 || printf \'%s\\n\' 
 
 
 def reach(target: ComputeTarget, host: Host, report: Report) -> None:
-    """Check that a machine answers and has the tools that runs need. Raises the errors of `require_tools`."""
+    """Check that a machine answers and has the tools that runs need, and report a slow shell.
+
+    Raises the errors of `require_tools`.
+    """
     if not host.is_local:
         require_tools(target, host)
         if message := slow_shell(host):
@@ -32,7 +35,7 @@ def reach(target: ComputeTarget, host: Host, report: Report) -> None:
 
 
 def wait_through_losses(target: Target, wait_once: Callable[[], Outcome], interrupted: int) -> Outcome:
-    """Call `wait_once` until it returns the outcome of a run; after each error wait until the target answers again.
+    """Call `wait_once` until it returns the outcome of a run; after each error, wait until the target answers again.
 
     Raises Interrupted and NeverStarted.
     """

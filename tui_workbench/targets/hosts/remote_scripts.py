@@ -1,4 +1,4 @@
-"""The `sh` scripts for runs of `type: remote`, which run on the host but are not stored there.
+"""The `sh` scripts for runs on machines over SSH. They are executed on the host, but not stored there.
 
 They need only standard tools. A script that waits also reads its input, so that it ends when the connection is lost.
 """

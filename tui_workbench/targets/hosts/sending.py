@@ -58,7 +58,7 @@ now=$base.now.$$
 trap 'rm -f -- "$now"' EXIT
 look >"$now" && is_same "$now"
 """
-"""$1: the folder, $2: the `digest` of the wanted files. Succeeds if `sync` would send nothing."""
+"""$1: the folder, $2: the `digest` of the wanted files. Succeeds if `sync` would send and remove nothing."""
 
 # $1: the folder, $2: the digest of the wanted manifest. Without `find -printf`, everything is sent again; without gzip,
 # data is not compressed. Files are removed only if the list of them is complete. Temporary files have unique names,
@@ -106,7 +106,7 @@ class SyncReport(NamedTuple):
 
 @contextlib.contextmanager
 def report_sending(line: Callable[[str], None]) -> Iterator[Progress]:
-    """Yield a function that shows progress, and writes a line about it at most every second."""
+    """Yield a function that shows the progress of sending, and calls `line` about it at most once per second."""
     last = time.monotonic()
     with meter("sending", BYTES) as sending:
 
@@ -125,7 +125,7 @@ class _Held(NamedTuple):
 
     identities: dict[str, str]  # of files that are unchanged since they were sent
     folders: set[str]
-    others: set[str]
+    others: set[str]  # files and links
 
 
 def sync(
@@ -140,7 +140,7 @@ def sync(
     """Make the folder `destination` on the host contain exactly the files of `listing`, read from `source`.
 
     `progress` is called with the number of bytes sent so far and the total. `packed` turns compression on or off; if it
-    is None, the response time of the host decides. Raises TargetUnreachable or StorageError.
+    is None, the response time of the host decides. Raises WorkbenchError, such as TargetUnreachable.
     """
     wanted = {entry.path: entry for entry in listing}
     wanted_digest = digest(listing)
@@ -176,7 +176,7 @@ class Difference(NamedTuple):
         """A phrase for a plan, with the number of files, their size and the largest of them."""
         removed = f", {counted(len(self.superfluous), 'file')} removed" if self.superfluous else ""
         if not self.missing:
-            return f"no files{removed or ', all are up to date'}"
+            return f"no files{removed or ' (all are up to date)'}"
         largest = sorted(self.missing, key=lambda entry: -entry.size)[:SHOWN_FILES]
         named = ", ".join(f"{entry.path} {size_text(entry.size)}" for entry in largest if entry.size)
         text = f"{counted(len(self.missing), 'file')}, {size_text(sum(entry.size for entry in self.missing))}"

@@ -1,8 +1,8 @@
 """TensorBoard and Jupyter servers for a run, executed where the run is.
 
-The life of a server is bound to its standard input: it ends when the input ends, which happens when the workbench or
-the connection ends, even if the workbench is killed. The first line of the input is the token. It is in no argument
-list and no log; on this machine, a private file that leads the browser to the server contains it for a minute.
+A server ends when its standard input ends, which happens when the workbench or the connection ends, even if the
+workbench is killed. The first line of the input is the token, which appears in no argument list and no log. On this
+machine, a private file that leads the browser to the server contains the token for at most a minute.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Server:
         if reply == _GONE:
             return WorkbenchError(
                 f"{self._place.label}: the files of the run were removed, or the run has not started",
-                remedy="Files of an ended run are on this machine: "
+                remedy="Wait until the run has started. Files of an ended run are on this machine: "
                 f"`tensorboard --logdir {shlex.quote(self._run_directory)}`.",
             )
         if reply == _MISSING:
@@ -211,7 +211,7 @@ class Server:
         last = self._errors.decode("utf-8", "replace").strip().split("\n")[-1].replace(token, "***")
         return WorkbenchError(
             f"{self._place.label}: {self._kind} did not start: {last or 'no message'}",
-            remedy="Check that it starts there, and that its version supports the run's Python version.",
+            remedy=f"Check that {self._kind} starts there, and that its version supports the run's Python version.",
         )
 
     def _reply(self) -> bytes:

@@ -145,7 +145,7 @@ def forget(run_directory: str) -> None:
 
 
 def _text(run_directory: str, name: str) -> str:
-    """Return the beginning of a file; "" if it is missing. The script may have replaced it."""
+    """Return the beginning of a file, which the script may have replaced by a large one; "" if it cannot be read."""
     try:
         return read_below(run_directory, name, LARGEST).decode("ascii", "replace")
     except OSError:
@@ -176,7 +176,7 @@ def describe_left_behind(count: int, names: Iterable[str] = ()) -> str:
 
 
 def process_stat(pid: int) -> tuple[str, str]:
-    """Return the state letter and the start time (clock ticks since boot) of a process; empty if it does not exist."""
+    """Return the state letter and the start time (clock ticks since boot) of a process; "" for both if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read().decode("ascii", "replace")

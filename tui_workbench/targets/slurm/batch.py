@@ -307,7 +307,7 @@ def step_script(
     words = [*map(shlex.quote, prefix), '"$1"', *map(shlex.quote, arguments)]
     if meets:
         exports += f"export {NODE_VARIABLE}=$SLURMD_NODENAME\n"
-        # The script may have an argument like the option, which precedes it.
+        # Only the first match is replaced: the option precedes the script, whose arguments may contain the same word.
         words[words.index(shlex.quote(RENDEZVOUS_WORD))] = f'"{RENDEZVOUS_WORD}"'
     return _STEP.format(
         run=shlex.quote(directory),

@@ -93,7 +93,7 @@ class SlurmChecks:
         return f"workbench-tui computetarget check {shlex.quote(self._target.name)} --job"
 
     def job(self) -> CheckResult:
-        """Run a job of one second that reads and writes a file below `runRoot`. Raises WorkbenchError."""
+        """Submit a job of one second that reads and writes files below `runRoot`. Raises WorkbenchError."""
         python = "" if self._target.setup or "/" not in self._target.python_location else self._target.python_location
         root = self._host.home()
         arguments = (root, python, str(JOB_SECONDS), *resource_words(self._target.slurm))

@@ -52,7 +52,10 @@ class FollowedRun:
         has_samples: bool,
         warning: int = 0,
     ) -> None:
-        """`warning` is the number of seconds between SIGTERM and the time limit; 0 without SIGTERM."""
+        """`may_restart` is True if Slurm may requeue the job, and `has_samples` if the job samples its GPUs.
+
+        `warning` is the number of seconds between SIGTERM and the time limit; 0 without SIGTERM.
+        """
         self.run_id, self.directory, self.job_id = run_id, directory, job_id
         self.files = Files()
         self.copies_at = 0.0
@@ -69,7 +72,7 @@ class FollowedRun:
         self._waits_for = ""
         self._last_attempt = 1  # the number of the last reported attempt
         self._is_lost = False
-        self._is_blocked = False  # this machine cannot write its files
+        self._is_blocked = False  # this machine cannot write the copies of its files
         self._failures = 0
         self._gone_since = math.inf
         self._next_look = math.inf
@@ -229,7 +232,7 @@ class FollowedRun:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def next_time(self) -> float:
-        """Return the time of the next action (monotonic clock)."""
+        """Return the time of the next action (monotonic clock); infinity if none is due."""
         # When `_explain_until` has passed, only news from Slurm can end the run, so no action is due.
         times = [self._explain_until] if self._explain_until > time.monotonic() else []
         if self.files.exit_code is None:

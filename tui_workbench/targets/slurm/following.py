@@ -37,7 +37,7 @@ from tui_workbench.targets.slurm.polling import Poller
 _Result = TypeVar("_Result")
 
 FINISH_SECONDS = 1.0
-"""Time for a request to end after an interruption."""
+"""Time limit in seconds for a request to end after an interruption."""
 
 
 class _Opening:
@@ -162,7 +162,7 @@ class ClusterWatch(RunGroup):
             self._lose(error)
 
     def _next_time(self) -> float:
-        """Return the time of the next action without an event (monotonic clock)."""
+        """Return the time of the next action without an event (monotonic clock); infinity if none is due."""
         times = [run.next_time() for run in self._runs.values()] if self._is_connected else []
         if self._runs and self._poller.descriptor < 0:
             times.append(self._poller.due)
@@ -217,7 +217,7 @@ class ClusterWatch(RunGroup):
         data = os.read(self._follower.stdout, READ_SIZE)
         if not data:
             raise ConnectionLost(
-                f"the connection to {self._host.label} was lost while following runs",
+                f"the connection to {self._host.label} was lost while its runs were being followed",
                 remedy="Wait: when the machine answers, the output resumes where it stopped.",
             )
         self._is_connected, self._pauses = True, Backoff()

@@ -132,7 +132,10 @@ class Listing:
 
 
 def list_once(host: LoginHost, run_ids: Sequence[str]) -> dict[str, Files]:
-    """Return the files of runs, which may not have started. Raises WorkbenchError if `runRoot` cannot be read."""
+    """Return the files of runs by run ID, also of runs that have not started.
+
+    Raises WorkbenchError if `runRoot` cannot be read.
+    """
     done = host.ask(_ONCE, host.home(), *run_ids)
     if done.code != 0:
         # Without this error, the runs would seem to have no exit codes.

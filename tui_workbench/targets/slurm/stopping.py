@@ -116,8 +116,8 @@ def warn(host: LoginHost, spec: RunSpec) -> None:
 def stop(host: LoginHost, spec: RunSpec, grace: float) -> bool | None:
     """Ask the script to end, kill it after `grace` seconds, and wait until Slurm no longer has its job.
 
-    Returns True if the script was killed, None if the run had no job. Raises SlurmSilent or another TargetUnreachable
-    if it is unknown whether the job has ended, and WorkbenchError if Slurm refuses to cancel it.
+    Returns True if the script was killed, False if not, and None if the run had no job. Raises SlurmSilent or another
+    TargetUnreachable if it is unknown whether the job has ended, and WorkbenchError if Slurm refuses to cancel it.
     """
     tenths, directory = str(int(grace * 10)), HostLayout(host.home()).run(spec.run_id)
     arguments = (directory, job_name(spec.run_id), tenths, str(PATIENCE_SECONDS))

@@ -196,7 +196,7 @@ class Submission(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """The script that submits, and its arguments."""
+        """The script that submits the job, and its arguments."""
         sizes = [str(len(self.step)), str(len(self.batch))]
         array = map(str, self.array or [""] * len(ArrayTask._fields))
         return [_SUBMIT, self.directory, *sizes, self.name, "|".join(TRANSIENT), *array, *self.options]
@@ -253,7 +253,7 @@ def refusal(label: str, done: Completed, clean: str, words: Sequence[str]) -> Wo
     return SubmissionRefused(f"sbatch refused the job: {text}", remedy=remedy_of(text, words))
 
 
-NO_SBATCH = "Set `address` to a login node of the cluster, where `sbatch --version` works."
+NO_SBATCH = "Set `address` to a login node of the cluster where `ssh ADDRESS sbatch --version` works."
 
 _REMEDIES = (
     ("invalid account", "account", "one that `sacctmgr show associations user=$USER` lists"),
@@ -261,7 +261,7 @@ _REMEDIES = (
     ("policy", "", "Wait until your other jobs have ended, or request less: `sacctmgr show qos` shows the limits."),
     ("account", "account", "one that `sacctmgr show associations user=$USER` lists"),
     ("qos", "qos", "one that `sacctmgr show associations user=$USER` lists"),
-    ("time limit", "time", "less than the limit that `sinfo -s` shows"),
+    ("time limit", "time", "at most the limit that `sinfo -s` shows for the partition"),
     ("--time", "time", "a time such as 4:00:00"),
     ("feature", "constraint", "a feature that `sinfo -o '%P %f'` lists"),
     ("gres", "gpus", "at most the number that `sinfo -o '%P %G'` shows for the nodes of the partition"),
@@ -291,7 +291,7 @@ def remedy_of(text: str, words: Sequence[str] = ()) -> str:
     for word, key, change in _REMEDIES:
         if word in lower:
             return f"Set `slurm.{key}`{_present(key, words)} to {change}." if key else change
-    return "Correct the options below `slurm`."
+    return "Correct the options below `slurm` in the target or the run configuration."
 
 
 def _present(key: str, words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Execute runs on another machine over SSH, with an interpreter of that machine. Nothing is installed there.
+"""Execute runs on another machine over SSH, with an interpreter of that machine.
 
 The machine may be the head node of a Spark cluster, where YARN or another master executes scripts with Spark.
 

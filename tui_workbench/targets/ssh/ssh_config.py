@@ -52,7 +52,7 @@ class HostKey(NamedTuple):
 class KnownKeys(NamedTuple):
     """The known_hosts lines of one host.
 
-    `without_port` holds the lines for the bare name of a host on a port other than 22. `ssh` uses them if the key is
+    `without_port` holds the lines without a port for a host on a port other than 22. `ssh` uses them if the key is
     not in `exact`. A key in these lines is known or revoked; any other key is unknown, not changed.
     """
 

@@ -49,7 +49,7 @@ LONGEST_JUMP_CHAIN = 8
 
 
 class Secrets:
-    """Secrets by reference, and the fingerprints of host keys that the user accepted. Held only in memory."""
+    """Secrets by reference, and the fingerprints of host keys that the user accepted. All are only in memory."""
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
@@ -236,7 +236,7 @@ def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
     except OSError as error:
         raise LoginRefused(
             f"{login.label}: the private key {path} cannot be read: {error.strerror}",
-            remedy="Correct privateKey, or check that the key exists and that you can read it.",
+            remedy="Set privateKey to an existing file that you can read, or correct the permissions of the file.",
         ) from error
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
         return _key_from_agent(login, path, passphrase is not None, error)
@@ -258,7 +258,8 @@ def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> d
             prompt=f"Passphrase of {path}",
             remedy=f"Enter the passphrase: {_login_command(login)}. Or run `ssh-add {shlex.quote(path)}`.",
         )
-    raise LoginRefused(f"{login.label}: {path} is not a private key ({error})", remedy="Correct the privateKey path.")
+    remedy = "Set privateKey to the path of a private key, not of a public key."
+    raise LoginRefused(f"{login.label}: {path} is not a private key ({error})", remedy=remedy)
 
 
 def passphrase_reference(login: Login) -> str:
@@ -278,7 +279,9 @@ def _needs_password(login: Login, message: str, *, remedy: str = "", host_verifi
 
 def _wrong_password(login: Login, prefix: str, *, host_verified: bool = False) -> SecretNeeded:
     message = f"{prefix}the password is wrong, or the server does not allow passwords"
-    remedy = f"Enter the correct password: {_login_command(login)}. If passwords are not allowed, attach with a key."
+    remedy = (
+        f"Enter the correct password: {_login_command(login)}. Or replace `password` in the target with `privateKey`."
+    )
     return _needs_password(login, message, remedy=remedy, host_verified=host_verified)
 
 
@@ -289,7 +292,7 @@ def _login_command(login: Login) -> str:
 class _Client(asyncssh.SSHClient):
     """Checks the host key of one hop as `ssh` does, and records the key.
 
-    With `plain_keys_only`, ignores certificates and the lines for the bare name of a host on another port.
+    With `plain_keys_only`, ignores certificates, and the lines without a port for a host on a port other than 22.
     """
 
     def __init__(
@@ -299,7 +302,7 @@ class _Client(asyncssh.SSHClient):
         self._secrets = secrets
         self._on_lost = on_lost
         self._plain_keys_only = plain_keys_only
-        self._has_more = False  # certificate authorities, or keys for the bare name
+        self._has_more = False  # certificate authorities, or keys in lines without a port
         self.is_open = False
         self.name, self.port = hop.alias, hop.port or DEFAULT_PORT
         self.known: list[HostKey] = []
@@ -446,9 +449,9 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
         return HostKeyRefused(
             f"{prefix}the host key of {where} is unknown: {client.presented}",
             presented=client.presented,
-            remedy="Compare the fingerprint with those of `cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -` there, "
-            f"then add `--accept-host-key {client.presented}` to `workbench-tui computetarget attach`, `check` or "
-            "`login`.",
+            remedy="Compare the fingerprint with those of `cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -` on that "
+            f"machine. Then add `--accept-host-key {client.presented}` to `workbench-tui computetarget attach`, "
+            "`check` or `login`.",
         )
     return HostKeyRefused(
         f"{prefix}the host key of {where} was refused: {said}",

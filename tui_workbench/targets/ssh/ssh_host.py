@@ -273,10 +273,13 @@ class SshProcess(HostProcess):
 
 
 def quote(argv: Sequence[str]) -> str:
-    """Quote an argument vector as one line for `sh`, with `$n` for line feeds. Raises ConfigurationError for a NUL."""
+    """Return an argument vector as one line for `sh`, with `$n` for line feeds. Raises ConfigurationError for NUL."""
     line = " ".join(shlex.quote(word) for word in argv)
     if "\0" in line:
-        raise ConfigurationError("a name or an argument contains a NUL character", remedy="Remove the NUL character.")
+        raise ConfigurationError(
+            "a name or an argument contains a NUL character",
+            remedy="Remove the NUL character from the target or the run configuration; YAML writes it as `\\0`.",
+        )
     return line.replace("\n", "'\"$n\"'")
 
 
@@ -303,7 +306,7 @@ def _port_refused(label: str, address: str, port: int, reply: dict[str, Any]) ->
     if reply["forbidden"]:
         return WorkbenchError(
             f"{label}: the SSH server forbids forwarding to {address}:{port}",
-            remedy="Ask an administrator for `AllowTcpForwarding yes` in sshd_config of that machine.",
+            remedy="Ask an administrator to allow it in sshd_config there: `AllowTcpForwarding yes` and `PermitOpen`.",
         )
     return WorkbenchError(
         f"{label}: cannot connect to {address}:{port} from there: {reply['refused'].lower()}",

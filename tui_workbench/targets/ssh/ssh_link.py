@@ -28,7 +28,7 @@ from tui_workbench.targets.ssh.ssh_channel import Shell
 from tui_workbench.targets.ssh.ssh_host import AGENT_VARIABLE
 
 IDLE_SECONDS = 600.0
-"""An idle connection is closed after this time."""
+"""An idle connection is closed after this time. A link whose secrets are all in a keyring also ends."""
 
 IDLE_WITH_SECRETS_SECONDS = 12 * 3600.0
 """A link with a secret that is not in a keyring ends after this time without requests."""
@@ -131,7 +131,7 @@ class Link:
             failure = ConnectionLost(
                 f"{self._login.label}: internal error of the process that holds the SSH connection: "
                 f"{type(error).__name__}: {error}",
-                remedy=f"Try again. {self._paths.errors} has the details.",
+                remedy=f"Try again. The details are in {self._paths.errors}.",
             )
             client.reply(wire.error_to_message(failure))
             raise
@@ -168,7 +168,7 @@ class Link:
         return {}
 
     async def _exec(self, client: _Client, request: dict[str, Any]) -> dict[str, Any]:
-        # A client that disconnects cancels this. The shell must then be closed, because channels are limited, and the
+        # A client that disconnects cancels this call. The shell must then be closed, as channels are limited, and the
         # pipes must be connected first: asyncio does not unregister a pipe whose connection was canceled.
         opening = asyncio.create_task(self._connection.shell())
         try:

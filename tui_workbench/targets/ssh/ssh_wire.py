@@ -1,8 +1,8 @@
 """The protocol between the link (`ssh_link`) and its clients over a unix socket.
 
-A client connects, reads an empty message as a greeting, sends one request and reads replies. A message is a length of
-four bytes and JSON. The request to start a program passes the program's three streams as file descriptors. As with an
-SSH agent, the socket is protected by its folder, which only the user can enter.
+A client connects, reads an empty message as a greeting, sends one request and reads replies. A message is its length
+in four bytes, and JSON. The request to start a program passes the program's three streams as file descriptors. As with
+an SSH agent, the socket is protected by its folder, which only the user can enter.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def runtime_directory() -> str:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise StorageError(
             "this is not a folder that only you can access, so it cannot contain the sockets of SSH connections",
-            remedy="Remove it, or set XDG_RUNTIME_DIR to a folder that only you can access.",
+            remedy="Remove it, or set XDG_RUNTIME_DIR to a folder with a short path that only you can access.",
             file=path,
         )
     return path
@@ -138,7 +138,7 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequen
 
 
 def receive(connection: socket.socket, descriptors: list[int] | None = None) -> dict[str, Any] | None:
-    """Read one message and add its descriptors to `descriptors`; None if the other side has disconnected.
+    """Return one message, and add its descriptors to `descriptors`; None if it is incomplete or too long.
 
     Raises OSError, TimeoutError, and ValueError for an invalid message.
     """
@@ -165,13 +165,13 @@ _FIELDS = ("reference", "prompt", "host_verified", "presented", "known", "failed
 
 
 def error_to_message(error: TargetUnreachable) -> dict[str, Any]:
-    """Convert an error to a reply."""
+    """Return the reply that reports an error."""
     fields = {name: getattr(error, name) for name in _FIELDS if hasattr(error, name)}
     return {"error": type(error).__name__, "message": error.message, "remedy": error.remedy, **fields}
 
 
 def error_from_message(message: dict[str, Any]) -> TargetUnreachable:
-    """Convert a reply to an error."""
+    """Return the error that a reply reports."""
     kind = _KINDS.get(message["error"], ConnectionLost)
     fields = {
         name: message[name]

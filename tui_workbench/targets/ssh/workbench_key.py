@@ -75,7 +75,7 @@ def _make(path: str) -> None:
     except (OSError, asyncssh.KeyImportError) as error:
         raise StorageError(
             f"cannot use this SSH key: {error}",
-            remedy="Check the disk and the permissions of the file. If the key is damaged, move the file away: then a "
-            "new key is created.",
+            remedy="Check the disk and the permissions of the file. If the key is damaged, move the file away: the "
+            "workbench then creates a new key.",
             file=path,
         ) from error

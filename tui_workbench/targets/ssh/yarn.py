@@ -158,7 +158,7 @@ class YarnRun:
     def outcome(self, submit_code: int | None) -> Outcome | None:
         """Return the outcome of the application, and fetch its log; return None while it runs.
 
-        `submit_code` is the exit code of `spark-submit`, or None if it was killed. Raises TargetUnreachable.
+        `submit_code` is the exit code of `spark-submit`, or None if it was killed. Raises WorkbenchError.
         """
         application = self._find()
         if not application:
@@ -170,7 +170,7 @@ class YarnRun:
         return outcome_of(application, report)
 
     def kill(self) -> None:
-        """Kill the application, unless it has ended, and fetch its log. Raises TargetUnreachable."""
+        """Kill the application, unless it has ended, and fetch its log. Raises WorkbenchError."""
         application = self._find()
         if not application:
             return
