@@ -176,7 +176,7 @@ class HostProcess(abc.ABC):
 
 
 class Host(abc.ABC):
-    """A machine. `label` is its name in messages. Thread-safe."""
+    """A machine. `label` is its name in messages. All methods are thread-safe."""
 
     label: str
     is_local: bool
@@ -273,7 +273,7 @@ class Host(abc.ABC):
 
 
 class LocalHost(Host):
-    """The machine that executes the workbench."""
+    """The machine on which the workbench runs."""
 
     label = "this machine"
     is_local = True

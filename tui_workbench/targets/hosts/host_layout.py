@@ -104,10 +104,10 @@ def run_folders(host: Host) -> list[RunFolder]:
 
 
 def find_cleanup_items(host: Host, project: ProjectNames, busy: Collection[str]) -> list[CleanupItem]:
-    """Return the folders on another machine that a project no longer needs; none for this machine.
+    """Return the folders on another machine that can be removed for a project; none for this machine.
 
-    They are the folders of its runs, except runs in `busy` and runs with live processes, the last sent files of the
-    project, and the packages for building environments.
+    They are the last sent files of the project, the packages for building environments, and the folders of runs. Runs
+    in `busy` and runs with live processes are excluded.
     """
     if host.is_local:
         return []

@@ -36,7 +36,7 @@ from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 RECORD, BOOT = "run.json", "boot"
 
 FULL_BELOW = 64
-"""A disk with less free space than this, in kilobytes, counts as full."""
+"""A disk with less free space than this, in KiB, counts as full."""
 
 MOST_NAMES = 10
 """Maximum number of skipped files that the run's record names."""
@@ -363,7 +363,9 @@ class HostRun:
         done = self._host.run(["sh", "-c", _STATE, "sh", self.directory])
         parts = done.stdout.decode("utf-8", "replace").split("\n/\n")
         if len(parts) != 4:
-            raise ConnectionLost(f"{self._host.label}: the answer about the run was incomplete", remedy=_AGAIN)
+            raise ConnectionLost(
+                f"{self._host.label}: the answer about the state of the run was incomplete", remedy=_AGAIN
+            )
         pid, exit_code, then, now = parts
         code = exit_code.strip() if exit_code.endswith("\n") else ""
         return HostRunState(

@@ -1,4 +1,4 @@
-"""TensorBoard and Jupyter servers for a run, executed where the run is.
+"""TensorBoard and Jupyter servers for a run, executed on the machine or in the container of the run.
 
 A server ends when its standard input ends, which happens when the workbench or the connection ends, even if the
 workbench is killed. The first line of the input is the token, which appears in no argument list and no log. On this
@@ -145,7 +145,7 @@ def local_port(port: int) -> int:
 
 
 class ServerPlace(NamedTuple):
-    """Where servers for a run are started, and how a port there is reached."""
+    """The machine or container in which servers for a run are started."""
 
     host: Host
     label: str  # for messages, such as `the container on gpubox`
@@ -162,7 +162,7 @@ class Server:
     def __init__(self, place: ServerPlace, kind: str, token: str, run_directory: str) -> None:
         """Start a server, and wait until it listens. `run_directory` is on this machine. Raises WorkbenchError."""
         folders = place.logs if kind == TENSORBOARD else place.folders
-        # On other machines any port, because several users may start servers there, and the port is forwarded.
+        # On another machine, any free port is used: several users may start servers there, and the port is forwarded.
         port = PORTS[kind] if place.host.is_local else 0
         arguments = (kind, place.address, str(port), *folders)
         self._place, self._kind, self._run_directory, self._errors = place, kind, run_directory, b""

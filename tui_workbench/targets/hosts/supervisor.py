@@ -145,7 +145,7 @@ def forget(run_directory: str) -> None:
 
 
 def _text(run_directory: str, name: str) -> str:
-    """Return the beginning of a file, which the script may have replaced by a large one; "" if it cannot be read."""
+    """Return the beginning of a file, which the script may have made large; "" if it cannot be read."""
     try:
         return read_below(run_directory, name, LARGEST).decode("ascii", "replace")
     except OSError:

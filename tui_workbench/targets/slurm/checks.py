@@ -61,7 +61,7 @@ exit {_LATE}
 
 
 class SlurmChecks:
-    """Checks of a cluster, made from its login host."""
+    """Checks of a cluster, which its login host executes."""
 
     def __init__(self, target: ComputeTarget, host: Host) -> None:
         self._target = target

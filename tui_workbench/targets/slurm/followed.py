@@ -201,7 +201,7 @@ class FollowedRun:
         self._failures, self.copies_at, self._is_blocked = 0, 0.0, False
 
     def fail_copy(self, reason: str) -> None:
-        """Record that bytes could not be copied. `reason` is the error of this machine; "" if the cluster failed."""
+        """Record that bytes could not be copied. `reason` is the error of this machine; "" for a failed read."""
         self.copies_at = time.monotonic() + RETRY_SECONDS
         if reason:
             self._is_blocked = True

@@ -250,7 +250,7 @@ class ClusterWatch(RunGroup):
     # -- ends ---------------------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Copy new output, look for the ends of jobs that are gone, and end runs. Raises TargetUnreachable."""
+        """Copy new output, read the files of runs whose jobs are gone, and end runs. Raises WorkbenchError."""
         self._copy()
         now = time.monotonic()
         gone = [run for run in self._runs.values() if run.look_due(now)]

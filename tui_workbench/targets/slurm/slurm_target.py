@@ -107,7 +107,7 @@ class SlurmTarget(Target):
                 ("sbatch", *job_words(spec.slurm, spec.run_id, directory)),
             ),
             Step("start", title, command, f"{directory}/work", mask_variables(variables)),
-            Step("follow", "wait for the end; the output goes to output.log, Slurm's own to slurm.log"),
+            Step("follow", "wait for the end; the output goes to output.log, and that of Slurm to slurm.log"),
             Step("collect", "fetch outputs/ and all other files that the run created"),
             Step("remove", f"remove the run's working copy on {label}"),
         )

@@ -203,7 +203,7 @@ class Submission(NamedTuple):
 
 
 def submit(host: Host, job: Submission) -> Submitted:
-    """Submit a job, unless an earlier call did.
+    """Submit a job, unless an earlier call did, and return its ID.
 
     Raises SlurmSilent or another TargetUnreachable if it is unknown whether the job was accepted; then call this
     function again. Raises SubmissionRefused or StorageError if no job exists.
@@ -232,7 +232,7 @@ def _submitted(host: Host, job: Submission, done: Completed) -> Submitted:
 
 
 def job_of(host: Host, directory: str) -> str:
-    """Return the ID of the job of a run; "" if it was never submitted. Raises TargetUnreachable."""
+    """Return the ID of the job of a run; "" if it was never submitted. Raises WorkbenchError."""
     text = host.check(["sh", "-c", _JOB, "sh", directory]).text.strip()
     return text if text.isdecimal() else ""
 

@@ -49,7 +49,7 @@ class PooledConnection:
         self.shell_seconds = 0.0
         """Seconds that the last shell took to start."""
         self._replenish()
-        # After a session with a terminal the SSH server uses TCP_NODELAY for all channels: starting a program takes
+        # After a session with a terminal, the SSH server uses TCP_NODELAY for all channels: starting a program takes
         # 0.8 ms instead of 44 ms. The login shell may print without end, so its output is discarded.
         nothing = asyncssh.DEVNULL
         _quietly(

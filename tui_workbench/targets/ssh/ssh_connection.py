@@ -485,7 +485,8 @@ def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_
         )
     return LoginRefused(
         f"{prefix}none of your SSH keys was accepted",
-        remedy=f"Copy your public key: `ssh-copy-id {login.ssh_words}`. Or attach the target with `--password`.",
+        remedy=f"Copy your public key to the machine: `ssh-copy-id {login.ssh_words}`. Or attach the target with "
+        "`--password`.",
     )
 
 

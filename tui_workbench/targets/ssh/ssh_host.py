@@ -306,7 +306,8 @@ def _port_refused(label: str, address: str, port: int, reply: dict[str, Any]) ->
     if reply["forbidden"]:
         return WorkbenchError(
             f"{label}: the SSH server forbids forwarding to {address}:{port}",
-            remedy="Ask an administrator to allow it in sshd_config there: `AllowTcpForwarding yes` and `PermitOpen`.",
+            remedy="Ask an administrator to allow it in the sshd_config of that machine (`AllowTcpForwarding yes`, "
+            "`PermitOpen`).",
         )
     return WorkbenchError(
         f"{label}: cannot connect to {address}:{port} from there: {reply['refused'].lower()}",

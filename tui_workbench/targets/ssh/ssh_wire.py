@@ -1,8 +1,8 @@
 """The protocol between the link (`ssh_link`) and its clients over a unix socket.
 
-A client connects, reads an empty message as a greeting, sends one request and reads replies. A message is its length
-in four bytes, and JSON. The request to start a program passes the program's three streams as file descriptors. As with
-an SSH agent, the socket is protected by its folder, which only the user can enter.
+A client connects, reads an empty message as a greeting, sends one request and reads replies. A message is a length
+of four bytes, followed by JSON. The request to start a program passes the program's three streams as file descriptors.
+As with an SSH agent, the socket is protected by its folder, which only the user can enter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tui_workbench.core.errors import StorageError, TargetUnreachable, storage_e
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
 
-# Values of `op` in requests, and the replies. Each request also has `agent`, the client's SSH agent.
+# Values of `op` in requests, and the replies. Each request also has `agent`, the socket of the client's SSH agent.
 EXEC = "exec"  # start the program `command` with three descriptors: {}, and later {"exit": code}
 FORWARD = "forward"  # connect a local unix socket to the host's socket `path`: {"socket": local path}
 FORWARD_PORT = "forward-port"  # `port` at `address` becomes the local port `here`: {"port": local port}, and later {}
