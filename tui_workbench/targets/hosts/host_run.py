@@ -2,7 +2,7 @@
 
 On another machine the directory holds the run's copy of the project (`work/`) and the files that the run writes
 (`output.log`, `pid`, `exit`, `outputs/`). Every call can be repeated at any time, from any process: an incomplete copy
-is replaced until the script has started. Each version of the SDK is sent once.
+is replaced until the script has started. Each version of the SDK is sent to a host once.
 """
 
 from __future__ import annotations

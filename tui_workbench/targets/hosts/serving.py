@@ -2,7 +2,7 @@
 
 A server ends when its standard input ends, which happens when the workbench or the connection ends, even if the
 workbench is killed. The first line of the input is the token, which appears in no argument list and no log. On this
-machine, a private file that leads the browser to the server contains the token for at most a minute.
+machine, a private file that leads the browser to the server contains the token for a minute.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def outcome_without_code(state: str, code: int | None, directory: str, *, has_st
 
 
 def tail(directory: str) -> list[str]:
-    """Return the last lines of the copy of slurm.log; none if there is no copy."""
+    """Return the last lines of the copy of slurm.log; none without a copy."""
     try:
         with open(open_below(directory, SLURM_LOG), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))

@@ -169,7 +169,7 @@ class Submitted(NamedTuple):
 
 
 class SubmissionRefused(WorkbenchError):
-    """sbatch refused the job."""
+    """The job was not submitted: sbatch refused it or is missing, or the run was canceled."""
 
 
 class ArrayTask(NamedTuple):

@@ -28,7 +28,7 @@ from tui_workbench.targets.ssh.ssh_channel import Shell
 from tui_workbench.targets.ssh.ssh_host import AGENT_VARIABLE
 
 IDLE_SECONDS = 600.0
-"""An idle connection is closed after this time. A link whose secrets are all in a keyring also ends."""
+"""An idle connection is closed after this time. A link whose secrets are all in a keyring then ends."""
 
 IDLE_WITH_SECRETS_SECONDS = 12 * 3600.0
 """A link with a secret that is not in a keyring ends after this time without requests."""
