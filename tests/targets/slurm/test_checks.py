@@ -43,3 +43,11 @@ def test_job_that_does_not_end_is_a_warning(
         WARNING,
         f"the job did not end within 120 s ({reason}), so runRoot was not checked",
     )
+
+
+def test_canceled_job_is_an_error_although_its_exit_code_is_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = checks_with(tmp_path, "echo CANCELLED None node1", monkeypatch)
+    (tmp_path / "bin" / "scontrol").write_text("#!/bin/sh\necho '   DerivedExitCode=0:0 ExitCode=0:0'\n")
+    (tmp_path / "bin" / "scontrol").chmod(0o755)
+    with pytest.raises(CheckFailed, match="the job failed: CANCELLED node1"):
+        checks.job()

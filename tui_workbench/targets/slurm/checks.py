@@ -48,7 +48,8 @@ while [ "$left" -gt 0 ]; do
         FAILED | NODE_FAIL | BOOT_FAIL | CANCELLED | TIMEOUT)
             echo "$1 $3" >&2
             code=$(scontrol show job "$job" | sed -n 's/.*ExitCode=\\([0-9]*\\):.*/\\1/p')
-            exit "${{code:-1}}" ;;
+            [ "${{code:-0}}" != 0 ] || code=1  # a canceled job has exit code 0
+            exit "$code" ;;
     esac
     sleep 1
     left=$((left - 1))

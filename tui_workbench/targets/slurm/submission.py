@@ -39,6 +39,7 @@ ANSWER_SECONDS = 60.0
 _UNKNOWN = 75  # EX_TEMPFAIL
 _NOT_ASKED = 74  # EX_IOERR: Slurm was not asked, and another request may succeed
 _REFUSED = 65  # EX_DATAERR
+_CANCELED = 77  # EX_NOPERM
 _MISSING = 69  # EX_UNAVAILABLE
 
 MOST_MESSAGES = 5
@@ -127,7 +128,7 @@ look() {{
     [ -z "$first" ] || keep "$first"
 }}
 enqueue() {{ (umask "$mask" && exec sbatch "$@"); }}
-{_ARRAY}[ ! -e {CANCELED} ] || {{ echo 'the run was canceled' >&2; exit {_REFUSED}; }}
+{_ARRAY}[ ! -e {CANCELED} ] || {{ echo 'the run was canceled' >&2; exit {_CANCELED}; }}
 [ ! -s {JOB} ] || keep $(head -n 2 {JOB})
 [ ! -s pid ] || keep "$(head -n 1 pid)"
 command -v sbatch >/dev/null || {{ echo 'sbatch: not found' >&2; exit {_MISSING}; }}
@@ -250,6 +251,8 @@ def refusal(label: str, done: Completed, clean: str, words: Sequence[str]) -> Wo
         return TargetUnreachable(f"cannot submit the job on {label}: {text}", remedy="Wait: the workbench tries again.")
     if done.code == _MISSING:
         return SubmissionRefused(f"{label} has no sbatch", remedy=NO_SBATCH)
+    if done.code == _CANCELED:
+        return SubmissionRefused(f"no job was submitted: {text}", remedy="Submit the run again.")
     return SubmissionRefused(f"sbatch refused the job: {text}", remedy=remedy_of(text, words))
 
 
