@@ -37,7 +37,7 @@ def test_check_prints_findings_and_a_summary(root: Path) -> None:
     path = root / "aml_config" / "box.compute"
     assert done.stdout == (
         f"{path}:2:18: warning: the image has CUDA, but without nvidiaDocker: true the container gets no GPU. "
-        "Set nvidiaDocker: true, or use an image without CUDA. (gpu-unused) [fix: set nvidiaDocker: true]\n"
+        "Set `nvidiaDocker: true`, or use an image without CUDA. (gpu-unused) [fix: set nvidiaDocker: true]\n"
         "2 files: 0 errors, 1 piece of advice\n"
     )
     assert (done.returncode, done.stderr) == (0, "")

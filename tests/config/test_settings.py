@@ -41,7 +41,7 @@ def test_defaults_are_those_of_the_schema() -> None:
         ("notifications: [off]\n", 1, "`notifications` is a list"),
         ("notifications:\n", 1, "`notifications` has no value"),
         ("just words", 1, "`key: value` lines"),
-        ("a: b: c", 1, "a second `key: value` on one line"),
+        ("a: b: c", 1, "this line has a second `key: value`"),
     ],
     ids=["value", "name", "list", "none", "text", "yaml"],
 )

@@ -82,7 +82,7 @@ class TestWriting:
         for name, sentence in (
             ("missing/file", "no such file or folder"),
             (".", "this is a folder"),
-            ("x" * 300, "the name is too long"),
+            ("x" * 300, "the name or the path is too long"),
         ):
             with pytest.raises(StorageError, match=sentence) as caught:
                 write_atomically(str(tmp_path / name), b"new")

@@ -46,11 +46,11 @@ def load_compute(path: str) -> ComputeTarget:
     return target._replace(parts=parts)
 
 
-MEMBERS_REMEDY = "List two or more targets of type remote."
+MEMBERS_REMEDY = "List two or more different targets of type remote."
 
 
 def members_problem(members: Sequence[str], own: str, type_named: Callable[[str], str]) -> str:
-    """Return a problem of the members of the group `own`, or "".
+    """Return the first problem of the members of the group `own` as a clause, or "".
 
     `type_named` returns the type of the target with a name, or "" for an unknown name.
     """
@@ -112,7 +112,7 @@ def _attributes(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any
 
 
 def type_of(values: dict[str, Any]) -> str:
-    """Return the target type in the values of a `.compute` file, or "". `cluster` and `native` are old forms of it."""
+    """Return the target type in the values of a `.compute` file, or "". `cluster` and `native` are old keys for it."""
     found: str = values.get("type", "")
     if not found and (values.get("cluster") or values.get("native")):
         return target_types.CLUSTER.name

@@ -30,7 +30,7 @@ def options_of(text: str) -> dict[str, Any]:
         key, equals, value = part.strip().partition("=")
         if not equals:
             raise UsageError(
-                f"expected KEY=VALUE, not {part.strip()!r}", remedy="Write options as in gpus=2,time=2:00:00."
+                f"expected KEY=VALUE, not {part.strip()!r}", remedy="Write options such as `gpus=2,time=2:00:00`."
             )
         if key not in _TYPES:
             from difflib import get_close_matches
@@ -46,7 +46,7 @@ def options_of(text: str) -> dict[str, Any]:
 
 
 def typed_values(kind: FileKind, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the typed values of a new file, by key. Raises UsageError for the first invalid value."""
+    """Return `values` with the types of their fields, by dotted key. Raises UsageError for the first invalid value."""
     reading = read_fields(parse(json.dumps(values, ensure_ascii=False)), kind)
     for fault in reading.faults:
         raise UsageError(fault.message, remedy=fault.remedy)

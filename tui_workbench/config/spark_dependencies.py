@@ -31,8 +31,8 @@ class SparkDependencies(NamedTuple):
 def spark_dependencies_of(configuration: RunConfiguration, *roots: str) -> SparkDependencies:
     """Return the Spark dependencies of a run configuration. They are empty if the default file does not exist.
 
-    The file is read from the first of the folders `roots` that contains it. In the SDK form, the run
-    configuration contains them itself. Raises ConfigurationError.
+    The file is read from the first of the folders `roots` that contains it. In the SDK form, the run configuration
+    itself contains the dependencies. Raises ConfigurationError if the file is invalid or if the named file is missing.
     """
     if configuration.is_sdk_form:
         return _of_values(configuration.path, _sdk_values(configuration.values))

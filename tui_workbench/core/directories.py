@@ -19,7 +19,7 @@ _DATA_PLACES = (os.path.join(_PACKAGE, "_data"), os.path.dirname(_PACKAGE))
 
 
 def packaged(name: str) -> str:
-    """Return the data folder `name` (`themes` or `sample_project`). Raises StorageError if it is not installed."""
+    """Return the path of the data folder `name`: `themes` or `sample_project`. Raises StorageError if it is missing."""
     found = next((path for place in _DATA_PLACES if os.path.isdir(path := os.path.join(place, name))), "")
     if found:
         return found
@@ -28,7 +28,7 @@ def packaged(name: str) -> str:
 
 
 def theme_directories() -> list[str]:
-    """Return the folders of theme files; the user's themes come first. Raises StorageError."""
+    """Return the folders of theme files, the user's folder first. Raises the error of `packaged`."""
     return [os.path.join(user_config_directory(), "themes"), packaged("themes")]
 
 
@@ -95,7 +95,7 @@ def _user_directory(variable: str, default: str) -> str:
 
 
 def with_parents(path: str) -> list[str]:
-    """Return an absolute path and its parents up to the root."""
+    """Return an absolute path and all its parents, the nearest first."""
     found = [path]
     while (above := os.path.dirname(path)) != path:
         path = above

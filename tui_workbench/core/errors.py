@@ -54,7 +54,7 @@ class WorkbenchError(Exception):
 
     @property
     def lines(self) -> list[str]:
-        """The text for a terminal, with alternative remedies on separate lines."""
+        """The lines of text for a terminal. Alternative remedies have separate lines."""
         if "\n" not in self.remedy:
             return [str(self)]
         text = f"{self.place}: {self.message}." if self.place else f"{self.message}."
@@ -135,7 +135,7 @@ class NeverStarted(WorkbenchError):
 def storage_error(verb: str, path: str, error: OSError) -> StorageError:
     """Return the error for an operation on a file (`verb`, such as `read`) that raised `error`."""
     reason = error.strerror or str(error)
-    cause, remedy = CAUSES.get(error.errno or 0, (reason, "Check the disk and the folder's permissions."))
+    cause, remedy = CAUSES.get(error.errno or 0, (reason, "Check the disk and the permissions of the file."))
     return StorageError(f"cannot {verb}: {cause}", remedy=remedy, file=path)
 
 
@@ -155,13 +155,13 @@ CAUSES: Mapping[int, tuple[str, str]] = {
     errno.EACCES: ("permission denied", "Check the permissions of the file and of its folder."),
     errno.EPERM: ("permission denied", "Check the permissions of the file and of its folder."),
     errno.ENOENT: ("no such file or folder", "Check the path, and create the folder of the file if it is missing."),
-    errno.ENOTDIR: ("a part of the path is a file, not a folder", "Correct the path."),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "Correct the path, or remove that file."),
     errno.EISDIR: ("this is a folder", "Choose a file in the folder."),
     errno.ELOOP: (
         "a symbolic link is not allowed here, or symbolic links form a loop",
         "Replace the link with a regular file or folder.",
     ),
-    errno.ENAMETOOLONG: ("the name is too long", "Choose a shorter name."),
-    errno.EMFILE: ("too many files are open", "Raise the limit with `ulimit -n`, then start the program again."),
+    errno.ENAMETOOLONG: ("the name or the path is too long", "Choose a shorter name, or a folder with a shorter path."),
+    errno.EMFILE: ("too many files are open", "Raise the limit (`ulimit -n 4096`), then start the program again."),
 }
 """The reason and the remedy of a StorageError, by error number."""

@@ -177,7 +177,7 @@ def write_atomically(path: str, data: bytes, *, mode: int | None = None) -> Sign
 
 
 def make_folders(top: str, name: str, mode: int = FOLDER_MODE) -> None:
-    """Create a folder below `top` and its parents, unless they exist. Raises OSError."""
+    """Create the folder `name` below `top`, and its parents, unless they exist. Raises OSError."""
     os.close(open_folder(top, name, make=mode))
 
 
@@ -418,7 +418,7 @@ def _parts(name: str) -> list[str]:
 
 
 def json_text(value: Any) -> str:
-    """Return JSON that every reader accepts: NaN becomes null, and infinities become numbers too large for floats."""
+    """Return JSON that every reader accepts. NaN becomes null, and infinities become numbers too large for a float."""
     text = json.dumps(_finite(value), indent=2)
     for mark, number in _INFINITE.items():
         text = text.replace(json.dumps(mark), number)

@@ -36,7 +36,7 @@ def run_git(
     timeout: float | None = None,
     on_written: Callable[[int], object] | None = None,
 ) -> bytes:
-    """Run a git command and return its output. The parameters are those of `processes.run`. Raises GitError."""
+    """Run a git command and return its stdout. The parameters are those of `processes.run`. Raises GitError."""
     try:
         done = run(
             ["git", *arguments], kind=trace.GIT, folder=folder, environment=environment, input=input, passed=passed,
@@ -55,7 +55,7 @@ def run_git(
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
         fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
-        raise GitError(fatal or f"exit code {done.returncode}")
+        raise GitError(fatal or f"git failed with exit code {done.returncode}")
     return done.stdout
 
 
@@ -85,7 +85,7 @@ def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[st
     for name in ("objects", "refs"):
         os.makedirs(os.path.join(shadow, name), mode=0o700, exist_ok=True)
     for name, text in (("config", _CONFIG), ("HEAD", "ref: refs/heads/none\n")):
-        # Write only missing files: other threads and processes may use the repository now.
+        # Write only missing and empty files, because other threads and processes may use the repository now.
         path = os.path.join(shadow, name)
         if not os.path.exists(path) or not os.path.getsize(path):
             write_below(shadow, name, text.encode())

@@ -32,7 +32,7 @@ def lock(descriptor: int, *, shared: bool = False) -> None:
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Acquire the lock, or return False if another process holds it."""
+    """Acquire the lock and return True, or return False if another process holds it."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -93,7 +93,7 @@ def cache_lock(name: str, interrupted: int = -1) -> contextlib.AbstractContextMa
 
 
 def is_cache_locked(name: str) -> bool:
-    """Return True if a process of the user holds the lock `name`."""
+    """Return True if a process of the user holds the lock `name`, or if this is unknown. Raises OSError."""
     try:
         descriptor = os.open(_cache_path(name), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -109,5 +109,5 @@ def _cache_path(name: str) -> str:
 
 
 def file_name(text: str) -> str:
-    """Replace the characters of a text that are unsafe in file names."""
+    """Return the text with `-` in place of each character that is unsafe in file names."""
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in text)

@@ -310,7 +310,7 @@ class Plan(NamedTuple):
 
 
 NOT_ALL_HERE = "some files have not been fetched: run `workbench-tui experiment collect`"
-"""The `reason` of a run with `lacks_outputs`, or the last part of it."""
+"""The `reason` of a run with `lacks_outputs`, or the last part of that reason."""
 
 
 class ClusterJob(NamedTuple):

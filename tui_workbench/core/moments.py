@@ -10,7 +10,7 @@ import time
 from typing import Any, NamedTuple
 
 SET = 2.0
-"""The clock counts as changed if it has moved by more than this, compared with the time since boot, in seconds."""
+"""Number of seconds by which the clock may deviate from the time since boot before it counts as changed."""
 
 
 class Moment(NamedTuple):
@@ -56,7 +56,7 @@ def this_moment() -> Moment:
 
 
 def moment_of(event: dict[str, Any]) -> Moment | None:
-    """Return the moment in an event of `events.jsonl`, or None if it is invalid."""
+    """Return the moment of an event in `events.jsonl`, or None if its values are invalid."""
     found, up, boot = event.get("time", 0.0), event.get("up", 0.0), event.get("boot", "")
     if not (isinstance(found, int | float) and isinstance(up, int | float) and isinstance(boot, str)):
         return None

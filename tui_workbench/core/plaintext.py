@@ -82,7 +82,7 @@ class SafeStream(io.TextIOWrapper):
 
     @classmethod
     def over(cls, stream: TextIO) -> SafeStream:
-        """Return a filter for `stream`, which itself stays usable."""
+        """Return a filter for `stream`. The stream itself stays usable."""
         return cls(stream.buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=True)
 
     def write(self, text: str) -> int:

@@ -214,7 +214,7 @@ def _inherited() -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Return True if a process has this ID. It may belong to another user."""
+    """Return True if a process has this ID. The process may belong to another user."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

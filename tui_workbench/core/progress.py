@@ -75,7 +75,7 @@ class Progress(NamedTuple):
 
     @property
     def speed(self) -> str:
-        """The rate: `45 MB/s`, `3.2/s`; empty if unknown or below one byte per second."""
+        """The rate: `45 MB/s`, `3.2/s`; empty in the first second, and if it is unknown or below 1 byte per second."""
         if self.rate <= 0 or self.seconds < 1 or (self.unit == BYTES and self.rate < 1):
             return ""
         if self.unit != BYTES:
@@ -85,7 +85,7 @@ class Progress(NamedTuple):
 
     @property
     def time_left(self) -> str:
-        """The estimated time left: `40 s left`, `3 min left`; empty if unknown."""
+        """The estimated time left: `40 s left`, `3 min left`; empty if the time is unknown."""
         left = self.seconds_left
         if left is None:
             return ""

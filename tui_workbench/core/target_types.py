@@ -149,7 +149,7 @@ def installed() -> frozenset[str]:
 
 @cache
 def load(name: str) -> Any:
-    """Load the entry point of a type, or return None. The code of the package may raise any exception."""
+    """Return the object of a type's entry point; None without an entry point. The package may raise any exception."""
     if not name:
         return None
     from importlib.metadata import entry_points

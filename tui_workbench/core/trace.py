@@ -1,9 +1,9 @@
 """Log every external command: each ssh, docker, git and process call, with its time, duration and result.
 
 Each line of JSON is written by one append, so that many processes can share a file. `trace.jsonl` in the user's state
-directory holds the newest calls of all processes. `trace.jsonl` in a run directory holds the calls made for the run.
-The size of both files is limited. Secrets that this process knows are masked, and a failed write raises no
-exception. `trace_reading` reads the files.
+directory holds the newest calls of all processes. `trace.jsonl` in a run directory holds the calls made for the run,
+without most repetitions of a call. The size of both files is limited. Secrets that this process knows are masked, and a
+failed write raises no exception. `trace_reading` reads the files.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Call:
             self.end(None, error=str(error) or type(error).__name__)
 
     def note_io(self, stderr: bytes, input_bytes: int = 0) -> None:
-        """Set the output to stderr, and the number of input bytes."""
+        """Record the stderr output of the program and, if it is not 0, the number of bytes written to its stdin."""
         self._stderr = stderr
         if input_bytes:
             self._later["fed"] = input_bytes

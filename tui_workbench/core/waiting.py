@@ -74,15 +74,15 @@ class BackgroundCall:
         os.close(self.descriptor)
 
     def result(self) -> None:
-        """Wait for the end of the call, and raise its exception."""
+        """Wait for the end of the call. If the call raised an exception, raise it again."""
         self._thread.join()
         if self._error is not None:
             raise self._error
 
     def wait(self, interrupted: int = -1, timeout: float | None = None) -> bool:
-        """Wait for the end of the call, and raise its exception. Return False after `timeout` seconds.
+        """Wait for the end of the call. Return True at its end, or False after `timeout` seconds.
 
-        Raises Interrupted.
+        Raises Interrupted, or the exception that the call raised.
         """
         watched = [self.descriptor] if interrupted < 0 else [self.descriptor, interrupted]
         ready = wait_ready(watched, timeout=timeout)

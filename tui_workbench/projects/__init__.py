@@ -1,4 +1,4 @@
 """Find, load and create project folders.
 
-Code that reads and edits configuration files belongs to `config`, code for runs to `runs`.
+Code that reads and edits configuration files belongs to `config`, and code for runs belongs to `runs`.
 """

@@ -1,7 +1,7 @@
 """Find and load projects. A project is a folder that contains `aml_config/`.
 
-The workbench stores its own files, such as runs, in `.workbench/`, or for a read-only project in the user's data
-directory.
+The workbench stores its own files, such as runs, in `.workbench/`. For a read-only project, it stores them in the
+user's data directory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RUN_CONFIGURATION_SUFFIX = ".runconfig"
 
 _HOW_TO_ADD = {
     COMPUTE_SUFFIX: "Attach a target, for example Docker: `workbench-tui computetarget attach localdocker -n docker`.",
-    RUN_CONFIGURATION_SUFFIX: "Create one: `workbench-tui runconfiguration create -n NAME -t TARGET`.",
+    RUN_CONFIGURATION_SUFFIX: "Create a run configuration: `workbench-tui runconfiguration create -n NAME -t TARGET`.",
 }
 
 
@@ -47,7 +47,7 @@ class Project:
         if not _can_hold_state(self.root, self.state_directory):
             why = "is read-only"
             if os.path.islink(self.state_directory) or os.path.islink(os.path.join(self.state_directory, "runs")):
-                why = f"has a symbolic link in place of {STATE_DIRECTORY}"
+                why = f"has a symbolic link in place of {STATE_DIRECTORY} or {STATE_DIRECTORY}/runs"
             self.state_directory = state_elsewhere(self.root)
             self.notice = f"{self.root} {why}: its runs are stored in {self.state_directory}"
         self.runs_directory = os.path.join(self.state_directory, "runs")
@@ -72,9 +72,9 @@ class Project:
             return cls(root)
         raise ProjectNotFound(
             f"no project found in {start} or its parents (no {CONFIG_DIRECTORY}/)",
-            remedy="Choose a project folder with `workbench-tui DIR`, or for a command with `--project DIR`. You can "
-            f"also add this folder with `workbench-tui project add {shlex.quote(start)}`, or create a project with "
-            "`workbench-tui project create NAME`.",
+            remedy="Open a project with `workbench-tui DIR`, or add `--project DIR` to the command. You can also turn "
+            f"this folder into a project with `workbench-tui project add {shlex.quote(start)}`, or create a project "
+            "with `workbench-tui project create NAME`.",
         )
 
     @property
@@ -115,17 +115,18 @@ class Project:
         return self._entries(RUN_CONFIGURATION_SUFFIX, _load_run_configuration, partial(RunConfiguration, target=""))
 
     def target(self, name: str) -> ComputeTarget:
-        """Return a compute target. Raises ConfigurationError."""
+        """Return a compute target. Raises ConfigurationError if it does not exist or its file is invalid."""
         return _load_compute(self._path_of(name, COMPUTE_SUFFIX, "compute target"))
 
     def run_configuration(self, name: str) -> RunConfiguration:
-        """Return a run configuration. Raises ConfigurationError."""
+        """Return a run configuration. Raises ConfigurationError if it does not exist or its file is invalid."""
         return _load_run_configuration(self._path_of(name, RUN_CONFIGURATION_SUFFIX, "run configuration"))
 
     def target_of(self, configuration: RunConfiguration, override: str = "") -> ComputeTarget:
         """Return the target of a run configuration, or the target named `override`.
 
-        Raises ConfigurationError if the target does not exist, or conflicts with a run configuration in the SDK form.
+        Raises ConfigurationError if the target does not exist, is invalid, or conflicts with a run configuration in the
+        SDK form.
         """
         name = override or configuration.target
         key = configuration.key("Target")
@@ -133,7 +134,9 @@ class Project:
             known, missing = self._names(COMPUTE_SUFFIX), f"{CONFIG_DIRECTORY}/{name}{COMPUTE_SUFFIX}"
             raise ConfigurationError(
                 f"{key} is {name!r}, but {missing} does not exist",
-                remedy=f"Set {key} to one of: {', '.join(known)}." if known else _HOW_TO_ADD[COMPUTE_SUFFIX],
+                remedy=f"Set {key} to one of: {', '.join(known)}."
+                if known
+                else f"{_HOW_TO_ADD[COMPUTE_SUFFIX]} Then set {key} to its name.",
                 file=configuration.path,
                 line=line_of_key(configuration.path, key),
             )
@@ -197,7 +200,7 @@ def _can_hold_state(root: str, state: str) -> bool:
 
 
 def state_elsewhere(root: str) -> str:
-    """Return the state directory of a read-only project. It is in the user's data directory."""
+    """Return the state directory of a project that cannot contain it. It is in the user's data directory."""
     return os.path.join(user_data_directory(), "projects", root.strip("/").replace("%", "%25").replace("/", "%2F"))
 
 

@@ -1,7 +1,7 @@
 """Create projects from built-in templates, folders and git repositories.
 
-A project is created in a hidden folder, which is then renamed. Existing files are never overwritten: an
-existing folder only gets `aml_config/`, unless it has one.
+A project is created in a hidden folder, which is then renamed. Existing files are never overwritten: `add_folder` only
+adds `aml_config/`, unless the folder has one.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE)
     """Create the project `name` in the folder `path`, and return its absolute path.
 
     `template` is a name from `list_templates`, a folder, or the URL of a git repository. Raises UsageError for an
-    invalid name, template or folder, or if the project exists; StorageError if it cannot be written.
+    invalid name, template or folder, or if the project exists, and StorageError if it cannot be written.
     """
     _check_name(name)
     source = _source_of(template)
@@ -114,7 +114,7 @@ def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE)
             raise _taken(place) from error
         raise StorageError(
             f"cannot create the project: {(error.strerror or str(error)).lower()}",
-            remedy="Free some space, or choose a writable folder with --path.",
+            remedy="Free some space, choose a writable folder with --path, or check that you can read the template.",
             file=place,
         ) from error
     return place
@@ -123,7 +123,7 @@ def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE)
 def add_folder(folder: str) -> tuple[str, ...]:
     """Turn a folder into a project, and return the added files: none if the folder has `aml_config/`.
 
-    Raises UsageError if the folder does not exist, StorageError if it cannot be written.
+    Raises UsageError if the folder does not exist, and StorageError if it cannot be written.
     """
     root = os.path.abspath(os.path.expanduser(folder))
     if not os.path.isdir(root):
@@ -150,7 +150,7 @@ def _source_of(template: str) -> str:
         return folder
     raise UsageError(
         f"unknown template {template!r}",
-        remedy=f"Use a folder, the URL of a git repository, or one of: {', '.join(known)}.",
+        remedy=f"Use an existing folder, the URL of a git repository, or one of: {', '.join(known)}.",
     )
 
 
@@ -249,7 +249,8 @@ def _clone(address: str, place: str) -> None:
         done = run(command, kind=trace.GIT, environment=environment, variables=_QUIET, log_start=True)
     except FileNotFoundError as error:
         raise UsageError(
-            "templates from a repository need git, which is not on the PATH", remedy="Install git."
+            "templates from a repository need git, which is not on the PATH",
+            remedy="Install git, or use a folder as the template.",
         ) from error
     if done.returncode != 0:
         lines = [line for line in done.stderr.decode("utf-8", "replace").split("\n") if line.strip()]

@@ -93,7 +93,7 @@ def test_get_of_an_unset_field_lists_those_that_are_set(root: Path) -> None:
         file_edits.get(at(root, "box.runconfig"), "Nope")
     assert (
         str(caught.value)
-        == "Nope is not set in box.runconfig. Fields that are set: Target, Framework, PrepareEnvironment."
+        == "Nope is not set in box.runconfig. Use a field that is set: Target, Framework, PrepareEnvironment."
     )
 
 
@@ -160,7 +160,7 @@ def test_set_parses_text_by_the_type_of_the_field(root: Path, name: str, key: st
             "true",
             "unknown field 'nvidiadocker' in box.compute. Did you mean 'nvidiaDocker'?",
         ),
-        ("box.compute", "zzz", "true", "unknown field 'zzz' in box.compute. Fields: type"),
+        ("box.compute", "zzz", "true", "unknown field 'zzz' in box.compute. Use one of: type"),
         (
             "box.runconfig",
             "ArgumentVector",

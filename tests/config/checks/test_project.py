@@ -31,7 +31,7 @@ def test_project_without_targets_is_reported(tmp_path: Path) -> None:
     project(tmp_path, a__runconfig="Target: x\nFramework: Python\n")
     (finding,) = found(tmp_path, "a.runconfig", "unknown-target")
     assert finding.fix is None
-    assert finding.remedy == "Create or attach a target first."
+    assert finding.remedy.startswith("Attach a target with this name, for example: ")
 
 
 def test_missing_target_is_guessed_from_the_file_name(tmp_path: Path) -> None:

@@ -339,4 +339,4 @@ def test_fix_dedents_a_line_below_a_value() -> None:
         "Target: local\nFramework: Python\n"
     )
     on_one_line = found("Target: local Framework: Python\n", "a.runconfig", "syntax")
-    assert on_one_line.message == "a second `key: value` on one line"
+    assert on_one_line.message == "this line has a second `key: value`"

@@ -105,7 +105,7 @@ def test_harmful_text_is_refused(text: str, said: str) -> None:
         ("a: 'b\nc: d\n", (1, 4), "the quote that begins here"),
         ("a: [b, c\nd: e\n", (1, 4), "`[` is not closed"),
         ("a: {b: c\n", (1, 4), "`{` is not closed"),
-        ("a: b: c\n", (1, 5), "a second `key: value` on one line"),
+        ("a: b: c\n", (1, 5), "this line has a second `key: value`"),
         ("a: b\x07\n", (1, 5), "U+0007"),
         ("a: é\x07\n", (1, 5), "U+0007"),
         ("a: @b\n", (1, 4), "value cannot begin with"),

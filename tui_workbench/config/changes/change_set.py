@@ -59,14 +59,16 @@ class ChangeSet(NamedTuple):
     def apply(self) -> None:
         """Make all changes. If this fails, no file is changed.
 
-        Raises ConfigurationError if a file changed after planning, StorageError if it cannot be written.
+        Raises ConfigurationError if a file changed after planning, and StorageError if a file cannot be written.
         """
         with text_files.locked(change.path for change in self.changes):
             for change in self.changes:
                 if bytes_at(change.path) == change.before:
                     continue
                 if change.before is None:
-                    raise ConfigurationError("the file already exists", remedy="Choose another name.", file=change.path)
+                    raise ConfigurationError(
+                        "the file already exists", remedy="Choose another name, or delete the file.", file=change.path
+                    )
                 raise ConfigurationError(
                     "the file has changed since the change was planned",
                     remedy="Review the file, then repeat the change.",

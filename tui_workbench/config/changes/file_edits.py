@@ -1,7 +1,7 @@
 """Check, fix and edit configuration files by name and key, for the command line.
 
-A file is written only if its content changes and the edit was verified. A wrong argument raises UsageError, an invalid
-file ConfigurationError.
+A file is written only if its content changes and the edit was verified. A wrong argument raises UsageError, and an
+invalid file raises ConfigurationError.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class FixResult(NamedTuple):
 def get(path: str, key: str) -> Any:
     """Return the typed value of a key or, if it is unset, the default of its field. A choice is returned as written.
 
-    Raises UsageError if the key has neither a value nor a default, ConfigurationError if the file is invalid.
+    Raises UsageError if the key has neither a value nor a default, and ConfigurationError if the file is invalid.
     """
     document = _opened(path)
     steps = document.path_of(key)
@@ -87,7 +87,7 @@ def _retried(edit: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Resul
 def set_text(path: str, key: str, text: str, *, any_key: bool = False) -> EditResult:
     """Set a key to the value in `text`. Lists and maps are written in brackets: `[a, b]`, `{A: 1}`.
 
-    `any_key` allows unknown keys. Raises UsageError for a wrong type or an unknown field, ConfigurationError if the
+    `any_key` allows unknown keys. Raises UsageError for a wrong type or an unknown field, and ConfigurationError if the
     file is invalid or other values would change.
     """
     document = _opened(path)
@@ -104,7 +104,10 @@ def set_text(path: str, key: str, text: str, *, any_key: bool = False) -> EditRe
 
 @_retried
 def unset(path: str, key: str) -> EditResult:
-    """Remove a key or list item. Raises UsageError if it is not set, ConfigurationError if the file is invalid."""
+    """Remove a key or list item.
+
+    Raises UsageError if it is not set, and ConfigurationError if the file is invalid or other values would change.
+    """
     document = _opened(path)
     steps = document.path_of(key)
     if find(document.tree, steps) is None:
@@ -118,9 +121,9 @@ def unset(path: str, key: str) -> EditResult:
 def fix(path: str, *, code: str = "", dry_run: bool = False) -> FixResult:
     """Apply the fixes for the findings in a file.
 
-    Without `code`, only errors and warnings are fixed, and only by fixes that need no decision. With `code`, the
-    fixes of all findings with this code are applied. Raises UsageError for an unknown code, ConfigurationError for an
-    unreadable file.
+    Without `code`, only errors and warnings are fixed, and only by fixes that need no decision of the user. With
+    `code`, the fixes of all findings with this code are applied. With `dry_run`, the file is not written. Raises
+    UsageError for an unknown code, and ConfigurationError for an unreadable file.
     """
     if code and code not in CODES:
         raise UsageError(f"unknown finding code {code!r}", remedy=f"Choose one of: {', '.join(CODES)}.")
@@ -172,13 +175,15 @@ def _opened(path: str) -> Document:
 def _unknown_key(document: Document, key: str) -> UsageError:
     names = [field.key for field in document.kind.fields if not field.is_old]
     near = get_close_matches(key, names, 1, 0.6) or [name for name in names if name.lower() == key.lower()]
-    remedy = f"Did you mean {near[0]!r}?" if near else f"Fields: {', '.join(names)}. For another key, use `--any-key`."
+    known = f"Use one of: {', '.join(names)}. To set another key, add `--any-key`."
+    remedy = f"Did you mean {near[0]!r}?" if near else known
     return UsageError(f"unknown field {key!r} in {os.path.basename(document.path)}", remedy=remedy)
 
 
 def _not_set(document: Document, key: str) -> UsageError:
     known = ", ".join(document.reading.nodes) or "none"
-    return UsageError(f"{key} is not set in {os.path.basename(document.path)}", remedy=f"Fields that are set: {known}.")
+    message = f"{key} is not set in {os.path.basename(document.path)}"
+    return UsageError(message, remedy=f"Use a field that is set: {known}.")
 
 
 # -- files of a project ----------------------------------------------------------------------------------------------
@@ -201,7 +206,7 @@ def configuration_files(root: str) -> list[str]:
 
 
 def find_file(name: str, root: str | None) -> str:
-    """Return the path for a command-line argument, which is a path or a name in aml_config/."""
+    """Return the path for an argument, which is a path or a name in aml_config/. Return an unknown name unchanged."""
     if os.path.exists(name) or root is None:
         return name
     candidates = (os.path.join(root, CONFIG_DIRECTORY, name), os.path.join(root, name))
@@ -209,7 +214,7 @@ def find_file(name: str, root: str | None) -> str:
 
 
 def check(paths: Sequence[str]) -> list[Finding]:
-    """Check files. A file that cannot be read is reported as a finding."""
+    """Return the findings in files. A file that cannot be read has one finding with the code `refused`."""
     contexts: dict[str, ProjectContext | None] = {}
     findings: list[Finding] = []
     for path in paths:
@@ -282,7 +287,7 @@ def _collection(field: Field, path: Path, text: str, key: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Convert tuples to lists, recursively."""
+    """Return the value with tuples converted to lists, recursively."""
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
     if isinstance(value, dict):

@@ -95,7 +95,8 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
     """Plan the changes for the target or run configuration `name` of the project at `root`.
 
     `image` is the image to use. By default, the target keeps an image with CUDA, or gets one that fits the packages.
-    Raises UsageError for an unknown name or invalid image, ConfigurationError for an invalid file or a Spark cluster.
+    Raises UsageError for an unknown name or an invalid image, and ConfigurationError for an invalid file or a target of
+    a type whose GPUs cannot be configured, such as `cluster`.
     """
     context = ProjectContext(root)
     target, configurations = _resolve(context, name)
@@ -103,7 +104,8 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
         image_names.require_image(image)
     if not target.kind.has_gpus and not target.kind.has_scheduler:
         message = f"cannot configure GPUs for {target.name!r}, because its type is {target.type}"
-        raise ConfigurationError(message, remedy="Choose a target of another type.", file=target.path)
+        remedy = "Choose a target of type local, localdocker, remotedocker, remote or slurm."
+        raise ConfigurationError(message, remedy=remedy, file=target.path)
     planning = _Planning(context, target, configurations, image)
     hunks = tuple(planning.hunks())
     # An invalid run configuration may also use the target.
@@ -134,9 +136,10 @@ class GpuReadyResult(NamedTuple):
 def make_gpu_ready(
     root: str, name: str, *, image: str = "", without: Collection[str] = (), dry_run: bool = False
 ) -> GpuReadyResult:
-    """Make a target or run configuration GPU-ready, except for the hunks `without`. With `dry_run`, only plan.
+    """Make a target or run configuration GPU-ready, without the hunks with an ID in `without`. `dry_run` only plans.
 
-    Raises UsageError for an unknown name, image or hunk, ConfigurationError if a file is invalid or has changed.
+    Raises UsageError for an unknown name or hunk or an invalid image, and ConfigurationError if a file is invalid or
+    has changed, or if the GPUs of the target cannot be configured.
     """
     plan = plan_gpu_ready(root, name, image=image)
     unknown = [one for one in without if one not in {hunk.id for hunk in plan.hunks}]
@@ -168,7 +171,7 @@ def _resolve(context: ProjectContext, name: str) -> tuple[ComputeTarget, list[Ru
         known = ", ".join(context.names(".compute"))
         raise ConfigurationError(
             f"unknown compute target {target_name!r}",
-            remedy=f"Set Target to one of: {known}." if known else _ATTACH,
+            remedy=f"Set {configuration.key('Target')} to one of: {known}." if known else _ATTACH,
             file=configuration.path,
         )
     names = {*context.names(".compute"), *context.names(".runconfig")}
@@ -208,11 +211,11 @@ class _Planning:
         return tuple(path for path in paths if os.path.isfile(path))
 
     def images(self) -> tuple[ImageChoice, ...]:
-        """Return the selectable images: that of the plan, images that fit the packages, and the default images."""
+        """Return the images that a Docker target can use: that of the plan, fitting images, and the default images."""
         if not self.is_docker:
             return ()
         titles = {
-            image_names.DEFAULT_GPU_IMAGE: "PyTorch and CUDA 13, needs NVIDIA driver 580 or newer",
+            image_names.DEFAULT_GPU_IMAGE: "PyTorch and CUDA 13; needs NVIDIA driver 580 or newer",
             image_names.OLDER_DRIVER_GPU_IMAGE: "PyTorch and CUDA 12.6, for older drivers",
             image_names.DEFAULT_AMD_IMAGE: "PyTorch and ROCm, for AMD GPUs",
         }

@@ -27,9 +27,9 @@ SHOWN_PATHS = 3  # maximum number of paths in a message
 
 
 def create_target(root: str, name: str, target_type: str) -> ChangeSet:
-    """Plan to create a `.compute` file with initial values for its required fields.
+    """Plan to create a `.compute` file with initial values.
 
-    Raises UsageError for an invalid name or type, ConfigurationError if the name is taken.
+    Raises UsageError for an invalid name or type, and ConfigurationError if the name is taken.
     """
     if not target_types.is_known(target_type):
         remedy = f"Choose one of: {', '.join(target_types.names())}."
@@ -40,7 +40,7 @@ def create_target(root: str, name: str, target_type: str) -> ChangeSet:
 
 
 def create_run_configuration(root: str, name: str, target: str) -> ChangeSet:
-    """Plan to create a `.runconfig` file for `target`. Raises the errors of `create_target`."""
+    """Plan to create a `.runconfig` file for `target`, which need not exist. Raises the errors of `create_target`."""
     path = _free_path(root, name, RUNCONFIG)
     chosen: dict[str, Any] = {"ArgumentVector": ["$file"], "Target": target, "Framework": "Python", "TrackedRun": True}
     found = ProjectContext(root).target(target)
@@ -52,7 +52,10 @@ def create_run_configuration(root: str, name: str, target: str) -> ChangeSet:
 
 
 def duplicate(path: str, new_name: str) -> ChangeSet:
-    """Plan to copy a configuration file to another name. Raises UsageError or ConfigurationError."""
+    """Plan to copy a configuration file to another name.
+
+    Raises UsageError for an invalid name, and ConfigurationError if the name is taken or the file cannot be read.
+    """
     root, suffix = _root_and_suffix(path)
     copy = _free_path(root, new_name, suffix)
     return ChangeSet(f"duplicate {_name(path)} as {new_name}", (FileChange(copy, None, _read(path)),))
@@ -61,7 +64,7 @@ def duplicate(path: str, new_name: str) -> ChangeSet:
 def rename(path: str, new_name: str) -> ChangeSet:
     """Plan to rename a configuration file. The run configurations that use a renamed target are changed too.
 
-    Raises UsageError or ConfigurationError.
+    Raises the errors of `duplicate`.
     """
     root, suffix = _root_and_suffix(path)
     moved = _free_path(root, new_name, suffix)
@@ -79,7 +82,11 @@ def rename(path: str, new_name: str) -> ChangeSet:
 
 
 def delete(path: str, trash: str = "") -> ChangeSet:
-    """Plan to move a file to `trash` (default `.workbench/trash/`). Raises UsageError or ConfigurationError."""
+    """Plan to move a target or run configuration to the folder `trash` (default: `trash_directory`).
+
+    Raises UsageError for another kind of file, and ConfigurationError if the file cannot be read or the trash folder is
+    a link.
+    """
     root, suffix = _root_and_suffix(path)
     data = _read(path)
     directory = trash or trash_directory(root)
@@ -98,7 +105,7 @@ def delete(path: str, trash: str = "") -> ChangeSet:
 
 
 def trash_directory(root: str) -> str:
-    """Return the folder of deleted configuration files."""
+    """Return the folder of deleted configuration files, `.workbench/trash` in the project."""
     return os.path.join(root, ".workbench", "trash")
 
 
@@ -139,7 +146,7 @@ def check_name(name: str) -> None:
 
 
 def _initial_values(root: str, target_type: str) -> dict[str, Any]:
-    """Return initial values for the required fields of a new file."""
+    """Return the initial values of a new `.compute` file, without its type."""
     kind = target_types.find(target_type)
     values: dict[str, Any] = {"address": "HOST"} if kind.is_remote and kind.reads("address") else {}
     if kind.runs_in_container:
@@ -155,7 +162,7 @@ def _free_path(root: str, name: str, suffix: str) -> str:
     check_name(name)
     path = os.path.join(root, CONFIG_DIRECTORY, name + suffix)
     if os.path.lexists(path):
-        raise ConfigurationError("the file already exists", remedy="Choose another name.", file=path)
+        raise ConfigurationError("the file already exists", remedy="Choose another name, or delete the file.", file=path)
     return path
 
 
@@ -182,7 +189,7 @@ def _read(path: str) -> bytes:
 
 
 def _renamed_target(path: str, old: str, new: str) -> tuple[FileChange | None, str]:
-    """Return the change (None if the run configuration does not use `old`), and a note if the file is invalid."""
+    """Return the change of a run configuration, or None; and a note if the file is invalid, or ""."""
     try:
         document = Document.open(path)
         key = "target" if document.kind is fields.SDK_RUNCONFIG else "Target"

@@ -23,7 +23,7 @@ class Usage(NamedTuple):
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Check the packages of a conda environment file."""
+    """Yield the findings about the packages of a conda environment file."""
     requirements = packages.requirements_of(subject.tree.root)
     python = packages.python_of(requirements)
     usage = _usage_of(subject, python)
@@ -33,7 +33,8 @@ def check(subject: Subject) -> Iterator[Finding]:
         if one.path in edits and usage.wants_gpu is not False:
             edit = edits[one.path]
             severity, fix = "" if usage.wants_gpu else INFO, Fix(edit.title, (edit.edit,))
-            yield _finding(subject, one, "cpu-build", edit.why, "Use the build with CUDA.", fix, severity)
+            remedy = "Change or remove this line, so that a build with CUDA is installed."
+            yield _finding(subject, one, "cpu-build", edit.why, remedy, fix, severity)
         yield from _wheel(subject, one, usage)
         yield from _versions(subject, one, usage)
 
@@ -63,7 +64,7 @@ def _not_a_package(subject: Subject, one: Requirement) -> Iterator[Finding]:
     if one.name in packages.STANDARD_LIBRARY and not one.version and not one.url:
         fix = Fix(f"remove {one.name}", (Unset(one.path),))
         message = f"`{one.name}` is a module of the Python standard library, not a package"
-        yield _finding(subject, one, "standard-library", message, "Remove it.", fix)
+        yield _finding(subject, one, "standard-library", message, "Remove this line.", fix)
 
 
 # -- CPU builds ------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ class RenameKey(NamedTuple):
 
 
 class ReplaceText(NamedTuple):
-    """An edit that replaces the characters from `start` to `end`. The file may be invalid YAML."""
+    """An edit that replaces the characters from `start` to `end`. It is also possible in invalid YAML."""
 
     start: int
     end: int
@@ -134,7 +134,11 @@ CODES: dict[str, Code] = {
     "standard-library": Code(ERROR, "A listed package is a module of the Python standard library."),
     "unknown-key": Code(WARNING, "The field is unknown. It is kept, but has no effect."),
     "no-effect": Code(INFO, "The field has no effect on this type of target, or without another field."),
-    "wrong-members": Code(ERROR, "`members` of a group names a target that does not exist or cannot be a member."),
+    "wrong-members": Code(
+        ERROR,
+        "`members` of a group names only one target, names a target twice, or names a target that does not exist or "
+        "cannot be a member.",
+    ),
     "one-node": Code(ERROR, "`Nodes` is more than 1, but this type of target does not support it."),
     "nodes-conflict": Code(ERROR, "`Nodes` and `Slurm.nodes` of a run configuration differ."),
     "cannot-retry": Code(ERROR, "`Retry` is set, but runs on this type of target cannot be started again."),
@@ -147,8 +151,10 @@ CODES: dict[str, Code] = {
     "not-prepared": Code(
         WARNING, "`PrepareEnvironment` is not true: a run fails unless its environment is already built."
     ),
-    "gpu-unused": Code(WARNING, "The image has CUDA, but without `nvidiaDocker: true` the container gets no GPU."),
-    "gpu-image-missing": Code(WARNING, "The container gets a GPU, but the image has no CUDA."),
+    "gpu-unused": Code(
+        WARNING, "The image has CUDA or ROCm, but without `nvidiaDocker: true` the container gets no GPU."
+    ),
+    "gpu-image-missing": Code(WARNING, "The container gets a GPU, but the image has neither CUDA nor ROCm."),
     "processes-without-gpu": Code(ERROR, "`ProcessesPerNode` is `gpus`, but the target gives its runs no GPU."),
     "no-gpu-requested": Code(ERROR, "`RequireGpu` is true, but the Slurm job requests no GPU."),
     "nodes-without-gpu": Code(ERROR, "`ProcessesPerNode` is `gpus`, but the job has fewer GPUs than nodes."),

@@ -23,7 +23,7 @@ _TORCH = frozenset(("torch", "pytorch", "pytorch-cuda", "pytorch-gpu", "pytorch-
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Check a target or run configuration."""
+    """Yield the findings about the GPU settings of a target or run configuration."""
     if subject.kind is fields.COMPUTE:
         yield from _target(subject)
     else:
@@ -48,7 +48,7 @@ def _target(subject: Subject) -> Iterator[Finding]:
     if has_cuda and not asks and not gpus:
         platform = "ROCm" if "rocm" in image else "CUDA"
         message = f"the image has {platform}, but without nvidiaDocker: true the container gets no GPU"
-        remedy = f"Set nvidiaDocker: true, or use an image without {platform}."
+        remedy = f"Set `nvidiaDocker: true`, or use an image without {platform}."
         at = subject.nodes.get("nvidiaDocker", subject.nodes[key])
         yield subject.finding("gpu-unused", message, remedy, "nvidiaDocker", set_field("nvidiaDocker", True), at=at)
     if asks and has_cuda is False:
@@ -107,7 +107,7 @@ def _framework(subject: Subject) -> Iterator[Finding]:
     elif configuration.framework == "PySpark" and spark is False:
         which = configuration.script or "no script of the project"
         message = f"`{key}` is PySpark, but {which} {'does not use' if configuration.script else 'uses'} Spark"
-        yield subject.finding("framework-pyspark", message, f"Set {key}: Python.", key, set_field(key, "Python"))
+        yield subject.finding("framework-pyspark", message, f"Set `{key}: Python`.", key, set_field(key, "Python"))
 
 
 def _prepare(subject: Subject) -> Iterator[Finding]:
@@ -119,7 +119,7 @@ def _prepare(subject: Subject) -> Iterator[Finding]:
     if target is not None and target.kind.builds_environments and not configuration.prepare_environment:
         state = "is false" if key in subject.values else "is missing, which means false"
         message = f"`{key}` {state}: a run on {target.name} fails unless its environment is already built"
-        yield subject.finding("not-prepared", message, f"Set {key}: true.", key, set_field(key, True))
+        yield subject.finding("not-prepared", message, f"Set `{key}: true`.", key, set_field(key, True))
 
 
 def _processes(subject: Subject) -> Iterator[Finding]:
@@ -141,7 +141,7 @@ def _processes(subject: Subject) -> Iterator[Finding]:
         message = f"`{KEY}` needs PyTorch, but runs on {target.name} do not have it"
         remedy = f"Install torch in the Python of {target.name}."
         if _is_built(target):
-            remedy = "Add torch to the conda dependencies file."
+            remedy = f"Add torch to {subject.configuration.conda_file}."
         yield subject.finding("no-torch", message, remedy, KEY)
 
 
@@ -152,11 +152,11 @@ def _gpus_per_node(subject: Subject, target: ComputeTarget, count: int, wanted: 
     if wanted == GPUS_WORD and count < nodes:
         message = f"`{KEY}` is gpus, but a job on {target.name} has {counted(count, 'GPU')} for {nodes} nodes"
         fix = set_field(f"{OVERRIDE}.gpus", nodes)
-        yield subject.finding("nodes-without-gpu", message, f"Set {OVERRIDE}.gpus: {nodes} or more.", KEY, fix)
+        yield subject.finding("nodes-without-gpu", message, f"Set {OVERRIDE}.gpus to {nodes} or more.", KEY, fix)
     elif wanted != GPUS_WORD and int(wanted) > count // nodes:
         gpus = counted(count // nodes, "GPU") + each
         message = f"`{KEY}` is {wanted}, but runs on {target.name} get {gpus}: NCCL does not let processes share a GPU"
-        remedy = f"Set {KEY}: gpus, or give the target {int(wanted) * nodes} GPUs."
+        remedy = f"Set `{KEY}: gpus`, or give the target {int(wanted) * nodes} GPUs."
         yield subject.finding("more-processes-than-gpus", message, remedy, KEY, set_field(KEY, GPUS_WORD))
 
 
@@ -167,7 +167,7 @@ def _requested(subject: Subject) -> Iterator[Finding]:
     if target is not None and target.kind.has_scheduler and _gpus_given(target, configuration) == 0:
         message = f"`RequireGpu` is true, but runs on {target.name} request no GPU from Slurm and are refused"
         fix = set_field(f"{OVERRIDE}.gpus", 1)
-        yield subject.finding("no-gpu-requested", message, f"Set {OVERRIDE}.gpus: 1.", "RequireGpu", fix)
+        yield subject.finding("no-gpu-requested", message, f"Set `{OVERRIDE}.gpus: 1`.", "RequireGpu", fix)
 
 
 def _gpus_given(target: ComputeTarget, configuration: RunConfiguration) -> int | None:

@@ -11,7 +11,7 @@ DEFAULT_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
 """A current public image with CUDA and PyTorch. CUDA 13 needs NVIDIA driver 580 or newer."""
 
 OLDER_DRIVER_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda12.6-cudnn9-runtime"
-"""A similar image for machines with an older driver. It needs driver 525 or newer."""
+"""A similar image for machines with an older driver. It needs NVIDIA driver 525 or newer."""
 
 
 DEFAULT_AMD_IMAGE = "rocm/pytorch:latest"
@@ -32,7 +32,7 @@ _PATH = rf"(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*\Z"
 
 
 def parse_image(reference: str) -> Image | None:
-    """Parse an image reference. Return None if Docker would not accept it."""
+    """Return the parts of an image reference, or None if Docker would not accept it."""
     match = re.match(_REFERENCE, reference)
     if match is None or not re.match(_PATH, match["name"]):
         return None
@@ -47,7 +47,7 @@ def require_image(reference: str) -> None:
 
 
 def image_parts(reference: str) -> Image:
-    """Parse an image reference. Return empty parts if Docker would not accept it."""
+    """Return the parts of an image reference. They are empty if Docker would not accept it."""
     return parse_image(reference) or Image("", "", "")
 
 

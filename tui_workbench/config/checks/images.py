@@ -79,7 +79,7 @@ def removed_reason(reference: str) -> str:
 
 
 def newest_gpu_of(reference: str) -> str:
-    """Return the newest GPU generation that the CUDA version of an image supports; "" for CUDA 11 and newer."""
+    """Return the newest GPU generation that the CUDA of an image supports; "" for CUDA 11 and newer or if unknown."""
     cuda = cuda_of_image(reference)
     if cuda is None or cuda >= (11, 0):
         return ""

@@ -122,7 +122,7 @@ def newest_for(package: str, python: Version, cuda: Version | None, *, below: Ve
 
 
 def parse_version(text: str) -> Version:
-    """Return the leading numbers of a version: (1, 4, 0) for `1.4.0rc1`."""
+    """Return the leading numbers of a version: (1, 4, 0) for `1.4.0rc1`, () for text that begins with no digit."""
     match = re.match(r"\d+(?:\.\d+)*", text)
     return tuple(map(int, match[0].split("."))) if match else ()
 

@@ -17,7 +17,7 @@ from tui_workbench.core import retry
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Check the references of a run configuration."""
+    """Yield the findings about a run configuration and the files that it refers to."""
     context = subject.context
     if context is None or subject.kind is fields.COMPUTE:
         return
@@ -36,7 +36,8 @@ def _target(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     names = context.names(".compute")
     if wanted and wanted not in names:
         near = get_close_matches(wanted, names, 1, 0.4) or (names if len(names) == 1 else [])
-        known = f"Choose one of: {', '.join(names)}." if names else "Create or attach a target first."
+        known = "Attach a target with this name, for example: `workbench-tui computetarget attach localdocker -n NAME`."
+        known = f"Choose one of: {', '.join(names)}." if names else known
         message = f"unknown compute target {wanted!r}: aml_config/{wanted}.compute does not exist"
         yield subject.finding("unknown-target", message, known, key, set_field(key, near[0]) if near else None)
 
@@ -58,21 +59,23 @@ def _without_effect(subject: Subject) -> Iterator[Finding]:
     useless = [field for field in used if not field.applies_to(subject.used_type)]
     if any(field.path[0] == retry.SECTION for field in useless):
         message = f"`{retry.SECTION}` cannot start a run again on a {subject.used_type} target, so runs are refused"
-        yield subject.finding("cannot-retry", message, "Remove it.", retry.SECTION, remove_field(retry.SECTION))
+        yield subject.finding(
+            "cannot-retry", message, f"Remove `{retry.SECTION}`.", retry.SECTION, remove_field(retry.SECTION)
+        )
     nodes = subject.configuration.nodes
     if nodes > 1 and any(field.key == NODES for field in useless):
         message = f"`{NODES}` is {nodes}, but {subject.used_type} targets do not support it, so runs are refused"
-        yield subject.finding("one-node", message, "Remove it.", NODES, remove_field(NODES))
+        yield subject.finding("one-node", message, f"Remove `{NODES}`.", NODES, remove_field(NODES))
         useless = [field for field in useless if field.key != NODES]
     for field in useless:
         if field.path[0] != retry.SECTION:
             message = f"`{field.key}` has no effect on a {subject.used_type} target"
-            yield subject.finding("no-effect", message, "Remove it.", field.key, remove_field(field.key))
+            yield subject.finding("no-effect", message, f"Remove `{field.key}`.", field.key, remove_field(field.key))
     signal, limit, on = "SignalBeforeEndMinutes", "MaxDurationMinutes", f"{retry.SECTION}.on"
     if signal in subject.nodes and limit not in subject.nodes:
         message = f"`{signal}` has no effect without `{limit}`"
         yield subject.finding(
-            "no-effect", message, f"Add `{limit}`, or remove this line.", signal, remove_field(signal)
+            "no-effect", message, f"Add `{limit}`, or remove `{signal}`.", signal, remove_field(signal)
         )
     causes = subject.values.get(on) or ()
     if retry.TIMEOUT in causes and limit not in subject.nodes:
@@ -115,7 +118,7 @@ def _missing_file(subject: Subject, context: ProjectContext, key: str, file: str
     present = [name for name in names if name.lower().endswith((".yml", ".yaml"))]
     same = [f"aml_config/{name}" for name in present if name.lower() == os.path.basename(file).lower()]
     candidates = same or [f"aml_config/{name}" for name in present if word in name.lower()]
-    fix, remedy = None, "Create it, or correct the name."
+    fix, remedy = None, "Create the file, or correct its name."
     if candidates:
         # The user must confirm a file that has another name.
         fix = set_field(key, candidates[0], is_choice=not same)
@@ -140,7 +143,7 @@ def _data(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
         problem = reference_problem(context.root, reference)
         if problem:
             folders = ", ".join(f"{name}/" for name in sorted(RESERVED))
-            remedy = f"Write an absolute path, or a path in the project outside of these folders: {folders}."
+            remedy = f"Write an absolute path outside the project, or a path in the project outside of {folders}."
             yield subject.finding("data-reference", problem, remedy, "DataReferences", at=at)
         elif not os.path.lexists(os.path.join(context.root, reference)):
             remedy = "Correct the path. For data on another machine, write an absolute path."

@@ -19,7 +19,7 @@ _SCALA = re.compile(r".*_(2\.(?:9|1[01]))")
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Check a run configuration or a file of Spark dependencies."""
+    """Yield the findings about Spark in a run configuration or a file of Spark dependencies."""
     if subject.kind is fields.SPARK:
         yield from _properties(subject)
         yield from _packages(subject)
@@ -55,7 +55,7 @@ def _run(subject: Subject) -> Iterator[Finding]:
     key = configuration.key("Framework")
     if configuration.processes_per_node:
         message = f"`ProcessesPerNode` starts torchrun, but `{key}` starts Spark"
-        remedy = f"Remove ProcessesPerNode, or set {key}: Python."
+        remedy = f"Remove ProcessesPerNode, or set `{key}: Python`."
         yield subject.finding("processes-with-spark", message, remedy, "ProcessesPerNode", set_field(key, "Python"))
     context = subject.context
     target = context.target(configuration.target) if context is not None else None

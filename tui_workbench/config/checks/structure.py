@@ -39,7 +39,7 @@ from tui_workbench.core.masking import MASK, is_secret_name
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Check a file against the schema."""
+    """Yield the findings about a file with valid syntax that need no other file, and about the members of a group."""
     for fault in subject.reading.faults:
         names = ".".join(step for step in fault.path if isinstance(step, str))
         key = fault.field.key if fault.field is not None else names
@@ -236,7 +236,7 @@ def _misplaced(subject: Subject, field: Field) -> tuple[str, str, Fix]:
     """Return the remedy, key and fix for a field without effect: remove it, or move it to the Slurm section."""
     right, value = subject.kind.field(f"{SECTION}.{field.key}"), subject.values.get(field.key) or ""
     if right is None or not right.applies_to(subject.target_type) or not value.isdigit():
-        return "Remove it.", field.key, remove_field(field.key)
+        return f"Remove `{field.key}`.", field.key, remove_field(field.key)
     edits = (Unset(field.path), SetValue(right.path, int(value)))
     return f"Write it as `{right.key}`.", field.key, Fix(f"move it to {right.key}", edits)
 
@@ -370,14 +370,14 @@ def _old_runconfig(subject: Subject) -> Iterator[Finding]:
     if old in subject.nodes:
         is_renamed = new not in subject.nodes and old in subject.values
         fix = Fix(f"rename to {new}", (RenameKey((old,), new),)) if is_renamed else remove_field(old)
-        yield subject.finding("old-form", f"`{old}` is the old name of `{new}`", "Use the new name.", old, fix)
+        yield subject.finding("old-form", f"`{old}` is the old name of `{new}`", f"Write `{new}` instead.", old, fix)
     for key, why in (
         ("Description", "it has no effect"),
         ("ManagedEnvironment", "the target's type replaces it"),
     ):
         if key in subject.nodes:
             message = f"`{key}` is an old field from before September 2017: {why}"
-            yield subject.finding("old-form", message, "Remove it.", key, remove_field(key))
+            yield subject.finding("old-form", message, f"Remove `{key}`.", key, remove_field(key))
 
 
 def _registry_password(subject: Subject) -> Iterator[Finding]:

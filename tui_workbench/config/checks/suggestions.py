@@ -48,7 +48,7 @@ def _all(field: Field, typed: str, context: ProjectContext | None, used_before: 
     elif field.type == field_types.BOOLEAN:
         yield from (Suggestion("true"), Suggestion("false"))
     elif field.type == field_types.GPUS:
-        yield from (Suggestion("all"), Suggestion("free", "one unused GPU"), Suggestion("0", "none"))
+        yield from (Suggestion("all"), Suggestion("free", "one unused GPU"), Suggestion("0", "no GPU"))
     elif field.type == field_types.PROCESSES:
         yield Suggestion("gpus", "one for each GPU of the run")
         yield from (Suggestion(count) for count in ("2", "4", "8"))
@@ -112,7 +112,7 @@ def _interpreters(context: ProjectContext | None) -> Iterator[Suggestion]:
 
 
 def _paths(kind: str, typed: str, root: str) -> Iterator[Suggestion]:
-    """Yield the entries of the folder part of `typed`, a path that can be relative to the project."""
+    """Yield the entries of the folder in the path `typed`, which can be relative to the project."""
     folder = typed.rpartition("/")[0] + "/" if "/" in typed else ""
     base = os.path.join(root, os.path.expanduser(folder))
     if kind in ("conda-file", "spark-file") and not folder:

@@ -37,12 +37,12 @@ def inside_project(root: str, reference: str) -> str:
 
 
 def data_in_project(root: str, references: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the relative paths of data inside the project."""
+    """Return the valid paths inside the project, relative to it and without duplicates."""
     found = (inside_project(root, each) for each in references if not reference_problem(root, each))
     return tuple(dict.fromkeys(path for path in found if path))
 
 
 def data_elsewhere(root: str, references: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the absolute paths of data outside the project."""
+    """Return the absolute paths outside the project, normalized and without duplicates."""
     found = (os.path.normpath(each) for each in references if os.path.isabs(each) and not inside_project(root, each))
     return tuple(dict.fromkeys(found))

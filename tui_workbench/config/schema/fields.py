@@ -157,7 +157,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "networkInterface",
-        "Network interface through which the members of a group connect. By default, that of the SSH connection.",
+        "Network interface through which the members of a group connect. The default is that of the SSH connection.",
         pattern=r"[^\x00-\x20/,^=]+",
         form="the name of an interface, such as eth0",
         example="eth0",
@@ -165,7 +165,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "onLostMember",
-        "If a member does not answer for 5 minutes while the script runs, `wait` for it, or `end` the run on others.",
+        "If a member does not answer for 5 minutes while the script runs, `wait` for it, or `end` the whole run.",
         CHOICE,
         default="wait",
         choices=("wait", "end"),
@@ -214,7 +214,8 @@ COMPUTE = FileKind(
     "compute",
     "Compute target",
     "aml_config/NAME.compute",
-    "A machine, Docker engine or cluster that runs scripts. The file name is the name of the target.",
+    "A machine, Docker engine, cluster or group of machines that runs scripts. The file name without `.compute` is the "
+    "name of the target.",
     _COMPUTE_FIELDS,
 )
 
@@ -328,7 +329,7 @@ RUNCONFIG = FileKind(
     "runconfig",
     "Run configuration",
     "aml_config/NAME.runconfig",
-    "Target, arguments and environment of a run. The file name is the name in the run bar.",
+    "Target, arguments and environment of a run. The file name without `.runconfig` is the name in the run bar.",
     _RUNCONFIG_FIELDS,
 )
 
@@ -357,15 +358,15 @@ CONDA = FileKind(
     "conda",
     "Conda dependencies",
     "aml_config/conda_dependencies.yml",
-    "Packages of the environment, as a conda environment file. Targets with `userManagedEnvironment: true` do not use "
-    "it.",
+    "Packages of the environment, as a conda environment file. Only Docker targets, and local targets with "
+    "`userManagedEnvironment: false`, use it.",
     _CONDA_FIELDS,
 )
 
 _MAVEN = (
     Field("group", "Maven group.", required=True, nullable=False, example="com.microsoft.ml.spark"),
     Field("artifact", "Maven artifact.", required=True, nullable=False, example="mmlspark_2.11"),
-    Field("version", "Version.", required=True, nullable=False, example="0.9.9"),
+    Field("version", "Version of the artifact.", required=True, nullable=False, example="0.9.9"),
 )
 
 _SPARK_FIELDS = (
@@ -408,7 +409,7 @@ _SDK_FIELDS = (
         default="aml_config/conda_dependencies.yml",
         completion="conda-file",
     ),
-    Field("environment.docker.enabled", "Runs in a Docker container.", BOOLEAN, default=False),
+    Field("environment.docker.enabled", "Runs the script in a Docker container.", BOOLEAN, default=False),
     Field("environment.docker.baseImage", "Docker image of the run.", completion="image"),
     Field("environment.docker.sharedVolumes", "Mounts the project into the container.", BOOLEAN, default=True),
     Field("environment.docker.gpuSupport", "Gives the container the GPUs of the machine.", BOOLEAN, default=False),
@@ -417,15 +418,25 @@ _SDK_FIELDS = (
     Field("environment.docker.baseImageRegistry.password", "Password of the image registry.", secret=True),
     Field("environment.spark.repositories", "Maven repositories of Spark packages.", STRINGS, default=()),
     Field("environment.spark.packages", "Maven coordinates of Spark packages.", ROWS, default=(), row=_MAVEN),
-    Field("history.enabled", "Keeps the run in the run history.", BOOLEAN, default=True),
+    Field(
+        "history.enabled",
+        "Runs the script in a copy of the project, and keeps a snapshot and the outputs.",
+        BOOLEAN,
+        default=True,
+    ),
     Field("spark.configuration", "Spark properties.", MAPPING, default={}),
     Field(
         "hdi.yarnDeployMode", "Where the Spark driver runs.", CHOICE, default="cluster", choices=("cluster", "client")
     ),
-    Field("batchai.nodeCount", "Number of machines of a Batch AI job. Ignored.", INTEGER, default=1),
-    Field("containerInstance.cpuCores", "Cores of a container instance. Ignored.", INTEGER, default=1),
-    Field("containerInstance.memoryGb", "Memory of a container instance in GB. Ignored.", INTEGER, default=4),
-    Field("containerInstance.region", "Region of a container instance. Ignored."),
+    Field("batchai.nodeCount", "Number of machines of a Batch AI job. Ignored by the workbench.", INTEGER, default=1),
+    Field("containerInstance.cpuCores", "Cores of a container instance. Ignored by the workbench.", INTEGER, default=1),
+    Field(
+        "containerInstance.memoryGb",
+        "Memory of a container instance in GB. Ignored by the workbench.",
+        INTEGER,
+        default=4,
+    ),
+    Field("containerInstance.region", "Region of a container instance. Ignored by the workbench."),
 )
 
 SDK_RUNCONFIG = FileKind(
@@ -440,8 +451,8 @@ SDK_RUNCONFIG = FileKind(
 _SETTINGS_FIELDS = (
     Field(
         "notifications",
-        "Notifications about ended and stalled runs: `toast` shows them in the screens, `terminal` also sends them to "
-        "the terminal while it is not focused.",
+        "Notifications about ended and stalled runs: `toast` shows them in the screens, and `terminal` also sends them "
+        "to the terminal while it is not focused.",
         CHOICE,
         default="terminal",
         choices=("off", "toast", "terminal"),

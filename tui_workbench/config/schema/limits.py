@@ -7,7 +7,7 @@ from tui_workbench.config.schema.field_types import INTEGER, Field
 LIMITS = (
     Field(
         "StopIfIdleMinutes",
-        "Ends a run after this number of minutes without GPU activity. By default, never.",
+        "Ends a run after this number of minutes without GPU activity. By default, no run is ended.",
         INTEGER,
         example="30",
         minimum=1,
@@ -16,7 +16,7 @@ LIMITS = (
     Field(
         "StopIfStalledMinutes",
         "Ends a run that has held GPU memory for this number of minutes without a step, log line or new file. "
-        "By default, never.",
+        "By default, no run is ended.",
         INTEGER,
         example="60",
         minimum=1,
@@ -24,7 +24,8 @@ LIMITS = (
     ),
     Field(
         "MaxDurationMinutes",
-        "Ends a run after this number of minutes. By default, never. With `Retry`, the limit applies to each attempt.",
+        "Ends a run after this number of minutes. By default, there is no limit. With `Retry`, the limit applies to "
+        "each attempt.",
         INTEGER,
         example="720",
         minimum=1,

@@ -8,8 +8,8 @@ from tui_workbench.core import retry
 RETRY_OPTIONS = (
     Field(
         f"{retry.SECTION}.times",
-        "Number of times that a failed run is started again in the same working copy. By default 1, if another key of "
-        "`Retry` is set.",
+        "Number of times that a failed run is started again in the same working copy. The default is 1 if another key "
+        "of `Retry` is set.",
         INTEGER,
         example="3",
         minimum=1,
@@ -19,7 +19,7 @@ RETRY_OPTIONS = (
         f"{retry.SECTION}.on",
         "Outcomes after which the run is started again: `failed` (an exit code other than 0), `oom` (killed because "
         "memory ran out), `lost` (the machine was restarted, or the exit code is unknown) and `timeout` (ended by "
-        "`MaxDurationMinutes`). By default, `failed`, `oom` and `lost`. `preempted` is accepted, but occurs only on "
+        "`MaxDurationMinutes`). The default is `failed`, `oom` and `lost`. `preempted` is accepted, but occurs only on "
         "Slurm, which starts such runs again itself (`Slurm.requeue`).",
         STRINGS,
         default=retry.DEFAULT_CAUSES,

@@ -17,7 +17,7 @@ SECTION, OVERRIDE = "slurm", "Slurm"
 NODES_FIELD = Field(
     "Nodes",
     "Number of nodes on which the script starts. Overrides `slurm.nodes` of the target. With `ProcessesPerNode`, "
-    "torchrun connects the processes of all nodes. By default, 1.",
+    "torchrun connects the processes of all nodes. The default is 1.",
     INTEGER,
     example="2",
     minimum=1,
@@ -52,12 +52,18 @@ LONG_OPTION = r"--[a-z][a-z0-9-]*(=[^\x00-\x1f]*)?"
 _WORD, _WORD_FORM = r"[^\x00-\x20]+", "text without spaces"
 
 _OPTIONS = (
-    Field("partition", "Partition, or several separated by commas.", pattern=_WORD, form=_WORD_FORM, example="gpu"),
+    Field(
+        "partition",
+        "Partition, or several partitions separated by commas.",
+        pattern=_WORD,
+        form=_WORD_FORM,
+        example="gpu",
+    ),
     Field("account", "Account that the job is charged to.", pattern=_WORD, form=_WORD_FORM, example="lab"),
     Field("qos", "Quality of service.", pattern=_WORD, form=_WORD_FORM, example="normal"),
     Field(
         "time",
-        "Time limit of the job. By default, the limit of the partition.",
+        "Time limit of the job. The default is the limit of the partition.",
         pattern=TIME,
         form="minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS",
         example="4:00:00",

@@ -34,7 +34,7 @@ from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path,
 
 
 def set_value(tree: Tree, path: Path, value: Any, kind: FileKind | None = None) -> str:
-    """Set `path` to a str, bool, int, float or None, or to lists and dicts of them.
+    """Return the text with `path` set to a str, bool, int, float or None, or to lists and dicts of them.
 
     Missing parent maps are created. An index equal to the length of a list appends an item. Raises EditRefusedError.
     """
@@ -238,7 +238,7 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
     name = f"`{dotted(here)}`" if here else "the file"
     if isinstance(key, int):
         if parent is None or parent.kind != LIST or key != len(parent.items):
-            remedy = "Use the index of an item, or the length of the list to append."
+            remedy = "Use the index of an existing item, or the length of the list to append an item."
             raise EditRefusedError(f"{name} has no item {key}", remedy=remedy)
         return insert_item(tree, here, key, value, kind)
     if depth and (parent is None or parent.is_null or _is_empty_in_block(tree, here, parent)):

@@ -164,7 +164,7 @@ def read(path: str) -> TextFile:
 def _refuse_size(size: int, path: str) -> None:
     if size > MAX_BYTES:
         message = f"the file has {size:,} bytes, but a configuration file can have at most {MAX_BYTES:,}"
-        raise ConfigurationError(message, remedy="Check that this is a configuration file.", file=path)
+        raise ConfigurationError(message, remedy="Make the file smaller, or choose another file.", file=path)
 
 
 def _not_text(path: str) -> ConfigurationError:
@@ -175,7 +175,9 @@ def _not_text(path: str) -> ConfigurationError:
     line, column = line_and_column(text, bad.start() if bad is not None else 0)
     found = f"the byte 0x{ord(bad[0]) & 0xFF:02x}" if bad is not None else "a byte"
     message = f"{found} is not allowed in a UTF-8 text file"
-    return ConfigurationError(message, remedy="Save the file as UTF-8.", file=path, line=line, column=column)
+    return ConfigurationError(
+        message, remedy="Remove this byte, or save the file as UTF-8.", file=path, line=line, column=column
+    )
 
 
 def parse(text: str, path: str = "") -> Tree:

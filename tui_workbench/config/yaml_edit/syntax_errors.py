@@ -90,7 +90,7 @@ def _tab(text: str, offset: int) -> YamlError | None:
     for start in (line_start, text.rfind("\n", 0, max(line_start - 1, 0)) + 1):
         match = re.compile(" *\t").match(text, start)
         if match is not None:
-            return YamlError("tab", match.end() - 1, "this line is indented with a tab", "Indent with spaces.")
+            return YamlError("tab", match.end() - 1, "this line is indented with a tab", "Indent the line with spaces.")
     if text[offset : offset + 1] == "\t":
         return YamlError("tab", offset, "expected a value, not a tab", "Replace the tab with spaces.")
     return None
@@ -130,10 +130,14 @@ _NO_ITEM = ("this line is not a `- item`", "Write `- item`, or align the line wi
 MAX_DEPTH = 40
 """Maximum number of nested levels. Typical files have up to four."""
 
-TOO_DEEP = (f"more than {MAX_DEPTH} levels of nesting", "Use fewer levels.")
-_ESCAPE = ("unknown escape sequence in a double-quoted value", "Use single quotes, or double the backslash.")
+TOO_DEEP = (f"the file has more than {MAX_DEPTH} levels of nesting", "Use fewer levels.")
+_ESCAPE = ("this double-quoted value has an unknown escape sequence", "Use single quotes, or double the backslash.")
 _MEANINGS = (
-    ("mapping values are not allowed", "a second `key: value` on one line", "Start a new line, or quote the value."),
+    (
+        "mapping values are not allowed",
+        "this line has a second `key: value`",
+        "Write it on a new line, or put the value in quotes.",
+    ),
     ("could not find expected ':'", "this line has no `key:`", "Write `key: value`, or indent the line under its key."),
     ("did not find expected key", *_ALIGN),
     ("expected <block end>", *_ALIGN),
@@ -147,7 +151,7 @@ _MEANINGS = (
         "Align it with the lines above.",
     ),
     ("exceeded maximum nesting depth", *TOO_DEEP),  # libyaml reads ahead, and has a separate limit for this
-    ("undefined tag handle", "unknown tag", "Put the value in quotes."),
+    ("undefined tag handle", "this value begins with an unknown tag", "Put the value in quotes."),
 )
 
 

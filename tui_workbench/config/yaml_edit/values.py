@@ -52,7 +52,7 @@ class Reading(NamedTuple):
 
 
 def read_fields(tree: Tree, kind: FileKind) -> Reading:
-    """Read the values and faults of a file of this kind."""
+    """Return the typed values, faults and unknown keys of a file of this kind."""
     reading = Reading({}, {}, [], [])
     root = tree.root
     if tree.extra >= 0:
@@ -106,7 +106,7 @@ def _read_map(node: Node, kind: FileKind, prefix: str, reading: Reading) -> None
 
 def _duplicate(key: Node, path: Path) -> Fault:
     message = f"duplicate key `{key.text}`"
-    return Fault("duplicate-key", message, "Remove all but one.", key.start, key.end, path)
+    return Fault("duplicate-key", message, f"Keep only one line with `{key.text}`.", key.start, key.end, path)
 
 
 def _read_field(field: Field, node: Node, path: Path, reading: Reading) -> None:
@@ -205,8 +205,8 @@ def _choice(value: _Value) -> str | None:
 def is_placeholder(text: str, *, secret: bool = False) -> bool:
     """Return True if a text contains a placeholder such as `<ipAddress>`.
 
-    A secret may contain brackets, so it is a placeholder only if the brackets enclose all of it. This does not apply to
-    the reference to a secret.
+    A secret may contain brackets, so it is a placeholder only if the brackets enclose all of it. A reference to a
+    secret is treated like other text.
     """
     if secret and not text.startswith("AzureMlSecret="):
         return _PLACEHOLDER.fullmatch(text.strip()) is not None
@@ -228,7 +228,7 @@ def _is_free(value: _Value) -> bool:
     reserved = next((option for option in value.field.reserved if option.startswith(word)), "")
     if reserved:
         message = f"{_describe(value.node)} cannot be in `{value.field.key}`: the workbench controls {reserved}"
-        value.fault("reserved-option", message, "Remove it.")
+        value.fault("reserved-option", message, "Remove this option.")
     return not reserved
 
 
@@ -240,7 +240,9 @@ def _text_items(value: _Value) -> Iterator[str]:
     for index, node in enumerate(value.node.items):
         item = value.below(index, node)
         if node.kind != SCALAR:
-            item.wrong("text", "Quote it if it contains `: `." if node.kind == MAP else "Write each text as an item.")
+            item.wrong(
+                "text", "Quote it if it contains `: `." if node.kind == MAP else "Write each text as its own item."
+            )
         elif node.start == node.end:
             item.fault("missing-value", f"{item.name} is empty", 'Write a value, or "" for an empty text.')
         elif _matches(item) and _is_free(item):
