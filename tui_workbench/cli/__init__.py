@@ -101,7 +101,7 @@ COMMANDS = (
     Command("asset list", "asset", "list the promoted artifacts of the project"),
     Command("asset download", "asset", "copy the files of an asset into a folder"),
     Command("computetarget list", "computetarget.listing", "list the compute targets of the project"),
-    Command("computetarget attach", "computetarget.attach", "attach a machine or a Docker engine as a target"),
+    Command("computetarget attach", "computetarget.attach", "attach a machine, Docker engine or cluster as a target"),
     Command("computetarget check", "computetarget.check", "check a compute target and suggest fixes"),
     Command("computetarget login", "computetarget.attach", "log in to a target, and store missing secrets"),
     Command("computetarget disconnect", "computetarget.attach", "close the SSH connection to a target; runs continue"),
@@ -131,7 +131,7 @@ NOUNS = frozenset(command.words[0] for command in COMMANDS)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command, or open the screens. Return the exit code; errors are printed to stderr."""
+    """Run a command, or open the screens. Return the exit code. Errors for the user are printed to stderr."""
     try:
         command, rest = find_command(arguments)
         if command is not None:
@@ -161,7 +161,7 @@ def report_system_error(error: OSError) -> int:
 
     The usual cause is a write to stdout: the disk is full, or the terminal is gone.
     """
-    remedy = "Check the file and its permissions."
+    remedy = "Check that the file exists and that you have permission to use it."
     if not error.filename:
         remedy = "Check the terminal, or the file that the output is redirected to."
     if error.errno in _NO_SPACE:
@@ -184,7 +184,7 @@ def _print_error(text: str) -> None:
 
 
 def find_command(arguments: Sequence[str]) -> tuple[Command | None, Sequence[str]]:
-    """Return the command that the arguments begin with, and the remaining arguments."""
+    """Return the command that the arguments begin with, or None, and the remaining arguments."""
     for command in COMMANDS:
         size = len(command.words)
         if tuple(arguments[:size]) == command.words:
@@ -299,9 +299,12 @@ def _without_command(arguments: Sequence[str]) -> int:
     is_first = bool(names) and (arguments[0] == names[0] or not unknown)
     if is_first and not os.path.isdir(names[0]) and os.sep not in names[0]:
         near = _nearest(names)
-        raise UsageError(f"no folder or command named {names[0]!r}", remedy=near or "See `workbench-tui --help`.")
+        raise UsageError(
+            f"no folder or command named {names[0]!r}",
+            remedy=near or "Give an existing folder or a command from `workbench-tui --help`.",
+        )
     if unknown:
-        raise UsageError(f"unknown option {unknown[0]}", remedy="See `workbench-tui --help`.")
+        raise UsageError(f"unknown option {unknown[0]}", remedy="`workbench-tui --help` lists the options.")
     if len(names) > 1:
         raise UsageError(
             f"expected one project folder, not {len(names)}",

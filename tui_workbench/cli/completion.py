@@ -120,7 +120,9 @@ Save the script in an existing folder, then open a new shell:
 
 def run_completion(arguments: argparse.Namespace) -> int:
     if bool(arguments.shell) == bool(arguments.values):
-        raise UsageError("expected one shell", remedy=f"Choose one of: {', '.join(SHELLS)}.")
+        raise UsageError(
+            "expected either a shell or --values", remedy=f"Give one shell ({', '.join(SHELLS)}), or `--values KIND`."
+        )
     if arguments.values:
         found = values(arguments.values, arguments.project)
         sys.stdout.write("".join(f"{value}\n" for value in found if re.fullmatch(_HARMLESS, value)))

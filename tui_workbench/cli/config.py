@@ -39,7 +39,9 @@ configure_set = options(
 configure_unset = options(FILE, KEY, RESULT)
 configure_fix = options(
     FILE,
-    option("--code", metavar="CODE", default="", help="fix only findings with this code, even of severity info"),
+    option(
+        "--code", metavar="CODE", default="", help="fix only findings with this code, even if their severity is info"
+    ),
     DRY_RUN,
     RESULT,
 )
@@ -111,7 +113,7 @@ def _file(arguments: argparse.Namespace) -> str:
 def _existing(name: str, root: str | None) -> str:
     path = file_edits.find_file(name, root)
     if not os.path.exists(path):
-        raise UsageError(f"no file {name!r}", remedy="Give a path, or the name of a file in aml_config/.")
+        raise UsageError(f"no file {name!r}", remedy="Give the path of a file, or the name of a file in aml_config/.")
     return path
 
 

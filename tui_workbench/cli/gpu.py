@@ -71,8 +71,8 @@ configure_top = options(
     *OPTIONS,
     epilog="""\
 Prints one line per process that holds GPU memory, with its user and, for your
-runs, the run ID and script. Memory is in MiB; utilization is the share of the
-process in %, if the driver reports it.
+runs, the run ID and script. Memory is in MiB. Utilization is the GPU utilization
+by the process in %, if the driver reports it.
 
 exit codes:
   0 if at least one machine answered, otherwise 4
@@ -142,7 +142,7 @@ def _targets(project: Project, names: Sequence[str]) -> list[ComputeTarget]:
         return [project.target(name) for name in names]
     targets = project.targets()
     if not targets:
-        remedy = "Attach one, for example Docker: `workbench-tui computetarget attach localdocker -n docker`."
+        remedy = "Attach a target, for example Docker: `workbench-tui computetarget attach localdocker -n docker`."
         raise UsageError("the project has no compute target", remedy=remedy)
     return targets
 
@@ -290,9 +290,9 @@ def _log_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None
 
 
 def _run_spec(arguments: argparse.Namespace) -> RunSpec:
-    """Return the run to check: of the given run configuration, or else of the given target.
+    """Return the specification of a run of the given run configuration or, without one, on the given target.
 
-    If both are given, the target overrides that of the run configuration.
+    If both are given, the target overrides that of the run configuration. Raises UsageError if neither is given.
     """
     project = Project.find(arguments.project)
     if arguments.run_configuration:

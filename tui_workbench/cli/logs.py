@@ -26,7 +26,7 @@ def _rank(text: str) -> int | None:
 
 configure_logs = options(
     option("id", metavar="ID", help="the ID or number of the run"),
-    option("-f", "--follow", action="store_true", help="continue until the run has ended"),
+    option("-f", "--follow", action="store_true", help="follow the output until the run has ended"),
     option("--tail", metavar="N", type=number_of("lines"), help="print only the last N lines"),
     option("--rank", metavar="N", type=_rank, help="print only the output of this torchrun process (default: all)"),
     option("--node", metavar="NAME", help="print only the output of the ranks on this node (default: all)"),
@@ -63,7 +63,7 @@ def _path(directory: RunDirectory, arguments: argparse.Namespace) -> str:
     if [arguments.rank, arguments.node, arguments.attempt].count(None) < 2:
         raise UsageError("--rank, --node and --attempt are mutually exclusive", remedy="Use only one of them.")
     if arguments.attempt is not None and arguments.follow:
-        raise UsageError("--follow and --attempt are mutually exclusive", remedy="Omit one of them.")
+        raise UsageError("--follow and --attempt are mutually exclusive", remedy="Omit --follow or --attempt.")
     if arguments.node is not None:
         return file_of_node(directory, arguments.node)
     return directory.file(OUTPUT) if arguments.rank is None else file_of_rank(directory, arguments.rank)

@@ -24,7 +24,7 @@ from tui_workbench.runs.notify.sending import deliver, is_known_service
 from tui_workbench.targets.base.secrets import SecretStore, new_reference
 
 COLUMNS = ("name", "events", "metrics")
-NO_CHANNEL = "Add one: `workbench-tui notify add NAME`."
+NO_CHANNEL = "Add a channel: `workbench-tui notify add NAME`."
 
 _NAME = option("name", metavar="NAME", help="the name of the channel, such as `phone`")
 
@@ -34,8 +34,8 @@ configure_add = options(
         "--on",
         action="append",
         choices=EVENTS,
-        help="report the end of each run (end), only that of failed and unknown runs (failed), or stalls (stalled); "
-        "repeatable (default: end and stalled)",
+        help="report the end of each run (end), of runs that failed or have an unknown result (failed), or stalls "
+        "(stalled); repeatable (default: end and stalled)",
     ),
     option(
         "--metric",
@@ -56,7 +56,7 @@ configure_test = options(
 
 
 def run_add(arguments: argparse.Namespace) -> int:
-    """Store a channel, or replace one. Raises UsageError, WorkbenchError without a keyring, and StorageError."""
+    """Store a channel, or replace one. Raises UsageError for an invalid argument, and WorkbenchError if this fails."""
     check_name(arguments.name)
     for text in arguments.metric:
         parse_condition(text)
@@ -113,7 +113,7 @@ def _channel(name: str) -> Channel:
             return channel
     names = ", ".join(channel.name for channel in load_channels())
     remedy = f"Choose one of: {names}." if names else NO_CHANNEL
-    raise UsageError(f"no channel {name!r}", remedy=remedy)
+    raise UsageError(f"unknown channel {name!r}", remedy=remedy)
 
 
 def _record(channel: Channel) -> dict[str, Any]:

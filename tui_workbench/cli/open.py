@@ -24,7 +24,7 @@ Starts TensorBoard or Jupyter on the machine or in the container of the run, wit
 the Python of the run, or opens a port of that machine or container (`port`). If
 the run is on another machine, the port is forwarded through the SSH connection to
 127.0.0.1 of this machine. No port is published, and the server on the other machine
-ends with the connection. The port is open until you press Ctrl+C or use
+ends with the connection. The port is open until you press Ctrl-C or use
 `port close`, or until the connection ends.
 
 examples:
@@ -37,7 +37,7 @@ examples:
 def run_open(arguments: argparse.Namespace) -> int:
     is_port = arguments.kind == PORT
     if is_port != bool(arguments.port):
-        remedy = "See `workbench-tui open --help`."
+        remedy = "Give `tensorboard`, `jupyter`, or `port` and a port number, for example `port 8080`."
         raise UsageError("`port` needs a number" if is_port else f"{arguments.kind} takes no port", remedy=remedy)
     destination = parse_destination(arguments.port) if is_port else None
     directory = Runs(Project.find(arguments.project)).directory(arguments.run)
@@ -49,7 +49,7 @@ def run_open(arguments: argparse.Namespace) -> int:
         if not is_port and not arguments.no_browser:
             opened.show_in_browser()
         if opened.stays_open:
-            notify("Press Ctrl+C to close the port.")
+            notify("Press Ctrl-C to close the port.")
             if reason := opened.wait():
                 notify(reason)
     finally:

@@ -26,7 +26,9 @@ configure_close = options(
 
 def run_close(arguments: argparse.Namespace) -> int:
     if bool(arguments.ports) == arguments.all:
-        raise UsageError("expected either ports or --all", remedy="`workbench-tui port list` lists the open ports.")
+        raise UsageError(
+            "expected either ports or --all", remedy="Give ports from `workbench-tui port list`, or `--all`."
+        )
     count = 0
     for name in arguments.ports or [""]:
         for record in close_ports(name):

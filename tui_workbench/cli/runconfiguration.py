@@ -19,7 +19,7 @@ configure_create = options(
     output(),
 )
 configure_delete = options(
-    option("-n", "--name", metavar="NAME", required=True, help="the run configuration"), output()
+    option("-n", "--name", metavar="NAME", required=True, help="the run configuration to delete"), output()
 )
 
 

@@ -75,6 +75,7 @@ def _execute(shell: Shell) -> NoReturn:
     except OSError as error:
         raise StorageError(
             f"cannot start {shell.argv[0]}: {error.strerror}",
-            remedy="Give COMMAND as the name of a program on the PATH or the path of an executable file. "
-            "Without COMMAND, set SHELL to an installed shell: `export SHELL=/bin/bash`.",
+            remedy=f"Check that the folder {shell.directory} exists. Give COMMAND as the name of a program on the PATH "
+            "or the path of an executable file. Without COMMAND, set SHELL to an installed shell: "
+            "`export SHELL=/bin/bash`.",
         ) from error

@@ -36,7 +36,9 @@ configure_trace = options(
     option("--kind", choices=KINDS, help="only calls of this kind"),
     option("--failed", action="store_true", help="only failed calls"),
     option("--filter", metavar="TEXT", default="", help="only calls that contain every word of TEXT"),
-    option("--shell", action="store_true", help="print a shell script: full commands, with the rest as comments"),
+    option(
+        "--shell", action="store_true", help="print a shell script: full commands, with times and results as comments"
+    ),
     output(default="", note="output format; without -o, each call is one line of text", example="[?kind=='git']"),
     epilog="""\
 Prints the start, duration, result and shortened command of each call, the

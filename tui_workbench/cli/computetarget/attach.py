@@ -29,7 +29,7 @@ NAME = option("name", metavar="NAME", help="the compute target")
 configure_detach = options(
     option("name", metavar="NAME", nargs="?", help="the compute target"),
     option("-n", "--name", dest="old_name", metavar="NAME", help="the same as NAME"),
-    option("--force", action="store_true", help="detach even if runs are active on it"),
+    option("--force", action="store_true", help="detach even if the target has active runs"),
     RESULT,
 )
 configure_login = options(
@@ -167,7 +167,7 @@ def run_detach(arguments: argparse.Namespace) -> int:
 
 
 def run_login(arguments: argparse.Namespace) -> int:
-    """Log in, and store the secrets that the user enters. With `--move-secrets`, first move those of the file."""
+    """Log in, and store the entered secrets. With `--move-secrets`, first move secrets of the file to the keyring."""
     project = Project.find(arguments.project)
     target = _over_ssh(project, arguments.name)
     if arguments.move_secrets:
@@ -257,11 +257,19 @@ def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_pass
             remedy="Add `--address HOST[:PORT]`, or omit these options to use Slurm on this machine.",
         )
     if arguments.password is not None and arguments.password_stdin:
-        raise UsageError("--password cannot be used with --password-stdin", remedy="Omit one of them.")
+        raise UsageError(
+            "--password cannot be used with --password-stdin", remedy="Omit --password or --password-stdin."
+        )
     if arguments.private_key_file and has_password and not arguments.workbench_key:
-        raise UsageError("--private-key-file cannot be used with a password", remedy="Omit one of them.")
+        raise UsageError(
+            "--private-key-file cannot be used with a password",
+            remedy="Omit --private-key-file, or omit --password and --password-stdin.",
+        )
     if arguments.private_key_passphrase is not None and not arguments.private_key_file:
-        raise UsageError("--private-key-passphrase needs --private-key-file", remedy="Add `--private-key-file FILE`.")
+        raise UsageError(
+            "--private-key-passphrase needs --private-key-file",
+            remedy="Add `--private-key-file FILE`, or omit --private-key-passphrase.",
+        )
 
 
 def _give_secrets(attachment: Attachment, arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The result of a check of `doctor`."""
+"""The type of the results of `doctor`, and functions that create them."""
 
 from __future__ import annotations
 

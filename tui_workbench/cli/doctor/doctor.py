@@ -50,7 +50,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
 
 
 def answers(project: str) -> Iterator[Answer]:
-    """Run all checks. `project` is a folder, inside or outside a project."""
+    """Run all checks, and yield their results. `project` is a folder, inside or outside a project."""
     yield from doctor_terminal.answers()
     yield from (check() for check in doctor_tools.CHECKS)
     yield from doctor_folders.answers(project)

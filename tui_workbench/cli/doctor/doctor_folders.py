@@ -103,7 +103,7 @@ def clock() -> Answer:
     done = run_program("timedatectl", "show", "--property=NTPSynchronized", "--value", timeout=CLOCK_SECONDS)
     if done is not None and done.code == 0 and done.text.strip() == "no":
         cost = "Times may differ from those of other machines."
-        return limited("clock", f"{now}, not synchronized", cost, "Synchronize it:", command)
+        return limited("clock", f"{now}, not synchronized", cost, "Synchronize the clock:", command)
     return ok("clock", now)
 
 

@@ -28,7 +28,13 @@ from tui_workbench.targets.base.values import Report
 CLEAN_COLUMNS = ("target", "kind", "name", "size", "note", "removed", "problem")
 
 configure_prepare = options(
-    option("-c", "--run-configuration", metavar="NAME", required=True, help="the run configuration to prepare"),
+    option(
+        "-c",
+        "--run-configuration",
+        metavar="NAME",
+        required=True,
+        help="prepare the environment of this run configuration",
+    ),
     option("-t", "--target", metavar="TARGET", default="", help="override Target of the run configuration"),
     PROJECT,
     epilog="""\

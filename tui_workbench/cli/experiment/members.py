@@ -34,7 +34,10 @@ def run_members(
     seeds: Seeds | None,
     arguments: argparse.Namespace,
 ) -> int:
-    """Start a run for each combination of values and seeds, and follow them. With `--dry-run`, only print them."""
+    """Start a run for each combination of values and seeds, and follow the runs unless `--detach` is given.
+
+    With `--dry-run`, only print the runs. Return the exit code. Raises WorkbenchError.
+    """
     # `--plain` is always allowed: the reports of several runs are plain lines.
     is_plain = arguments.output == PLAIN and not arguments.query
     wants_record = bool(arguments.output or arguments.query)

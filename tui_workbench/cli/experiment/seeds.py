@@ -23,14 +23,18 @@ def seeds_of(arguments: argparse.Namespace) -> Seeds | None:
     name, variable = arguments.seed_argument, arguments.seed_variable
     if arguments.repeat is None:
         if name or variable:
-            raise UsageError("--seed-argument and --seed-variable need --repeat", remedy="Add `--repeat N`.")
+            raise UsageError(
+                "--seed-argument and --seed-variable need --repeat", remedy="Add `--repeat N`, or omit these options."
+            )
         return None
     if arguments.repeat < 2:
         raise UsageError(
             f"--repeat {arguments.repeat} does not repeat anything", remedy="Use 2 or more, or omit --repeat."
         )
     if name and variable:
-        raise UsageError("--seed-argument cannot be used with --seed-variable", remedy="Omit one of them.")
+        raise UsageError(
+            "--seed-argument cannot be used with --seed-variable", remedy="Omit --seed-argument or --seed-variable."
+        )
     for option_name, text, pattern in (
         ("--seed-argument", name, r"\w[\w.-]*"),
         ("--seed-variable", variable, r"[A-Za-z_]\w*"),

@@ -26,13 +26,13 @@ from tui_workbench.targets.base.stacks import Frame
 
 configure_stacks = options(
     RUN,
-    option("--last", action="store_true", help="print the last stacks that were read, also of an ended run"),
+    option("--last", action="store_true", help="print the last stacks that were read, even if the run has ended"),
     output(TEXT, example="processes[].threads[].frames[0]"),
     epilog="""\
-Reads the stacks of all Python processes of a running script with py-spy: the
-ranks of torchrun, workers of data loaders, and all threads. The script is not
-changed and not paused. Values of variables are not read. The most recent call
-is first. The stacks are kept with the run.
+Reads the stacks of all threads in all Python processes of a running script with
+py-spy, including torchrun ranks and data loader workers. The script is neither
+changed nor paused. Values of variables are not read. The most recent call is
+first. The stacks are kept with the run.
 
 examples:
   workbench-tui experiment stacks -r 12

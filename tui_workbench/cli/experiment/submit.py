@@ -76,7 +76,7 @@ examples:
 
 def run_submit(arguments: argparse.Namespace) -> int:
     if arguments.wait and arguments.detach:
-        raise UsageError("--wait cannot be used with --detach", remedy="Omit one of them.")
+        raise UsageError("--wait cannot be used with --detach", remedy="Omit --wait or --detach.")
     project = Project.find(arguments.project)
     request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
     request = request._replace(

@@ -138,7 +138,7 @@ def run_info(arguments: argparse.Namespace) -> int:
 def emit_records(records: Any, arguments: argparse.Namespace, *, first_metric: str = "") -> int:
     """Print history records. `-o tsv` always has the same columns.
 
-    `-o table` and `--plain` add columns for arguments that differ, and for metrics, `first_metric` before the others.
+    `-o table` and `--plain` add columns for arguments that differ and for metrics. `first_metric` is the first metric.
     """
     columns: Sequence[str] = HISTORY_COLUMNS
     listed = records if isinstance(records, list) else [records]
@@ -174,7 +174,7 @@ def _metric_columns(records: Sequence[dict[str, Any]], first: str) -> list[str]:
 
 def run_tag(arguments: argparse.Namespace) -> int:
     if not arguments.tags and not arguments.remove:
-        raise UsageError("no tag given", remedy="Example: `workbench-tui history tag -r ID best model=resnet`.")
+        raise UsageError("no tag given", remedy="Give a tag, for example `workbench-tui history tag -r ID best`.")
     tags = {name: value for name, _, value in (word.partition("=") for word in arguments.tags)}
     removed = tuple(arguments.remove)
 

@@ -30,12 +30,12 @@ _REMEDY = "Add `--yes` to do this without asking."
 configure_delete = options(
     option("runs", metavar="ID", nargs="*", help="the runs, by ID or number"),
     option("--keep-last", metavar="N", type=number_of("runs"),
-           help="delete all but the N newest runs; keep pinned and active runs, and runs with missing outputs"),
+           help="delete all but the N newest runs; always keep pinned and active runs, and runs with missing outputs"),
     _YES,
     output(),
     usage="%(prog)s (ID... | --keep-last N) [--yes]",
     epilog="""\
-`history restore` undoes this. `history purge` frees the disk space.""",
+`history restore` moves the runs back. `history purge` frees the disk space.""",
 )  # fmt: skip
 configure_restore = options(
     option("runs", metavar="ID", nargs="+", help="the runs, by ID or number; `history list --deleted` lists them"),
@@ -47,14 +47,17 @@ configure_purge = options(
     _YES,
     output(),
     epilog="""\
-This cannot be undone. Snapshots that only these runs used are deleted too.""",
+A purge cannot be undone. Snapshots that only these runs used are deleted too.""",
 )
 
 
 def run_delete(arguments: argparse.Namespace) -> int:
     runs = Runs(Project.find(arguments.project))
     if bool(arguments.runs) == (arguments.keep_last is not None):
-        raise UsageError("expected either IDs or --keep-last", remedy="Example: `workbench-tui history delete 7 8`.")
+        raise UsageError(
+            "expected either IDs or --keep-last",
+            remedy="Give the runs, for example `workbench-tui history delete 7 8`, or `--keep-last N`.",
+        )
     chosen = _named(runs, arguments.runs) if arguments.runs else runs.outdated(arguments.keep_last)
     sizes = {run.run_id: folder_size(run.directory) for run in metered("measuring", "runs", chosen)}
     question = f"Move {_summary(sizes)} to the trash?"
@@ -108,7 +111,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
     in_trash = [name for name in arguments.runs if name not in unfinished]
     chosen = runs.deleted(in_trash) if in_trash or not arguments.runs else []
     sizes = {run.run_id: folder_size(run.directory) for run in metered("measuring", "runs", chosen)}
-    question = f"Delete {_summary(sizes | unfinished)} for good? This cannot be undone."
+    question = f"Permanently delete {_summary(sizes | unfinished)}? This cannot be undone."
     lines = [*_lines(chosen, sizes), *(f"{run_id}  (interrupted purge)" for run_id in unfinished)]
     if lines and not arguments.yes and not confirm_list(lines, question, _REMEDY):
         return 1

@@ -40,7 +40,7 @@ def output(
     *,
     has_project: bool = True,
 ) -> Part:
-    """Declare `--project`, `-o`, `--plain` and `--query`. If the default is `TEXT`, `-o text` is also a choice."""
+    """Declare `-o`, `--plain`, `--query` and, if `has_project`, `--project`. `-o text` needs the default TEXT."""
 
     def declare(parser: argparse._ActionsContainer) -> None:
         if has_project:
@@ -76,7 +76,8 @@ def emit(
 ) -> int:
     """Print a result in the requested format. Return exit code 0.
 
-    `columns` names the columns of a table unless `--query` changes the result. `text` contains the lines of `-o text`.
+    `columns` selects the values that formats other than JSON print; `--query` overrides it. `text` contains the lines
+    of `-o text`.
     """
     if text is not None and is_text(arguments):
         write_lines(text)
@@ -97,7 +98,7 @@ def emit(
 
 
 def query(result: Any, expression: str) -> Any:
-    """Apply a JMESPath expression. Raises UsageError with the position of a syntax error."""
+    """Return the result of a JMESPath expression. Raises UsageError for an invalid expression."""
     import jmespath
     from jmespath.exceptions import JMESPathError
 
@@ -106,15 +107,16 @@ def query(result: Any, expression: str) -> Any:
     except JMESPathError as error:
         reason = str(error).replace("\n", " ")
         raise UsageError(
-            f"invalid JMESPath expression in --query: {reason}", remedy="Example: `--query \"[?status=='Completed']\"`."
+            f"invalid JMESPath expression in --query: {reason}",
+            remedy="Correct the expression. Example: `--query \"[?status=='Completed']\"`.",
         ) from error
 
 
 def plain_text(result: Any, columns: Sequence[str] = ()) -> str:
     """Format a result as lines of `name: value`.
 
-    A list begins with its length, and an empty line precedes each record. `columns` selects the values of these
-    records; a single record is printed in full.
+    A list of records begins with its length, and an empty line precedes each record. `columns` selects the values
+    of these records; a single record is printed in full.
     """
     if not isinstance(result, list):
         return "".join(f"{line}\n" for line in _plain_lines("", result))

@@ -84,7 +84,7 @@ OPTIONAL_RUN = option("-r", "--run", metavar="ID", default="", help="the ID or n
 
 
 def seconds(text: str) -> float:
-    """Convert an argument to a duration in seconds."""
+    """Convert an argument to a duration in seconds. Raises ArgumentTypeError, also if it is negative or infinite."""
     try:
         value = float(text)
     except ValueError:

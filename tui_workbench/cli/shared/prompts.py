@@ -37,19 +37,20 @@ def require_terminal() -> None:
     if not can_ask():
         raise UsageError(
             "cannot ask for the secret: not a terminal",
-            remedy="Run the command in a terminal. You can also pipe a password into it with `--password-stdin`.",
+            remedy="Run the command in a terminal, or pipe the secret into it with `--password-stdin` (`notify add`: "
+            "`--url-stdin`).",
         )
 
 
 def confirm(question: str) -> bool:
-    """Ask on stderr and read the answer from stdin."""
+    """Ask on stderr and read the answer from stdin. Return True for `y` or `yes`."""
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def confirm_list(lines: Iterable[str], question: str, remedy: str) -> bool:
-    """Show what a command would change, and ask on stderr. Raises UsageError with `remedy` without a terminal."""
+    """Show what a command would change, and return True if the user agrees. Raises UsageError without a terminal."""
     if not sys.stdin.isatty():
         raise UsageError("cannot ask for confirmation: not a terminal", remedy=remedy)
     sys.stderr.write("".join(f"{visible(line.rstrip())}\n" for line in lines))

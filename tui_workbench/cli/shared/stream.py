@@ -72,7 +72,7 @@ class OutputStream:
         self._next_queue_check = 0.0
         self._is_at_line_start = True
         self.problem: StorageError | None = None
-        """The error of reading the log, or None."""
+        """The error that occurred while reading the log, or None."""
         sys.stdout.flush()
         self._out = sys.stdout.fileno()
         self._filter = PlainFilter() if plain else TerminalFilter() if os.isatty(self._out) else None

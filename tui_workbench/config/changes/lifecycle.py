@@ -162,7 +162,8 @@ def _free_path(root: str, name: str, suffix: str) -> str:
     check_name(name)
     path = os.path.join(root, CONFIG_DIRECTORY, name + suffix)
     if os.path.lexists(path):
-        raise ConfigurationError("the file already exists", remedy="Choose another name, or delete the file.", file=path)
+        remedy = "Choose another name, or delete the file."
+        raise ConfigurationError("the file already exists", remedy=remedy, file=path)
     return path
 
 
