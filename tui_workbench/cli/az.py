@@ -76,7 +76,7 @@ _COMMON = {"--debug": False, "--verbose": False}
 
 
 def translated(words: Sequence[str]) -> list[str]:
-    """Translate the arguments of `az ml`. Raises UsageError for a command without a counterpart."""
+    """Return the arguments of `az ml`, translated. Raises UsageError for a command without a counterpart."""
     for size in (3, 2):
         line = LINES.get(tuple(words[:size]))
         if line is not None:

@@ -178,7 +178,7 @@ def top_level_keys(tree: Tree) -> tuple[str, ...]:
 
 
 def _read(path: str) -> tuple[Tree, FileKind, Reading]:
-    """Read a file, and raise its first fault as a ConfigurationError."""
+    """Return the tree, kind and values of a file. Raises its first fault as a ConfigurationError."""
     tree = parse(read(path).text, path)
     kind = kind_of(path, top_level_keys(tree)) or fields.RUNCONFIG
     reading = read_fields(tree, kind)

@@ -26,7 +26,7 @@ class Conflict(NamedTuple):
 
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested values: `{"history": {"enabled": True}}` becomes `{"history.enabled": True}`."""
+    """Return nested values by dotted key: `{"history": {"enabled": True}}` becomes `{"history.enabled": True}`."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         found[prefix + key] = value
@@ -78,7 +78,7 @@ def _claims(
         # Without a conda file, a container uses the Python of its image.
         yield python + "userManagedDependencies", False, f"builds the environment from {conda_file}", ""
     has = target.python_location if has_own_python else "the Python of its image"
-    # The SDK wrote `python` into every file.
+    # The SDK wrote `python` into every file, so this value is no conflict.
     if values.get(python + "userManagedDependencies") and values.get(python + "interpreterPath") != has:
         yield python + "interpreterPath", "python", f"uses {has}", ""
     if target.kind.reads("yarnDeployMode"):

@@ -99,7 +99,7 @@ def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[st
 
 
 def path_list(paths: Sequence[str]) -> str:
-    """Join paths for an environment variable of git. They are quoted, because a path may contain the separator."""
+    """Return the paths, joined for a variable of git. They are quoted, because a path may contain the separator."""
     quoted = (path.replace("\\", "\\\\").replace('"', '\\"') for path in paths)
     return os.pathsep.join(f'"{path}"' for path in quoted)
 

@@ -56,7 +56,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def mask_text(text: str) -> str:
-    """Mask passwords in URLs, parts of connection strings, and bearer tokens."""
+    """Return the text with passwords in URLs, parts of connection strings, and bearer tokens masked."""
     if "://" in text and "@" in text:
         text = _USER_IN_URL.sub(_masked_user, text)
     if "=" in text:
@@ -69,7 +69,7 @@ def mask_text(text: str) -> str:
 
 
 def mask_value(name: str, value: str) -> str:
-    """Mask the value of a variable if its name suggests a secret. Otherwise, mask only the secrets in the value."""
+    """Return MASK if the name of the variable suggests a secret. Otherwise, return the value with secrets masked."""
     return MASK if is_secret_name(name) else mask_text(value)
 
 
@@ -79,7 +79,7 @@ def mask_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def mask_tree(tree: Any, name: str = "") -> Any:
-    """Mask the secrets in parsed YAML or JSON; `name` is the key whose value is `tree`."""
+    """Return parsed YAML or JSON with its secrets masked; `name` is the key whose value is `tree`."""
     if isinstance(tree, dict):
         return {str(key): mask_tree(value, str(key)) for key, value in tree.items()}
     if isinstance(tree, list):
@@ -89,7 +89,7 @@ def mask_tree(tree: Any, name: str = "") -> Any:
 
 
 def mask_words(words: Iterable[str]) -> list[str]:
-    """Mask the secrets in a command or in the arguments of a script."""
+    """Return the words of a command, or the arguments of a script, with their secrets masked."""
     found = []
     follows_secret = False
     for word in words:
@@ -105,7 +105,7 @@ def mask_words(words: Iterable[str]) -> list[str]:
 
 
 def mask_command(command: str) -> str:
-    """Mask the secrets in a shell command, such as `export API_TOKEN=...`."""
+    """Return a shell command, such as `export API_TOKEN=...`, with its secrets masked."""
     parts = _SHELL_WORD.split(_ASSIGNMENT.sub(_masked_assignment, command))
     parts[1::2] = mask_words(parts[1::2])
     return "".join(parts)

@@ -247,7 +247,7 @@ class RunSpec(NamedTuple):
     gpu_check_due: bool = False  # the run requires a GPU, but this could not be checked at submission
     sweep: SweepTask | None = None
     attempt: int = 1  # the number of the execution of the script; more than 1 only with `Retry`
-    members: int = 0  # in the part of a run on one member of a group: the number of members
+    members: int = 0  # number of members, if this is the part of a run on one member of a group
 
     @property
     def slurm(self) -> dict[str, Any]:

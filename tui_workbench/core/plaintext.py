@@ -55,7 +55,7 @@ GLYPHS = _Glyphs()
 
 
 def visible(text: str) -> str:
-    """Replace all unsafe characters, including line endings and tabs."""
+    """Return the text with all unsafe characters replaced, including line endings and tabs."""
     if text.isascii() and text.isprintable():
         return text
     return re.sub(UNSAFE, lambda match: match[0].translate(GLYPHS), text)
@@ -65,7 +65,7 @@ _NOT_FOR_TERMINALS = f"\x1b\\[[0-9;:]{{0,64}}m|\r\n|[\\x00-\\x08\\x0b-\\x1f{INVI
 
 
 def for_terminal(text: str) -> str:
-    """Replace all unsafe characters except line endings, tabs and color sequences."""
+    """Return the text with all unsafe characters replaced, except line endings, tabs and color sequences."""
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
     return re.sub(_NOT_FOR_TERMINALS, lambda found: found[0] if len(found[0]) > 1 else glyph(found[0]), text)

@@ -129,7 +129,7 @@ def _communicate(
 ) -> tuple[bytes, bytes]:
     if on_written is None:
         return process.communicate(data, timeout)
-    # `communicate` stops writing the input at its first timeout.
+    # `communicate` stops writing the input at its first timeout, so a thread writes the input.
     stdin, process.stdin = process.stdin, None
     feeding = threading.Thread(target=_write, args=(stdin, data), name="write the input of a program", daemon=True)
     feeding.start()

@@ -92,7 +92,7 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 
 def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HEAD_OF_LARGE) -> TextFile:
-    """Read a file to show or edit it. If it has more than `largest` bytes, read only the first `head` bytes.
+    """Return the version of a file to show or edit. If it has more than `largest` bytes, read only the first `head`.
 
     Raises StorageError if it does not exist, cannot be read, or is a folder, pipe or device.
     """

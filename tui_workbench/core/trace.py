@@ -81,7 +81,7 @@ def changed_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked_text(text: str) -> str:
-    """Mask the secrets in a text: the values given to `hide`, and the secrets that `masking` recognizes."""
+    """Return the text with the values given to `hide`, and the secrets that `masking` recognizes, masked."""
     _hide_environment()
     text = mask_text(text)
     # Start with the longest: if a secret contains another secret, its rest would otherwise remain.
@@ -92,7 +92,7 @@ def masked_text(text: str) -> str:
 
 
 def masked_words(words: Iterable[str]) -> list[str]:
-    """Mask the secrets in the words of a command."""
+    """Return the words of a command with their secrets masked."""
     return [masked_text(word) for word in mask_words(words)]
 
 

@@ -290,7 +290,7 @@ def _wanted(source: str) -> list[str]:
 
 
 def _with_nested(source: str, names: list[str]) -> list[str]:
-    """Replace nested repositories, which git lists as folders, with their files."""
+    """Return the names, with nested repositories, which git lists as folders, replaced by their files."""
     found = [name for name in names if name and not name.endswith("/")]
     for nested in (name for name in names if not name or name.endswith("/")):
         for folder, folders, files in os.walk(os.path.join(source, nested)):

@@ -88,7 +88,7 @@ def _print_members(
 
 
 def _follow(runs: Runs, group: str, members: Sequence[RunDirectory]) -> int:
-    """Print the start and the end of each run until all have ended."""
+    """Print the start and the end of each run until all have ended. Return the exit code."""
     reported: dict[str, str] = {}
     last_resume = time.monotonic()
     try:

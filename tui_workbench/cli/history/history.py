@@ -103,7 +103,7 @@ def _list_with_best(records: list[dict[str, Any]], arguments: argparse.Namespace
 
 
 def metric_and_goal(text: str) -> tuple[str, str]:
-    """Parse `METRIC[:min|:max]`. Raises UsageError if the goal is neither given nor known from the name."""
+    """Return the metric and goal in `METRIC[:min|:max]`. Raises UsageError if the goal is not given and unknown."""
     metric, colon, goal = text.rpartition(":")
     if not colon or goal not in ("min", "max"):
         metric, goal = text, goal_of(text)

@@ -191,7 +191,7 @@ def _text(cell: Any) -> str:
 
 
 def problem_text(problem: Problem | None) -> str | None:
-    """Format a problem in one line, with its line number."""
+    """Format a problem in one line, with its line number. Return None without a problem."""
     if problem is None:
         return None
     place = f"line {problem.line}: " if problem.line else ""

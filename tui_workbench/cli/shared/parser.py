@@ -59,14 +59,14 @@ Part = Callable[[argparse._ActionsContainer], object]
 
 
 def option(*names: str, **settings: Any) -> Part:
-    """Declare an option or argument with the parameters of `ArgumentParser.add_argument`."""
+    """Return a declaration of an option or argument. The parameters are those of `ArgumentParser.add_argument`."""
     return lambda parser: parser.add_argument(*names, **settings)
 
 
 def options(
     *parts: Part, usage: str | None = None, epilog: str | None = None, names_script: bool = False
 ) -> Callable[[Parser], None]:
-    """Combine the arguments of a command. With `names_script`, its options end at the name of a script."""
+    """Return a function that adds `parts` to a parser. `names_script`: the options end at the name of a script."""
 
     def configure(parser: Parser) -> None:
         parser.usage, parser.epilog, parser.names_script = usage, epilog, names_script

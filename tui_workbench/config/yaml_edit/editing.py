@@ -182,7 +182,7 @@ def _replacements(tree: Tree, path: Path, old: Node, value: Any, kind: FileKind 
 
 
 def _over(text: str, entry: tuple[Node, Node] | None, old: Node, written: str) -> list[Splice]:
-    """Replace `old` with `written`, and add a missing space or colon."""
+    """Return the splices that replace `old` with `written`, and add a missing space or colon."""
     start = content_start(text, old) if not old.tag else old.start + len(f"&{old.anchor} ") * bool(old.anchor)
     if entry is not None and old.kind != SCALAR and not old.flow and old.alias_of is None:
         return [Splice(colon_end(text, *entry), old.end, " " + written)]
@@ -206,7 +206,7 @@ def _over_block_scalar(text: str, old: Node, value: str) -> list[Splice]:
 
 
 def _null_to_block(text: str, entry: tuple[Node, Node], value: Any, style: Style) -> list[Splice]:
-    """Replace `Key: null  # comment` with `Key:  # comment` and a block below it."""
+    """Return the splices that replace `Key: null  # comment` with `Key:  # comment` and a block below it."""
     key, old = entry
     if old.kind != SCALAR and not (old.flow and not old.entries and not old.items):
         return []
@@ -222,7 +222,7 @@ def _null_to_block(text: str, entry: tuple[Node, Node], value: Any, style: Style
 
 
 def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
-    """Insert a key or item, with missing parent maps."""
+    """Return the text with a new key or item at `path`, and with its missing parent maps."""
     depth = len(path) - 1
     while depth and find(tree, path[:depth]) is None:
         depth -= 1

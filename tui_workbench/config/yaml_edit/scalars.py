@@ -37,7 +37,7 @@ class Style(NamedTuple):
 
 
 def render(value: Any, style: Style, old: Node | None = None) -> str:
-    """Write a scalar (str, bool, int, float or None) in the style of the node `old` that it replaces.
+    """Return a scalar (str, bool, int, float or None) as YAML, in the style of the node `old` that it replaces.
 
     Raises ConfigurationError for a lone surrogate.
     """
@@ -81,7 +81,7 @@ def _text(value: str, style: Style, old: Node | None) -> str:
 
 
 def render_block(value: str, header: str, indent: int, newline: str = "\n") -> str | None:
-    """Write `value` as a literal (`|`) or folded (`>`) block. Return None if that is not possible."""
+    """Return `value` as a literal (`|`) or folded (`>`) block, or None if that is not possible."""
     if not value or value[0] in " \n" or _has_unprintable(value.replace("\n", "")):
         return None
     body = value.rstrip("\n")
@@ -155,7 +155,7 @@ def _escape(character: str, json: bool) -> str:
 
 
 def render_key(key: str, style: Style) -> str:
-    """Write a key in the style of its map."""
+    """Return a key as YAML, in the style of its map."""
     if style.json:
         return _quoted(key, '"', json=True)
     if style.key_quote:
@@ -183,7 +183,7 @@ def means(node: Node, value: Any) -> bool:
 
 
 def entry(key: str, value: Any, indent: int, style: Style, newline: str) -> str:
-    """Write a map entry with its key at column `indent`."""
+    """Return a map entry as YAML, with its key at column `indent`."""
     name = render_key(key, style)
     if isinstance(value, (dict, list, tuple)) and value:
         return f"{name}:{newline}{block(value, indent, style, newline)}"
@@ -191,7 +191,7 @@ def entry(key: str, value: Any, indent: int, style: Style, newline: str) -> str:
 
 
 def block(value: Any, indent: int, style: Style, newline: str) -> str:
-    """Write a map or list below a key at column `indent`."""
+    """Return a map or list as YAML lines to insert below a key at column `indent`."""
     if isinstance(value, dict):
         inner = indent + style.map_indent
         return newline.join(" " * inner + entry(key, one, inner, style, newline) for key, one in value.items())
@@ -200,7 +200,7 @@ def block(value: Any, indent: int, style: Style, newline: str) -> str:
 
 
 def in_item(value: Any, indent: int, style: Style, newline: str) -> str:
-    """Write the value of a list item after its dash."""
+    """Return the value of a list item as YAML, to insert after the dash."""
     if isinstance(value, dict) and value:
         # A list below `- pip:` is aligned with `pip`.
         inner = style._replace(list_indent=0)
@@ -210,7 +210,7 @@ def in_item(value: Any, indent: int, style: Style, newline: str) -> str:
 
 
 def flow(value: Any, style: Style) -> str:
-    """Write a value on one line, with brackets around collections."""
+    """Return a value as YAML on one line, with brackets around collections."""
     inner = style._replace(flow=True)
     if isinstance(value, dict):
         pairs = (render_key(key, inner) + inner.key_separator + flow(one, inner) for key, one in value.items())

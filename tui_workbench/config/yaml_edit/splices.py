@@ -28,7 +28,7 @@ class EditRefusedError(ConfigurationError):
 
 
 def apply(text: str, splices: list[Splice]) -> str:
-    """Apply splices to `text`. They must not overlap, and their offsets refer to the original text."""
+    """Return `text` with splices applied. They must not overlap, and their offsets refer to the original text."""
     parts: list[str] = []
     at = 0
     for splice in sorted(splices):
@@ -171,7 +171,7 @@ def key_candidates(
 
 
 def _first_key(tree: Tree, key: str, value: Any, style: Style) -> list[Splice]:
-    """Insert the first key of a file, after the comments and before a line `...`."""
+    """Return the splices that insert the first key of a file, after the comments and before a line `...`."""
     text = tree.text
     newline = layout.line_break(text, 0)
     line = entry(key, value, 0, style, newline)
@@ -203,7 +203,10 @@ def _into_flow_map(tree: Tree, parent: Node, after: int, key: str, value: Any, s
 
 
 def _into_flow(text: str, parent: Node, after: int, written: str) -> list[Splice]:
-    """Insert `written` after entry `after` of a collection in brackets, on its own line if the entries are."""
+    """Return splices that insert `written` after entry `after` of a collection in brackets.
+
+    The new entry has its own line if the first entry has one. If `after` is -1, it is inserted before the first entry.
+    """
     start, spans = layout.content_start(text, parent), layout.spans_of(parent)
     if not spans:
         return [Splice(start + 1, start + 1, written)]
@@ -291,7 +294,7 @@ def _lines_out(text: str, start: int, end: int, follows: int) -> list[Splice]:
 
 
 def _emptied(tree: Tree, here: Path, parent: Node, start: int, end: int) -> list[Splice]:
-    """Remove the only entry of a block collection: write empty brackets, or nothing at the top level."""
+    """Return splices that remove the only entry of a block collection. Below the top level, empty brackets remain."""
     text, empty = tree.text, "{}" if parent.kind == MAP else "[]"
     if not here:
         return _lines_out(text, start, end, -1)

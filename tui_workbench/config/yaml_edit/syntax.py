@@ -217,7 +217,7 @@ def _after_ellipsis(text: str, path: str) -> Tree | None:
 
 @cache
 def parser_library() -> ModuleType:
-    """Import PyYAML, which is slow to import, at its first use."""
+    """Return PyYAML. It is imported at its first use, because the import is slow."""
     import yaml
 
     return yaml
