@@ -103,7 +103,7 @@ class TestReading:
             assert "permission" in file.read_only
             with pytest.raises(StorageError) as raised:
                 file.encode("x")
-            assert raised.value.remedy == "Change its permissions."
+            assert raised.value.remedy == "Change its permissions, or edit a copy."
 
     def test_missing_file_folder_and_pipe_are_reported(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")

@@ -302,7 +302,7 @@ class Document:
     def save(self) -> None:
         """Write the text to the file.
 
-        Raises FileChangedError if the file changed on disk, StorageError if it cannot be written.
+        Raises FileChangedError if the file changed on disk, and StorageError if it cannot be written.
         """
         self.file = text_files.save(self.file, self.text)
         self._saved = self.text

@@ -1,4 +1,4 @@
-"""Directories outside of projects: the data files of the program, and the user's directories. All paths are absolute.
+"""Directories outside projects: the data files of the program, and the user's directories. All paths are absolute.
 
 An installed wheel has its data files in `tui_workbench/_data/`; a source tree has them beside the package. The user's
 directories follow the XDG Base Directory Specification. Each call reads the environment again.

@@ -60,7 +60,9 @@ class TextFile(NamedTuple):
         if self.read_only:
             raise StorageError(
                 f"this file is read-only: {self.read_only}",
-                remedy="Change its permissions." if self.read_only == _NO_PERMISSION else "Use another editor.",
+                remedy="Change its permissions, or edit a copy."
+                if self.read_only == _NO_PERMISSION
+                else "Use another editor.",
                 file=self.path,
             )
         native = text if self.newline in ("", "\n") else text.replace("\n", self.newline)

@@ -84,7 +84,7 @@ def masked_text(text: str) -> str:
     """Return the text with the values given to `hide`, and the secrets that `masking` recognizes, masked."""
     _hide_environment()
     text = mask_text(text)
-    # Start with the longest: if a secret contains another secret, its rest would otherwise remain.
+    # Start with the longest: if a secret contains another secret, the rest of the longer one would otherwise remain.
     for value in sorted(_secrets, key=len, reverse=True):
         if value in text:
             text = text.replace(value, MASK)

@@ -167,7 +167,7 @@ def _call_of(line: Mapping[str, Any]) -> TracedCall | None:
             words=tuple(map(str, line["words"])),
             code=None if code is None else int(code),
             variables={str(name): str(value) for name, value in dict(line.get("variables", {})).items()},
-            input=fed if isinstance(fed, int) else 0,  # old files may contain the text
+            input=fed if isinstance(fed, int) else 0,  # old trace files may contain the input itself
             stderr=str(line.get("said", "")),
             is_cut=bool(line.get("cut")),
             **{name: str(line.get(name, "")) for name in ("folder", "login", "error", "note", "run")},

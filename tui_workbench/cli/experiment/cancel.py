@@ -22,7 +22,7 @@ configure_cancel = options(
     option("--grace", metavar="SECONDS", type=seconds, default=DEFAULT_GRACE,
            help="grace period before the remaining processes are killed (default: %(default)g)"),
     option("-y", "--yes", action="store_true", help="cancel without asking, even if other runs wait for this run"),
-    # Azure ML Workbench required the target.
+    # Azure ML Workbench required this option.
     option("-t", "--target", help="ignored: the record of the run names its target"),
     output(),
     epilog="""\

@@ -51,7 +51,7 @@ class ChangeSet(NamedTuple):
         return all(change.before == change.after for change in self.changes)
 
     def diff(self, root: str = "") -> str:
-        """Return a unified diff with paths relative to `root`. Files outside of `root` are omitted."""
+        """Return a unified diff with paths relative to `root`. Files outside `root` are omitted."""
         names = [os.path.relpath(change.path, root) if root else change.path for change in self.changes]
         pairs = zip(self.changes, names, strict=True)
         return "".join(unified_diff(change, name) for change, name in pairs if not name.startswith(".."))

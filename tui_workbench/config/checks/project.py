@@ -143,7 +143,7 @@ def _data(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
         problem = reference_problem(context.root, reference)
         if problem:
             folders = ", ".join(f"{name}/" for name in sorted(RESERVED))
-            remedy = f"Write an absolute path outside the project, or a path in the project outside of {folders}."
+            remedy = f"Write an absolute path outside the project, or a path in the project outside {folders}."
             yield subject.finding("data-reference", problem, remedy, "DataReferences", at=at)
         elif not os.path.lexists(os.path.join(context.root, reference)):
             remedy = "Correct the path. For data on another machine, write an absolute path."

@@ -31,7 +31,7 @@ def reference_problem(root: str, reference: str) -> str:
 
 
 def inside_project(root: str, reference: str) -> str:
-    """Return `reference` relative to `root`, or "" if it is outside of `root`. Symbolic links are not resolved."""
+    """Return `reference` relative to `root`, or "" if it is outside `root`. Symbolic links are not resolved."""
     relative = os.path.relpath(os.path.join(root, reference), root)
     return "" if relative == os.pardir or relative.startswith(os.pardir + os.sep) else relative
 

@@ -107,7 +107,7 @@ def is_plain(text: str, *, flow: bool) -> bool:
 
 
 def is_plain_text(text: str) -> bool:
-    """Return True if `text` is read as a string without quotes, outside of brackets."""
+    """Return True if `text` is read as a string without quotes, outside brackets."""
     return is_plain(text, flow=False) and sort_of(text) == "str"
 
 
