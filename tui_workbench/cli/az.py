@@ -62,7 +62,7 @@ REMEDIES: Mapping[str, str] = {
     "workspace": f"{_GONE}. A project is a folder anywhere on this machine.",
     "project update": f"{_GONE}. Use git in the project folder.",
     "project delete": "A project is a folder: remove the folder.",
-    "project list": "The workbench keeps no list of projects. Find them: `find ~ -name aml_config`.",
+    "project list": "The workbench keeps no list of projects. To find projects, run `find ~ -name aml_config`.",
     "experiment diagnostics": "Copy the files of a run: `workbench-tui history download -r ID -d DIR`.",
     "notebook": "Start a notebook server in this shell: `jupyter notebook`.",
     "datasource": "The workbench has no data sources: read the data files directly in your script.",

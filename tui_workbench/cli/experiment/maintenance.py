@@ -194,7 +194,7 @@ def _description(directory: RunDirectory) -> str:
     target = record.spec.target
     place = f"{target.username}@{target.address}" if target.address else "this machine"
     head = (
-        f"Imported run {record.run_id}, not submitted by you on this machine.\n"
+        f"Run {record.run_id} was imported: you did not submit it on this machine.\n"
         f"project      {record.spec.project_root}\nplace        {place}\n"
     )
     text = "".join(visible(line) + "\n" for line in head.splitlines()) + plan_text(record.plan)

@@ -55,7 +55,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "password",
-        "Reference to the password in the keyring, `AzureMlSecret=<target>#<user>#<id>`, never the password.",
+        "Reference to the password in the keyring: `AzureMlSecret=<target>#<user>#<id>`; never the password itself.",
         secret=True,
         example="AzureMlSecret=gpu-box#research#0123456789abcdef0123456789abcdef",
     ),
@@ -89,8 +89,8 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "baseDockerImage",
-        "Docker image that the environment is built on. For GPU runs, the image or the packages must contain CUDA "
-        "or, for AMD GPUs, ROCm.",
+        "Docker image that the environment is built on; for `slurm`, the image of `container`. For GPU runs, the image "
+        "or the packages must contain CUDA or, for AMD GPUs, ROCm.",
         completion="image",
         example="microsoft/mmlspark:plus-gpu-0.9.9",
     ),
