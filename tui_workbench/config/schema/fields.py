@@ -263,7 +263,8 @@ _RUNCONFIG_FIELDS = (
     ),
     Field(
         "TrackedRun",
-        "Runs the script in a copy of the project, and keeps a snapshot and the outputs.",
+        "Runs the script in a copy of the project, and keeps a snapshot and the outputs. Runs on other machines are "
+        "always tracked.",
         BOOLEAN,
         default=True,
     ),
