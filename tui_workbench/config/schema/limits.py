@@ -24,7 +24,7 @@ LIMITS = (
     ),
     Field(
         "MaxDurationMinutes",
-        "Ends a run after this number of minutes. By default, there is no limit. With `Retry`, the limit applies to "
+        "Ends a run after this number of minutes. By default, no run is ended. With `Retry`, the limit applies to "
         "each attempt.",
         INTEGER,
         example="720",
