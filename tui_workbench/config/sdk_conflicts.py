@@ -78,7 +78,7 @@ def _claims(
         # Without a conda file, a container uses the Python of its image.
         yield python + "userManagedDependencies", False, f"builds the environment from {conda_file}", ""
     has = target.python_location if has_own_python else "the Python of its image"
-    # The SDK wrote `python` into every file, so this value is no conflict.
+    # The SDK wrote `python` into every file, so this value does not count as a conflict.
     if values.get(python + "userManagedDependencies") and values.get(python + "interpreterPath") != has:
         yield python + "interpreterPath", "python", f"uses {has}", ""
     if target.kind.reads("yarnDeployMode"):
