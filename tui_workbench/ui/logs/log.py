@@ -67,7 +67,7 @@ class LogPane(Pane):
         self._stacks = StacksPanel()
         self._status = ""
         self._timer: Timer | None = None
-        self._show_title()
+        self.set_title()
 
     def compose(self) -> ComposeResult:
         yield self._traceback

@@ -57,6 +57,7 @@ class ProjectState:
         self._started = ""  # ID of a run that was started in these screens, until it is read from the project
         self._steps: Mapping[str, str] = {}
         self._saved: Values | None = None
+        self._has_read_runs = False
         self._checks = TargetChecks()
         self._versions: Mapping[str, str] = {}
         self._interpreter_errors: Mapping[str, WorkbenchError] = {}
@@ -236,7 +237,7 @@ class ProjectState:
 
     def show_runs_read(self, runs: list[Run], steps: Mapping[str, str]) -> None:
         self._forget_failure()
-        self._steps = steps
+        self._steps, self._has_read_runs = steps, True
         if any(run.run_id == self._started for run in runs):
             self._started = ""
         elif (started := self.run(self._started)) is not None:
@@ -272,7 +273,7 @@ class ProjectState:
 
     def show_how_to_run(self) -> None:
         """Show in the empty panes how to run the request of the run bar."""
-        if not self.runs:
+        if self._has_read_runs and not self.runs:
             self.show_runs(self.runs)
 
     def _how_to_run(self) -> str:
