@@ -2,8 +2,8 @@
 
     python train.py --epochs 15 --batch-size 64 --lr 0.01 --seed 0 --device auto
 
-Prints loss and test accuracy for each epoch, and writes `model.pt` and `metrics.json` to `outputs/`. Takes seconds on a
-CPU. On a GPU, it prints the name of the GPU, as proof that the GPU was used.
+The script prints loss and test accuracy for each epoch, and writes `model.pt` and `metrics.json` to `outputs/`. The
+training takes seconds on a CPU. On a GPU, the script prints the name of the GPU, as proof that the GPU was used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OUTPUTS = HERE / "outputs"
 PIXELS = 8
 CLASSES = 10
 TEST_IMAGES = 360
-"""The last fifth of the file. The file is ordered by writer, so these writers are not in the training data."""
+"""The last fifth of the file. The lines are ordered by writer, so the training data has no images of these writers."""
 
 
 class Digits(NamedTuple):

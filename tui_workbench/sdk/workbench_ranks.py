@@ -45,7 +45,7 @@ _MERCY_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL for the other ranks when a rank has failed."""
 
 _SAVE_SECONDS = "600"
-"""Longest time in which ranks can save their state after a signal to the run (PyTorch's default: 30)."""
+"""Seconds in which ranks can save their state after a signal to the run (PyTorch's default: 30)."""
 
 _CLOSING = re.compile(rb"Sending process (\d+) closing signal")
 """The line that torchrun prints when it ends a rank.
@@ -456,7 +456,7 @@ class _Torchrun:
 
     @property
     def code(self) -> "int":
-        """The exit code after the end, as a shell gives it."""
+        """The exit code after the end; 128 + N if signal N ended the process."""
         return self._process.returncode if self._process.returncode >= 0 else 128 - self._process.returncode
 
     def kill_deaf_ranks(self) -> "None":

@@ -265,7 +265,7 @@ class Attachment:
         return {key: value for key, value in values.items() if value != ""}
 
     def _engine_values(self) -> tuple[bool, str]:
-        """Return True if containers use GPUs, and the image. An unchecked machine is assumed to have a GPU."""
+        """Return whether containers use GPUs, and the image. An unchecked machine is assumed to have a GPU."""
         gpus = self._gpus
         found = gpus is None or bool(gpus.found)
         gpu = found if self.request.gpu is None else self.request.gpu
@@ -283,7 +283,7 @@ class Attachment:
         values: dict[str, Any] = {
             "ArgumentVector": ["$file"],
             "EnvironmentVariables": None,
-            # Azure ML Workbench wrote PySpark for every type, but other machines may not have Spark.
+            # Azure ML Workbench wrote PySpark for every type, but machines of other types may not have Spark.
             "Framework": "PySpark" if self.request.type == CLUSTER else "Python",
             "Target": self.request.name,
             "TrackedRun": True,

@@ -33,7 +33,7 @@ class RunGroup(abc.ABC):
 
     @abc.abstractmethod
     def remove(self, run_id: str) -> None:
-        """Stop following a run, which continues. Unknown IDs are ignored. Releases the lock on the copy of the log."""
+        """Stop following a run, and release the lock on the copy of its log. The run continues. Ignores unknown IDs."""
 
     @abc.abstractmethod
     def wait(self, interrupted: int, timeout: float | None = None) -> Mapping[str, Outcome]:

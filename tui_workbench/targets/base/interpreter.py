@@ -27,7 +27,7 @@ def python_version(interpreter: str) -> str:
         reason = error.strerror if isinstance(error, OSError) else "it did not report its version"
         raise ConfigurationError(
             f"{interpreter} cannot be used as a Python interpreter: {reason or error}",
-            remedy="Set pythonLocation to the path of a Python interpreter.",
+            remedy="Set pythonLocation in the target's .compute file to the path of a Python interpreter.",
         ) from error
 
 

@@ -69,7 +69,7 @@ sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo
 
 
 def interpreter_info(host: Host, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-    """Return facts about an interpreter, with the PYTHONPATH of the run configuration, and about its host."""
+    """Return facts about an interpreter and its host. The interpreter gets the PYTHONPATH of the run configuration."""
     path = spec.run_configuration.environment_variables.get("PYTHONPATH")
     environment = ["env", f"PYTHONPATH={path}"] if path else []
     done = host.run([*environment, interpreter, "-c", PROGRAM], timeout=SECONDS)

@@ -153,7 +153,7 @@ class Target(abc.ABC):
         return f"{self.target.kind.name} {self.target.username}@{self.target.address}"
 
     def group(self) -> RunGroup:
-        """Return a group that follows runs on all targets with this key. Only for targets with `drives_together`."""
+        """Return a group that follows runs on all targets with the same `group_key`. Only with `drives_together`."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -170,7 +170,7 @@ class Target(abc.ABC):
         """
         raise WorkbenchError(
             f"targets of type {self.target.type} cannot send SIGTERM before the end of a run",
-            remedy="Remove `SignalBeforeEndMinutes`.",
+            remedy="Remove `SignalBeforeEndMinutes` from the run configuration.",
         )
 
     def collect(self, spec: RunSpec) -> None:  # noqa: B027
@@ -198,7 +198,7 @@ class Target(abc.ABC):
         return ClusterGpus()
 
     def container_id(self, spec: RunSpec) -> str:
-        """Return the ID of the run's container, or "". Raises TargetUnreachable."""
+        """Return the ID of the run's container; "" if there is none. Raises TargetUnreachable."""
         return ""
 
     def read_stacks(self, spec: RunSpec) -> Reading:
@@ -219,7 +219,7 @@ class Target(abc.ABC):
         """
         raise ConfigurationError(
             f"ports of runs on targets of type {self.target.type} cannot be opened",
-            remedy="Log in to the node of the run with `ssh -L`, which forwards a port.",
+            remedy="Forward the port yourself: `ssh -L PORT:localhost:PORT NODE`, where NODE is the node of the run.",
         )
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:

@@ -25,7 +25,7 @@ from tui_workbench.targets.hosts.processes import RUN_DIRECTORY_VARIABLE, RUN_ID
 SHARE_VARIABLE = "AZUREML_NATIVE_SHARE_DIRECTORY"
 OUTPUTS_VARIABLE = "WORKBENCH_OUTPUTS_DIRECTORY"
 """The folder `outputs/` of the run, for scripts that change their working directory."""
-ATTEMPT_VARIABLE = "WORKBENCH_ATTEMPT"  # the number of the execution of the script
+ATTEMPT_VARIABLE = "WORKBENCH_ATTEMPT"  # the number of the attempt; the first is 1
 RESUME_VARIABLE = "WORKBENCH_RESUME"  # 1 if an earlier attempt may have left a checkpoint, else not set
 
 PYTHON_PATH_VARIABLE = "PYTHONPATH"
@@ -39,7 +39,7 @@ LAUNCHER = "workbench_ranks.py"
 
 RENDEZVOUS_VARIABLE = "WORKBENCH_RENDEZVOUS"
 RENDEZVOUS_WORD = f"--rdzv_endpoint=${RENDEZVOUS_VARIABLE}"
-"""The option of torchrun for the address of the first node; only the target knows it, when the run starts."""
+"""The option of torchrun for the address of the first node, which only the target knows when the run starts."""
 
 HELPERS_SECONDS = 0.2
 """Seconds that helper processes of a script (such as those of `multiprocessing`) have to notice its end."""
@@ -50,7 +50,7 @@ LEFT_BEHIND_GRACE = 2.0
 _SHELL_VARIABLES = frozenset(
     ("ENV", "IFS", "LINENO", "MAIL", "OLDPWD", "OPTARG", "OPTIND", "PPID", "PS1", "PS2", "PS4", "PWD", "SHLVL", "_")
 ).union(supervisor.VARIABLES)
-"""Variables that a shell, or the supervising shell's program, overwrites."""
+"""Variables that a shell overwrites by itself, or that the script of the supervising shell uses."""
 
 
 def require_python(configuration: RunConfiguration, target_type: str) -> None:
@@ -86,7 +86,7 @@ def script_command(
 ) -> tuple[str, ...]:
     """Return the argument vector: interpreter, launcher of ranks if needed, script, arguments.
 
-    With `spark`, its `spark-submit` and options precede the script instead. `sdk` and `run_directory` are paths from
+    With `spark`, `spark-submit` and its options precede the script instead. `sdk` and `run_directory` are paths from
     the script's point of view. With several nodes, the target replaces the variable in RENDEZVOUS_WORD. Raises
     ConfigurationError.
     """
@@ -147,7 +147,9 @@ def run_variables(
     inherited_path: str = "",
     others: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the variables that the workbench and the run configuration add; the run configuration has precedence.
+    """Return the variables that the workbench and the run configuration add.
+
+    The run configuration has precedence, except for the run ID.
 
     Folders are paths from the script's point of view. `inherited_path` is the default of PYTHONPATH.
     """

@@ -70,7 +70,7 @@ class SecretStore:
         return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
 
     def keep(self, typed: Mapping[str, str]) -> list[KeyringResult]:
-        """Store the typed secrets that have a reference."""
+        """Store the typed secrets that have a reference, and return the keyring's answers."""
         return [self.put(reference, secret) for reference, secret in typed.items() if is_reference(reference)]
 
     def forget(self, reference: str) -> None:
@@ -138,7 +138,10 @@ def _helper(verb: str, reference: str) -> int:
 
 
 def _backend() -> KeyringBackend | None:
-    """Return the keyring to use. Keyrings with a priority below 1 store secrets in readable files and are ignored."""
+    """Return the keyring to use; None if there is none.
+
+    Keyrings with a priority below 1 store secrets in readable files and are ignored.
+    """
     import keyring
     from keyring.backends.chainer import ChainerBackend
 

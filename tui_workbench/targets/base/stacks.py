@@ -71,13 +71,16 @@ class Reading(NamedTuple):
     total: int = 0  # all Python processes, including those beyond MOST_PROCESSES
 
     def with_machine(self, other: Reading) -> Reading:
-        """Return the stacks with those of another machine."""
+        """Return the stacks of these machines and of another machine."""
         scope, total = max(self.scope, other.scope), self.total + other.total
         return Reading((*self.processes, *other.processes), scope, total)
 
 
 def parse(data: bytes) -> Reading:
-    """Parse the output of the script on one machine. Invalid parts are skipped, because scripts can write to it."""
+    """Parse the output of SCRIPT on one machine.
+
+    Invalid parts are skipped, because the processes of a run determine some of the text.
+    """
     head, _, rest = data[max(0, data.find(b"stacks ")) :].partition(b"\n")
     words = head.decode("utf-8", "replace").split()
     if len(words) != 4 or words[0] != "stacks":
@@ -142,7 +145,7 @@ class NamedProcess(NamedTuple):
 def name_processes(processes: Sequence[ProcessStacks]) -> list[NamedProcess]:
     """Return the processes with their roles: the ranks in order, each with its children, then all other processes.
 
-    A child, such as a worker of a data loader, inherits RANK. SLURM_PROCID counts if no process has RANK.
+    A child, such as a worker of a data loader, inherits RANK. SLURM_PROCID is the rank if no process has RANK.
     """
     has_ranks = any(each.rank is not None for each in processes)
     ranks = {(each.node, each.pid): each.rank if has_ranks else each.task for each in processes}

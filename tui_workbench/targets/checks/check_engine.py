@@ -83,7 +83,7 @@ class EngineChecks:
         return disk(self._host, folders, clean_command(self._target), remedy)
 
     def runtime(self) -> CheckResult:
-        """Check that the engine can give GPUs to containers: with the NVIDIA Container Toolkit, or the files of AMD.
+        """Check that containers can get GPUs, with the NVIDIA Container Toolkit or the device files of AMD.
 
         Raises CheckFailed or TargetUnreachable.
         """

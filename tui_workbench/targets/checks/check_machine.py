@@ -22,9 +22,9 @@ A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked.
 """
 
 CLOCK_WARNING_SECONDS, CLOCK_BROKEN_SECONDS = 5.0, 300.0
-"""Differences between two clocks from which the check warns or fails.
+"""Differences between two clocks, in seconds, above which the check warns or fails.
 
-From 5 s, modification times look wrong. Beyond 5 minutes, tokens and certificates are rejected as well.
+Above 5 s, modification times look wrong. Above 5 minutes, tokens and certificates are rejected as well.
 """
 
 # A folder that does not exist, or that this user may not enter, is on the disk of its nearest accessible parent.

@@ -13,7 +13,7 @@ from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.hosts.host import Host
 
 YARN_SECONDS = 60.0
-"""Time limit for an answer from YARN, whose client starts a JVM."""
+"""Time limit in seconds for an answer from YARN, whose client starts a JVM."""
 
 _NODES = re.compile(r"^Total Nodes:(\d+)", re.MULTILINE)  # Hadoop's NodeCLI
 _NOT_FOUND = 127

@@ -66,7 +66,7 @@ exec "$@"
 SHM_BYTES = 8 << 30
 # The engine's default log driver may not be readable, or may drop lines.
 LOG = {"Type": "json-file", "Config": {"max-size": "1000t"}}
-# Precedes the reason if a child process of the script ran out of memory.
+# Stands before the reason if a child process of the script ran out of memory.
 ONE_WAS = "; one of its processes was "
 
 
@@ -94,7 +94,7 @@ class Placement(NamedTuple):
     python_path: str = ""  # PYTHONPATH of the image
     gpus: tuple[str, ...] = ()  # IDs of the chosen GPUs, or their numbers for HIP; () for the target's setting
     gpu_access: GpuAccess = GpuAccess()
-    spark: Spark | None = None  # of the image, if the run uses Spark
+    spark: Spark | None = None  # the Spark of the image; None if the run does not use Spark
 
     @property
     def user_file(self) -> bytes:
@@ -176,8 +176,8 @@ def command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
 def launch_file(spec: RunSpec, place: Placement) -> bytes | None:
     """Return the content of LAUNCH_FILE; None if it is not needed.
 
-    The Engine API uses JSON, which has only text. If an argument or a variable is not UTF-8, all are written to this
-    file instead; a short Python program reads and truncates it, and executes the script.
+    The Engine API uses JSON, which can represent only text. If an argument or a variable is not UTF-8, all are written
+    to this file instead; a short Python program reads and truncates it, and executes the script.
     """
     environment, argv = variables(spec, place), command(spec, place)
     items = [f"{name}={value}" for name, value in environment.items()]
@@ -307,20 +307,24 @@ def start_failure(error: EngineRefused, *, host: str, image: str) -> tuple[str, 
     if "could not select device driver" in said:
         return (
             f"the Docker engine on {host} cannot give GPUs to a container: the NVIDIA runtime is missing",
-            "Install the NVIDIA Container Toolkit there and restart Docker, or set `gpus: 0` to run without GPUs.",
+            "Install the NVIDIA Container Toolkit there and restart Docker. To run without GPUs, set `gpus: 0` in the "
+            ".compute file.",
         )
     if "error gathering device information" in said:
         return (
             f"the Docker engine on {host} cannot give the GPUs to a container: {said}",
-            "Check that the driver is loaded (`sudo modprobe amdgpu`), or set `gpus: 0` to run without GPUs.",
+            "Load the driver: `sudo modprobe amdgpu`. To run without GPUs, set `gpus: 0` in the .compute file.",
         )
     if "nvidia-container-cli" in said:
         return (
             f"the NVIDIA runtime on {host} cannot start the container: {said}",
-            "Run `nvidia-smi` there to check the driver, or set `gpus: 0` to run without GPUs.",
+            "Run `nvidia-smi` there to check the driver. To run without GPUs, set `gpus: 0` in the .compute file.",
         )
     if "executable file not found" in said or "no such file or directory" in said:
-        return (f"the image {image} cannot start the script: {said}", "Choose a baseDockerImage with Python.")
+        return (
+            f"the image {image} cannot start the script: {said}",
+            "Choose a baseDockerImage with Python, such as python:3.11-slim.",
+        )
     if "bind source path does not exist" in said:
         return (
             f"a folder for the container does not exist on {host}: {said}",

@@ -106,7 +106,10 @@ class ContainerRun:
             os.close(open_below(spec.run_directory, POSITION_FILE, os.O_WRONLY | os.O_CREAT))
 
     def wait(self, interrupted: int) -> Outcome:
-        """Copy the log until the container ends. Raises Interrupted, NeverStarted or WorkbenchError."""
+        """Copy the log until the container ends, and return the outcome.
+
+        Raises Interrupted, NeverStarted or WorkbenchError.
+        """
         found = self.container()
         if found is not None and found.state != "created" and not found.has_ended:
             self._follow(found, interrupted)
@@ -227,8 +230,8 @@ class ContainerRun:
         if found is None or found.state != "running":
             raise WorkbenchError(
                 f"{label} is not running, so its ports cannot be opened",
-                remedy="If the run has ended, start TensorBoard on this machine: "
-                f"`tensorboard --logdir {shlex.quote(self._spec.run_directory)}`.",
+                remedy="If the run has not started, wait until it is running. If it has ended, start TensorBoard on "
+                f"this machine: `tensorboard --logdir {shlex.quote(self._spec.run_directory)}`.",
             )
         if not found.address:
             raise ConfigurationError(

@@ -74,7 +74,7 @@ class DockerTarget(Target):
             subject, alternative = ("`Retry`", ", or remove `Retry`") if retries else ("Another attempt", "")
             raise ConfigurationError(
                 f"{subject} needs the files of earlier attempts, but {self.target.name} has `sharedVolumes: false`",
-                remedy=f"Set `sharedVolumes: true` in the .compute file{alternative}.",
+                remedy=f"Set `sharedVolumes: true` in {self.target.name}.compute{alternative}.",
                 file=spec.run_configuration.path,
                 line=line_of_key(spec.run_configuration.path, "Retry"),
             )

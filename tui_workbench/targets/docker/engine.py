@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import docker
     import requests
 
-# Timeout of calls that do not wait for a container; creating one on a busy disk can take twenty seconds.
+# Timeout in seconds of calls that do not wait for a container; creating one on a busy disk can take 20 s.
 TIMEOUT = 60.0
 CREATION_POLL_SECONDS = 0.02
 
@@ -216,7 +216,7 @@ class Engine:
             self._api.remove_image(image)
 
     def create(self, name: str, config: Mapping[str, Any]) -> None:
-        """Create a container from a configuration in the format of the Engine API, unless the name exists already."""
+        """Create a container from a configuration in the format of the Engine API, unless the name is in use."""
         try:
             with self._called("create the container", *create_words(name, config)):
                 self._api.create_container_from_config(dict(config), name)
@@ -281,7 +281,7 @@ class Engine:
     ) -> Iterator[bytes | int]:
         """Run a program in a running container; yield its output as it arrives, and finally its exit code.
 
-        `environment` is passed only to the program, and is kept neither in the container nor in an image of it.
+        `environment` is passed only to the program, and is kept neither in the container nor in an image made from it.
         """
         options = [word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")]
         words = ("exec", *(("--user", user) if user else ()), *options, container, *argv)

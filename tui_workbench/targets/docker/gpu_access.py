@@ -19,7 +19,7 @@ _GROUPS = f"stat -L -c %g {KFD} {DRI}/renderD* {DRI}/card* 2>/dev/null | sort -u
 
 
 class GpuAccess(NamedTuple):
-    """How containers of a machine get GPUs."""
+    """The way in which containers of a machine get GPUs."""
 
     vendor: Vendor = NVIDIA
     groups: tuple[str, ...] = ()  # numbers of the groups of the device files, which the image need not know

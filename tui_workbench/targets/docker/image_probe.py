@@ -90,7 +90,7 @@ class ImageFacts(NamedTuple):
 def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
     """Return the facts of an image; run a container of it if they are not cached.
 
-    Raises ConfigurationError, with the image's `name`, if the machine can start no Python of the image.
+    Raises ConfigurationError, with the image's `name`, if no Python of the image can be started on the machine.
     """
     # The facts of an image for another architecture, which a machine may emulate, are cached per machine architecture.
     machine = engine.facts().architecture
@@ -120,7 +120,10 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
 
 
 def _ask(engine: Engine, image: Image) -> dict[str, Any] | None:
-    """Return the answer of the image's Python. The image's shell finds Python; without a shell, two names are tried."""
+    """Return the answer of the image's Python, or None.
+
+    The image's shell finds Python; without a shell, two names are tried.
+    """
     answer = _run(engine, image, ["/bin/sh", "-c", _SCRIPT, "sh", *_INTERPRETERS])
     if answer is not None:
         return {**answer, "shell": True}

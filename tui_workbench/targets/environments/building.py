@@ -239,8 +239,8 @@ class Builder:
         is_unreachable = any(words in text for words in _NO_ROUTE)
         return (NoRoute if is_unreachable else ConfigurationError)(
             f"cannot build the environment, because the step '{step.title}' failed: {said}",
-            remedy="Correct the packages, or check the connection to the package index. If a run needed the "
-            "environment, its file preparation.log has the whole output.",
+            remedy="Correct the packages, or check the connection to the package index. The whole output is in the "
+            "file preparation.log of a run that needed the environment.",
             file=self._recipe.path,
             line=self._recipe.line_named_in(text),
         )

@@ -33,7 +33,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)*")
 
 
 class Package(NamedTuple):
-    """A package in the file; `file` is the absolute path of a wheel or archive of the project, else ""."""
+    """A package in a conda environment file; `file` is the path of a wheel or archive of the project, else ""."""
 
     text: str
     line: int
@@ -41,7 +41,7 @@ class Package(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """The packages of an environment, in the order of the file; `path` is the file, "" without one."""
+    """The packages of an environment, in the order of the conda environment file `path`, which is "" without a file."""
 
     path: str
     channels: tuple[str, ...] = ()

@@ -185,14 +185,14 @@ def _run_resolver(
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(
             f"cannot resolve the packages within {RESOLVE_SECONDS:g} s",
-            remedy="Pin the versions of more packages.",
+            remedy="Pin the versions of more packages under `pip:`.",
             file=recipe.path,
         ) from error
     if done.returncode:
         text = done.stderr.decode(errors="replace")
         said = " ".join(line.strip() for line in text.strip().splitlines()[1:4]).rstrip(".")
         raise ConfigurationError(
-            f"packages not available for Python {facts.version} on {platform_of(facts)}: {said}",
+            f"the packages are not available for Python {facts.version} on {platform_of(facts)}: {said}",
             remedy="Change the packages under `pip:`, or give the target access to the package index.",
             file=recipe.path,
             line=recipe.line_named_in(text),

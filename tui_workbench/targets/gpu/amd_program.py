@@ -1,4 +1,4 @@
-"""Answers queries for nvidia-smi with the values of AMD GPUs, so that the same scripts and parsers serve both vendors.
+"""Answer queries for nvidia-smi with the values of AMD GPUs, so that the same scripts and parsers serve both vendors.
 
 `vendors.SMI` sends the text of this module to the machine, where Python 3.6 or newer runs it with the name of a tool
 and the arguments of nvidia-smi: `--query-gpu=FIELDS` or `--query-compute-apps=FIELDS`, with `-l 1` to repeat, or `-L`.
@@ -23,7 +23,7 @@ ROUNDS = 300
 """Samples after which amd-smi is started again, because it keeps all samples in memory."""
 
 UNKNOWN = "[N/A]"
-MOST_LINES = 1 << 18  # of a JSON document; longer documents are not read
+MOST_LINES = 1 << 18  # maximum number of lines of a JSON document; longer documents are not read
 DEVICE = ("name", "uuid", "memory.total", "power.limit", "driver_version")
 METRICS = ("metric", "-u", "-m", "-p", "-c", "-t")
 ROCM_DEVICE = ("--showproductname", "--showuniqueid", "--showdriverversion", "--showmaxpower", "--showmeminfo", "vram")
@@ -131,10 +131,10 @@ def named(values: "list[dict[str, str]]") -> "list[dict[str, str]]":
 
 
 class AmdSmi:
-    """amd-smi, with all partitions of a GPU as GPUs, as it counts them."""
+    """The tool amd-smi, which counts each partition of a GPU as a GPU."""
 
     def listed(self) -> "list[dict[str, Any]]":
-        """Return the IDs of the GPUs. Versions before ROCm 6.4.1 have no `-e`, which adds the numbers for HIP."""
+        """Return a record with the ID of each GPU. `-e`, which adds the numbers for HIP, exists since ROCm 6.4.1."""
         try:
             return [each for value in documents("amd-smi", "list", "-e", "--json") for each in records(value)]
         except Failed:
@@ -175,7 +175,7 @@ class AmdSmi:
     def readings(self, *watch: str) -> "Iterator[list[dict[str, str]]]":
         """Yield the state of all GPUs: once, or with the options of `watch` repeatedly."""
         partitions = {each["gpu"]: number(each.get("partition_id")) for each in self.listed()}
-        # Virtual machines do not have `-e`, the ECC errors.
+        # In virtual machines, `-e` (ECC errors) is not available.
         for options in ((*METRICS, "-e"), METRICS):
             try:
                 for value in documents("amd-smi", *options, "--json", *watch):
@@ -186,9 +186,9 @@ class AmdSmi:
                     raise
 
     def processes(self, *watch: str) -> "Iterator[list[tuple[str, str, str]]]":
-        """Yield the number of the GPU, the process ID and the memory of each process that holds memory of a GPU.
+        """Yield lists with the GPU number, the process ID and the memory in MiB of each process that holds GPU memory.
 
-        A process has an entry without memory for each GPU that it could use.
+        amd-smi also lists a process, with 0 bytes of memory, for each GPU that it could use. These entries are omitted.
         """
         for value in documents("amd-smi", "process", "--json", *watch):
             found = []
@@ -213,14 +213,14 @@ def reading(each: "dict[str, Any]", partition: str) -> "dict[str, str]":
         "temperature.gpu": first(inner(each, "temperature", "hotspot"), inner(each, "temperature", "edge")),
         "clocks.current.sm": number(inner(each, "clock", "gfx_0", "clk")),
         "clocks.current.memory": number(inner(each, "clock", "mem_0", "clk")),
-        # amd-smi does not say why: 0x8 is a slowdown without a known reason.
+        # amd-smi does not report the reason; 0x8 is a slowdown without a known reason.
         "clocks_throttle_reasons.active": {"THROTTLED": "0x8", "UNTHROTTLED": "0x0"}.get(str(throttled), UNKNOWN),
         "ecc.errors.uncorrected.volatile.total": number(inner(each, "ecc", "total_uncorrectable_count")),
     }
 
 
 def utilization(usage: Any, partition: str) -> str:
-    """Return the utilization of a GPU or, if it is divided, of the partition: the mean of its compute units."""
+    """Return the utilization of a GPU or, if the GPU is divided, of the partition: the mean of its compute units."""
     units = inner(usage, "gfx_busy_inst")
     values = {}
     for key, listed in units.items() if isinstance(units, dict) else ():
@@ -237,7 +237,7 @@ class RocmSmi:
     """rocm-smi, the older tool. It has no option to repeat."""
 
     def cards(self, *options: str) -> "list[tuple[str, dict[str, Any]]]":
-        """Return the values of each GPU by its number, with those of the system."""
+        """Return the number of each GPU and its values, with the values of the system."""
         found = []
         for value in documents("rocm-smi", *options, "--json"):
             for key, card in value.items() if isinstance(value, dict) else ():
@@ -283,7 +283,7 @@ class RocmSmi:
         ]
 
     def processes(self, *watch: str) -> "Iterator[list[tuple[str, str, str]]]":
-        """Yield the processes as AmdSmi does. The JSON does not have the numbers of their GPUs, but the text does."""
+        """Yield the processes as AmdSmi does. Reads text, because the JSON does not have the numbers of their GPUs."""
         memory: "dict[str, tuple[str, str]]" = {}
         found: "list[tuple[str, str]]" = []
         pid = ""
@@ -329,7 +329,7 @@ def show(rows: "list[dict[str, str]]", fields: "list[str]") -> None:
 
 
 def answer(tool: "Union[AmdSmi, RocmSmi]", query: str, words: "list[str]") -> None:
-    """Print what nvidia-smi would print. Raises Failed."""
+    """Print the output of nvidia-smi for a query. Raises Failed."""
     name, _, listed = query.partition("=")
     fields, has_watch, is_repeated = listed.split(","), isinstance(tool, AmdSmi), "-l" in words
     if name == "-L":
@@ -350,14 +350,14 @@ def answer(tool: "Union[AmdSmi, RocmSmi]", query: str, words: "list[str]") -> No
         if all(field in (*DEVICE, "index", "compute_cap", "mig.mode.current") for field in fields):
             show(list(devices.values()), fields)
             return
-        # The first sample should have the processes, which another call of this program lists.
+        # Wait for the processes, which another call of this program lists, so that the first sample has them.
         time.sleep(SECONDS / 2 if is_repeated else 0)
         for rows in repeated(tool.readings, is_repeated, has_watch):
             show([dict(devices.get(row["index"], {}), **row) for row in rows], fields)
 
 
 def main(words: "list[str]") -> int:
-    """Answer the query; print the error of the tool as nvidia-smi does, and return the exit code."""
+    """Answer the query and return the exit code. Errors of the tool are printed to stdout, as by nvidia-smi."""
     try:
         answer(AmdSmi() if words[0] == "amd-smi" else RocmSmi(), words[1] if len(words) > 1 else "", words[2:])
     except Failed as error:

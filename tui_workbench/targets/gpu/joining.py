@@ -26,7 +26,7 @@ class Source:
 
 
 def join(sources: Mapping[int, Source], *, is_last: bool) -> Iterator[tuple[Sample, Mapping[int, Sample]]]:
-    """Take the joined samples, each with its parts by the number of their machine.
+    """Remove samples from the sources, and yield the joined samples, each with its parts by machine number.
 
     With `is_last`, no more samples will arrive.
     """

@@ -2,9 +2,9 @@
 
 A value that the driver does not report is None; the other values are still reported.
 
-The owner of a process comes from /proc: user, program, run, container and session. The run is WORKBENCH_RUN_ID in the
-environment of the process, which only its user may read; the ID of the container is in the cgroup. Owners are cached by
-process ID and start time, because IDs are reused.
+The owner of a process comes from /proc: user, program, run, container, session and rank. The run is WORKBENCH_RUN_ID in
+the environment of the process, which only its user may read; the ID of the container is in the cgroup. Owners are
+cached by process ID and start time, because IDs are reused.
 """
 
 from __future__ import annotations

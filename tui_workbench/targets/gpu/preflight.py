@@ -163,14 +163,14 @@ class Preflight:
         if target.gpus == "0":
             raise CheckFailed(
                 f"gpus of target {target.name!r} is 0, so runs get no GPU",
-                "Make the GPUs available to runs.",
+                "Set `gpus` to `all`, or to the number of GPUs that each run needs.",
                 f"workbench-tui config set {name}.compute gpus all",
                 file=target.path,
             )
         if self._engine is not None and not target.gives_gpus:
             raise CheckFailed(
                 "the GPUs are not used, because nvidiaDocker is not true",
-                "Make the GPUs available to runs.",
+                "Set `nvidiaDocker: true`, and choose an image for GPUs. The command does both where necessary.",
                 f"workbench-tui config gpu-ready {name}",
                 file=target.path,
             )
@@ -374,7 +374,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([.\w]+)", re.MULTILINE)
 
 
 def _refuse_closed_device(host: Host, target: str) -> None:
-    """Check that scripts on the machine itself may use its AMD GPUs."""
+    """Raise CheckFailed if scripts on the machine itself may not use its AMD GPUs."""
     device = vendors.KFD
     script = '[ -e "$1" ] || { echo missing; exit; }; [ -r "$1" ] && [ -w "$1" ] || echo closed'
     said = host.run(["sh", "-c", script, "sh", device]).text.strip()

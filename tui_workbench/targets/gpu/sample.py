@@ -33,9 +33,9 @@ FIRST_NAMESPACE = "pid:[4026531836]"  # the kernel's name of the root PID namesp
 
 
 class Device(NamedTuple):
-    """The constant properties of a GPU. None where the driver does not report a value."""
+    """The constant properties of a GPU. A number is None if the driver does not report it."""
 
-    number: int  # as the tool of the driver counts
+    number: int  # the index of the GPU in the output of nvidia-smi or amd-smi
     uuid: str
     name: str
     memory: float | None = None  # MiB
@@ -60,7 +60,7 @@ class Machine(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The state of one GPU. None where the driver does not report a value."""
+    """The state of one GPU. A value is None if the driver does not report it."""
 
     device: int
     utilization: float | None = None  # % of the time in which a kernel ran
@@ -110,7 +110,7 @@ class Process(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """All GPUs of a machine at one moment (seconds since the epoch)."""
+    """The state of all GPUs of a machine at `time`, in seconds since the epoch."""
 
     time: float
     readings: tuple[Reading, ...]

@@ -1,7 +1,7 @@
-"""The GPUs of a machine according to `nvidia-smi` or `amd-smi`, called by a shell script that leaves no files there.
+"""The GPUs of a machine according to `nvidia-smi` or `amd-smi`, called by a shell script on the machine.
 
-Two processes of the tool run there while samples are taken, one for devices and one for processes, because starting a
-process every second would be slow.
+The script leaves no files on the machine. Two processes of the tool run while samples are taken, one for devices and
+one for processes, because starting a process every second would be slow.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ FUNCTIONS = SMI + _FUNCTIONS
 
 
 class SmiLines:
-    """Parses the marked lines. `wall` is the time of samples, in seconds since the epoch; `steady` is for intervals."""
+    """Parses the marked lines. `wall` returns the time in seconds since the epoch, `steady` a monotonic time."""
 
     def __init__(self, wall: Callable[[], float], steady: Callable[[], float]) -> None:
         self.fields = {"m": DEVICE, "g": READING, "p": RUNNING}

@@ -74,7 +74,7 @@ smi() {{
     if [ "$tool" = {NVIDIA.tool} ]; then $lines {NVIDIA.tool} "$@"; else python3 -I -S -c "$amd" "$tool" "$@"; fi
 }}
 """
-"""Defines `smi`, which has the arguments of nvidia-smi, and sets `tool` as FIND_TOOL, but never to "".
+"""Defines `smi`, which has the arguments of nvidia-smi, and sets `tool` as FIND_TOOL does, but never to "".
 
 `stdbuf`, where installed, makes nvidia-smi write each line at once.
 """

@@ -1,5 +1,5 @@
 """Execute a run on several machines at the same time: `type: group`.
 
-The targets of the members execute the parts of the run; nothing here knows how. Each part has its own run directory on
+The targets of the members execute the parts of the run, whatever their type. Each part has its own run directory on
 its machine, and the folder `ranks/MEMBER` in the run's directory on this machine.
 """

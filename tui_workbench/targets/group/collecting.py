@@ -18,7 +18,7 @@ CHUNK = 1 << 20
 
 @contextlib.contextmanager
 def merged_files(spec: RunSpec) -> Iterator[list[Merge]]:
-    """Return the files of the run in which the lines of all members are merged."""
+    """Yield a `Merge` for each file of the run that contains the lines of all members."""
     with contextlib.ExitStack() as stack:
         names = [part.target.name for part in spec.parts]
         yield [stack.enter_context(Merge(spec.run_directory, names, name)) for name in (OUTPUT, METRICS)]
@@ -73,7 +73,7 @@ def _move(spec: RunSpec, path: str, name: str) -> None:
 
 
 def _time(path: str) -> float:
-    """Return the modification time of a file, or minus infinity if there is no file."""
+    """Return the modification time of a file in nanoseconds, or minus infinity if the file does not exist."""
     try:
         return os.lstat(path).st_mtime_ns
     except OSError:

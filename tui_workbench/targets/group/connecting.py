@@ -19,11 +19,14 @@ from tui_workbench.targets.hosts.host import READ_SIZE, Host, HostProcess
 from tui_workbench.targets.hosts.host_for import host_of
 
 CLOCK_SECONDS = 5.0
-"""Smallest difference of two clocks that is reported. torchrun compares the clocks of its nodes, and gives up a node
-whose clock is 15 seconds behind (`keep_alive_interval` times `keep_alive_max_attempt` of its rendezvous)."""
+"""Smallest difference between two clocks that is reported, in seconds.
+
+torchrun compares the clocks of its nodes, and gives up a node whose clock is 15 seconds behind (`keep_alive_interval`
+times `keep_alive_max_attempt` of its rendezvous).
+"""
 
 CONNECT_SECONDS, LISTEN_SECONDS, PYTHON_SECONDS = 10.0, 600.0, 60.0
-"""Time limits of a connection, of the listener on the first member, and of starting an interpreter.
+"""Time limits in seconds of a connection, of the listener on the first member, and of the start of an interpreter.
 
 The listener normally ends when all members have connected, so its limit only matters after a lost connection.
 """
@@ -80,7 +83,8 @@ def require_connections(group: ComputeTarget, places: Mapping[str, Place], port:
         if said != _READY:
             raise WorkbenchError(
                 f"member {first.name} cannot listen on {address}, port {port}: {said}",
-                remedy="Submit the run again: the port depends on the run ID.",
+                remedy="If the port is in use, try again: each run uses another port. Otherwise, set "
+                "`networkInterface` to the name of an interface that every member has.",
                 file=group.path,
             )
         # At once, because starting an interpreter can take long.
@@ -119,7 +123,7 @@ def _first_line(member: ComputeTarget, process: HostProcess) -> str:
 
 
 class Clock(NamedTuple):
-    """How far the clock of a machine is ahead of the clock of this machine: at least and at most, in seconds."""
+    """The time by which the clock of a machine is at least and at most ahead of this machine's clock, in seconds."""
 
     least: float
     most: float
@@ -145,7 +149,7 @@ def clocks_of(group: ComputeTarget) -> dict[str, Clock]:
 
 
 def clock_warning(clocks: Mapping[str, Clock]) -> str:
-    """Return a warning if the clocks of two members differ by CLOCK_SECONDS or more, or ""."""
+    """Return a warning if the clocks of two members differ by CLOCK_SECONDS or more, otherwise ""."""
     ahead = max(clocks, key=lambda name: clocks[name].least)
     behind = min(clocks, key=lambda name: clocks[name].most)
     seconds = clocks[ahead].least - clocks[behind].most

@@ -210,7 +210,10 @@ def _joined(spec: RunSpec, plans: Sequence[Plan]) -> Plan:
 
 
 def _collect_or_give_up(member: Target, part: RunSpec) -> None:
-    """Collect the files of a part; end it before if `wait` has given it up. The call is not repeated in this case."""
+    """Collect the files of a part. If `wait` has given the part up, end it first.
+
+    For such a part, raises WorkbenchError instead of TargetUnreachable, so that the call is not repeated.
+    """
     if member.has_ended(part):
         member.collect(part)
         return

@@ -33,7 +33,7 @@ class _Part(NamedTuple):
 class Merge(contextlib.AbstractContextManager["Merge"]):
     """Appends the lines of the files `ranks/MEMBER/NAME` to the file NAME in a run's directory.
 
-    A line that has no end in CHUNK bytes is appended in parts. Lines of other members can be between these parts.
+    A line of more than CHUNK bytes is appended in parts. Lines of other members can be between these parts.
 
     Only one process merges at a time. Raises StorageError.
     """
@@ -58,7 +58,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
         return self._begin(wait=False) and self._merge(is_last=False)
 
     def finish(self) -> None:
-        """Append everything that is left, with line ends. The members no longer write to their files."""
+        """Append all remaining lines, the last with a line end. The members no longer write to their files."""
         self._begin(wait=True)
         while self._merge(is_last=False):
             pass

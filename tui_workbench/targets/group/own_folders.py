@@ -26,7 +26,10 @@ def owner_of_folder(host: Host, run_id: str, member: str) -> str:
 
 
 def require_own_folders(group: ComputeTarget, owners: Mapping[str, str]) -> None:
-    """Raise ConfigurationError if the folder of a member belongs to another; `owners` maps members to their owners."""
+    """Raise ConfigurationError if the folder of a member belongs to another member.
+
+    `owners` maps each member to the owner of its folder.
+    """
     for name, owner in owners.items():
         if name != owner:
             raise ConfigurationError(

@@ -14,7 +14,7 @@ from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import Outcome
 
 SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_FACTOR = 0.05, 0.5, 1.3
-"""Shortest and longest pause between two reads of the logs in seconds, and its factor after a read without output."""
+"""Shortest and longest pause in seconds between two reads of the logs, and its growth factor without output."""
 
 FAREWELL_SECONDS = 2.0
 """Seconds from the failure of a part until the others are ended. Meanwhile, their ranks can write their last lines."""
@@ -57,7 +57,7 @@ class _Part:
         self.order = (self._stopping is not None, round_number)
 
     def stop(self) -> None:
-        """Begin to end the part, unless this was begun before."""
+        """Start to end the part, unless `stop` was called before."""
         self._stopping = self._stopping or BackgroundCall(self._stop)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class _Part:
 
 
 def no_member(running: Collection[str]) -> Mapping[str, str]:
-    """Give up no member."""
+    """Return no members, so that no part is given up."""
     return {}
 
 

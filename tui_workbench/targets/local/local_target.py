@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tui_workbench.targets.environments.managed import Environments, Managed
 
 SEARCH_PAUSE = 0.016
-"""Shortest pause in seconds that is followed by a search for processes of the run, because a search is slow."""
+"""Length in seconds from which a pause is followed by a search for processes of the run, which is slow."""
 
 
 class LocalTarget(Target):
@@ -163,7 +163,7 @@ class LocalTarget(Target):
         except OSError as error:
             raise StorageError(
                 f"cannot start a process: {error.strerror}",
-                remedy="Close programs, raise the process limit, or shorten very long arguments.",
+                remedy="Close programs, raise the process limit (`ulimit -u`), or shorten very long arguments.",
             ) from error
 
     def has_ended(self, spec: RunSpec) -> bool:

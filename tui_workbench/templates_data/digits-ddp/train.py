@@ -39,7 +39,7 @@ OUTPUTS = HERE / "outputs"
 PIXELS = 8
 CLASSES = 10
 TEST_IMAGES = 360
-"""The last fifth of the file. The lines are ordered by writer, so the training never sees these writers."""
+"""The last fifth of the file. The lines are ordered by writer, so the training data has no images of these writers."""
 
 
 def load_digits(device: torch.device) -> tuple[Tensor, Tensor]:

@@ -39,7 +39,7 @@ PIXELS = 8
 CLASSES = 10
 BATCH = 64
 TEST_IMAGES = 360
-"""The last fifth of the file. The lines are ordered by writer, so the training never sees these writers."""
+"""The last fifth of the file. The lines are ordered by writer, so the training data has no images of these writers."""
 
 
 class Training:
@@ -66,7 +66,7 @@ class Training:
         new.replace(CHECKPOINT)
 
     def load(self) -> None:
-        """Continue with the checkpoint."""
+        """Load the state in the checkpoint."""
         state = torch.load(CHECKPOINT, weights_only=True)
         self.epoch = state["epoch"]
         self.network.load_state_dict(state["network"])

@@ -21,7 +21,7 @@ class Run:
 
     @classmethod
     def get_context(cls, allow_offline: "bool" = True, **_: "Any") -> "Run":
-        """Return the run of the script. Raises RuntimeError outside a run, unless `allow_offline`."""
+        """Return the run of the script. Raises RuntimeError outside a run, unless `allow_offline` is true."""
         if not allow_offline and not workbench.in_run():
             raise RuntimeError("not in a run of the workbench: submit the script, or set allow_offline=True")
         return cls()
@@ -65,7 +65,7 @@ class Run:
         description: "str" = "",
         step: "Optional[float]" = None,
     ) -> "None":
-        """Log an image file as `path`, or a Matplotlib figure or `matplotlib.pyplot` as `plot`."""
+        """Log the image file `path`, or `plot`: a Matplotlib figure or the module `matplotlib.pyplot`."""
         if (path is None) == (plot is None):
             raise ValueError("give either path or plot")
         workbench.log_image(name, path if plot is None else plot, step)
