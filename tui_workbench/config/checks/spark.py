@@ -34,7 +34,7 @@ def _properties(subject: Subject) -> Iterator[Finding]:
     if secret and node is not None and node.kind == MAP:
         name, value = next(entry for entry in node.entries if entry[0].text == secret)
         message = f"{secret} is a secret, which other users could read in the command line of Spark"
-        remedy = "Pass it as an environment variable, and set the property in the script."
+        remedy = "Pass the secret in an environment variable, and set the property in the script."
         yield subject.finding("spark-secret", message, remedy, key, at=(name.start, value.end))
 
 

@@ -37,12 +37,12 @@ class RunGroup(abc.ABC):
 
     @abc.abstractmethod
     def wait(self, interrupted: int, timeout: float | None = None) -> Mapping[str, Outcome]:
-        """Wait until runs end; return their outcomes by run ID, and forget them.
+        """Wait until runs end; return the outcomes of these runs by run ID, and stop following them.
 
         Returns an empty mapping soon after the descriptor `interrupted` has become readable (-1: never), even while the
-        target does not answer, and after `timeout` seconds. Copies the output of the runs meanwhile; `output.log` of a
-        returned run is complete. An unreachable target is not an error: the group keeps trying. An error of one run,
-        such as a full disk, must not affect the others.
+        target does not answer, and after `timeout` seconds (None: no limit). Copies the output of all runs meanwhile;
+        `output.log` of a returned run is complete. An unreachable target is not an error: the group keeps trying. An
+        error of one run, such as a full disk, must not affect the others.
         """
 
     @abc.abstractmethod

@@ -16,7 +16,7 @@ _ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 
 
 def python_version(interpreter: str) -> str:
-    """Return the version of an interpreter, such as `3.11.7`. Starts it unless the version is cached.
+    """Return the version of an interpreter, such as `3.11.7`. Starts the interpreter unless the version is cached.
 
     Raises ConfigurationError if the file is not a Python interpreter or does not answer.
     """

@@ -142,7 +142,7 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
-        """Wait for the end of a started run, even while the target is unreachable.
+        """Wait for the end of a started run, even while the target is unreachable, and return the outcome.
 
         Raises Interrupted as soon as the file descriptor `interrupted` becomes readable (-1: never), and NeverStarted
         if the run was not started. After any other WorkbenchError the state of the run is unknown.

@@ -194,7 +194,7 @@ def dependencies_of(spec: RunSpec) -> SparkDependencies:
     if secret := secret_property(found.configuration):
         raise ConfigurationError(
             f"{secret} is a secret, which other users could read in the command line of Spark",
-            remedy="Pass it as an environment variable, and set the property in the script.",
+            remedy="Pass the secret in an environment variable, and set the property in the script.",
             file=found.path,
             line=_line_of(found.path, secret),
         )

@@ -79,7 +79,7 @@ class Mount(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """The paths of a run on the host, and its user there."""
+    """The settings of a container that depend on the host or the image: paths, user, interpreter and GPUs."""
 
     run_directory: str
     share: str

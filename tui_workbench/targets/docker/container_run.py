@@ -242,13 +242,13 @@ class ContainerRun:
         install = shlex.join((*words[:3], "exec", found.name, python, "-m", "pip", "install", "PACKAGE"))
         if not self._host.is_local:
             install = f"ssh {self._host.ssh_words} {install}"
-        install = f"`{install}`. For later runs, add it to the dependencies file."
+        install = f"`{install}`. For later runs, add PACKAGE to the dependencies file."
         logs = PROJECT_IN_CONTAINER, RUN_IN_CONTAINER
         folders = PROJECT_IN_CONTAINER, f"{RUN_IN_CONTAINER}/{WORKING_COPY}"
         return ServerPlace(self._host, label, found.address, words, logs, folders, install)
 
     def _execute(self, found: Container, argv: Sequence[str]) -> Completed:
-        """Run a program in the container; use at most the first MOST_OUTPUT bytes of its output."""
+        """Run a program in the container; keep about the first MOST_OUTPUT bytes of its output."""
         output, code = b"", 0
         for part in self._engine.stream(found.id, argv):
             if isinstance(part, int):

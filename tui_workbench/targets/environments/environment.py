@@ -59,7 +59,10 @@ class Recipe(NamedTuple):
         return self.python is None or version_matches(self.python.text, python_version)
 
     def python_made(self, python_version: str) -> str:
-        """Return the version of the environment's Python, as precise as its pin, on an image with `python_version`."""
+        """Return the version of the Python in the environment, which is built on an image with `python_version`.
+
+        A version that conda installs is only as precise as the recipe's specification.
+        """
         if not self.needs_conda(python_version) or self.python is None or self.python_fits(python_version):
             return python_version
         pinned = re.search(r"\d+\.\d+(\.\d+)?", self.python.text)

@@ -128,7 +128,10 @@ class Environments:
         return found
 
     def remove(self, folder: str) -> None:
-        """Remove an environment, its mark first, so that a partly removed environment never counts as complete."""
+        """Remove an environment, its mark first, so that a partly removed environment never counts as complete.
+
+        Raises StorageError.
+        """
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(folder, MARK))

@@ -132,7 +132,7 @@ def fetch(wheels: Sequence[Wheel], folder: str, progress: Callable[[str], None])
 
 
 def foreign_uv(facts: ImageFacts, folder: str, environment: Mapping[str, str]) -> str:
-    """Return the path of a uv for the platform of an image, downloaded below `folder`."""
+    """Return the path of a uv for the platform of an image, downloaded below `folder`. Raises WorkbenchError."""
     version = uv_version()
     program = os.path.join(folder, f"uv-{version}-{platform_of(facts)}", "uv")
     if os.access(program, os.X_OK):
@@ -202,7 +202,7 @@ def _run_resolver(
 
 
 def _wheels_of(text: str, python_tag: str) -> list[Wheel]:
-    """Return the best wheel of each package. The resolver lists only compatible ones.
+    """Return the best wheel of each package. The resolver lists only compatible wheels.
 
     Raises ConfigurationError for a package without a wheel.
     """

@@ -31,11 +31,11 @@ ROCM_READING = ("--showuse", "--showpower", "--showtemp", "--showclocks", "--sho
 
 
 class Failed(Exception):
-    """The tool printed no JSON. The text is its last line."""
+    """The tool printed no JSON, or an error. The text is its last line, or the error."""
 
 
 def lines_of(words: "tuple[str, ...]") -> "Iterator[str]":
-    """Yield the lines that a tool prints to stdout and stderr, each at once."""
+    """Yield the lines that a tool prints to stdout and stderr, as soon as it prints them."""
     # Without PYTHONUNBUFFERED, the lines of `amd-smi --watch` arrive late, in blocks.
     variables = dict(os.environ, PYTHONUNBUFFERED="1")
     with subprocess.Popen(
@@ -92,7 +92,7 @@ def inner(value: Any, *keys: str) -> Any:
 
 
 def number(value: Any) -> str:
-    """Return the digits of a number, also of `{"value": 5, "unit": "W"}` and `(1700Mhz)`."""
+    """Return the digits of a number, also of `{"value": 5, "unit": "W"}` and `(1700Mhz)`; UNKNOWN for other values."""
     found = re.search(r"-?\d+(\.\d+)?", str(value.get("value") if isinstance(value, dict) else value))
     return found.group() if found else UNKNOWN
 
@@ -103,7 +103,7 @@ def first(*values: Any) -> str:
 
 
 def mebibytes(value: Any) -> str:
-    """Return a number of bytes in MiB."""
+    """Convert a number of bytes to MiB."""
     digits = number(value)
     return digits if digits == UNKNOWN else re.sub(r"\.0$", "", "%.1f" % (float(digits) / (1 << 20)))
 

@@ -117,7 +117,7 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
         return any(list(self.read_each()))
 
     def read_each(self) -> Iterator[bool]:
-        """Like `read`, one machine at a time."""
+        """Read new samples of one machine after the other, and yield True for each whose state changed, else False."""
         for listener in list(self._listeners.values()):
             yield listener.read()
 

@@ -21,7 +21,7 @@ NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cntk": "
 MARK = b"workbench-gpu:"
 
 LAUNCH = "import sys; sys.path[:] = [each for each in sys.path if each]; exec(sys.argv[1])"
-"""The argument of `-c`, followed by PROGRAM, seconds, ALL or ONE, and WATCHED or ALONE.
+"""The program for `python -c`. Its arguments are PROGRAM, a number of seconds, ALL or ONE, and WATCHED or ALONE.
 
 It keeps the interpreter from importing modules of the current folder.
 """

@@ -1,6 +1,6 @@
 """Check that runs on a target would compute on its GPUs, from the driver to the framework.
 
-A failed check names a command that fixes or explains the problem. The framework is checked in the run's own
+Most failed checks name a command that fixes or explains the problem. The framework is checked in the run's own
 environment, with the variables of a run, by a matrix product; nothing is installed, downloaded or left behind. If no
 GPU is requested, a failed check is not an error, but no checks follow it.
 

@@ -35,7 +35,7 @@ def join_files(spec: RunSpec) -> None:
 def join_outputs(spec: RunSpec) -> None:
     """Move the files in `outputs/` of all members to `outputs/` of the run.
 
-    Of the files with the same name, the newest is moved, and others stay in `ranks/MEMBER/outputs/`. Rank 0 usually
+    Of the files with the same name, the newest is moved, and the others stay in `ranks/MEMBER/outputs/`. Rank 0 usually
     writes most files, so its member comes first if several files are equally new. A file of an earlier attempt is
     replaced. Can be called again: files that were fetched again are removed.
     """

@@ -27,7 +27,7 @@ each address: number, interface, `inet` or `inet6`, ADDRESS/LENGTH (ip-address(8
 
 
 class Place(NamedTuple):
-    """The network interface of a member, and its address."""
+    """The network interface of a member ("" if it is not known), and its address."""
 
     interface: str
     address: str

@@ -57,7 +57,7 @@ class _Part:
         self.order = (self._stopping is not None, round_number)
 
     def stop(self) -> None:
-        """Start to end the part, unless `stop` was called before."""
+        """Start ending the part, unless `stop` was called before."""
         self._stopping = self._stopping or BackgroundCall(self._stop)
 
     def close(self) -> None:
