@@ -53,7 +53,7 @@ class EngineChecks:
 
     @cached_property
     def connected(self) -> Engine:
-        """The engine. Raises CheckFailed, TargetUnreachable or ConfigurationError."""
+        """The engine. Raises CheckFailed or another WorkbenchError."""
         try:
             return Engine(docker_socket(self._host), self._host.label, self._host.ssh_words)
         except EngineOutOfReach as error:
@@ -68,16 +68,16 @@ class EngineChecks:
         return self.connected.facts()
 
     def docker(self) -> CheckResult:
-        """Check that the socket exists and this user may use it. Raises CheckFailed or TargetUnreachable."""
+        """Check that the socket exists and this user may use it. Raises CheckFailed or another WorkbenchError."""
         self.connected.facts()
         return CheckResult(DOCKER, OK, "the engine answers, and this user may use it")
 
     def engine(self) -> CheckResult:
-        """Check the version and platform of the engine. Raises CheckFailed or TargetUnreachable."""
+        """Check the version and platform of the engine. Raises CheckFailed or another WorkbenchError."""
         return check_version(self._facts)
 
     def disk(self) -> CheckResult:
-        """Check the free space for images and for `~/.workbench-tui`. Raises CheckFailed or TargetUnreachable."""
+        """Check the free space for images and for `~/.workbench-tui`. Raises CheckFailed or another WorkbenchError."""
         folders = list(dict.fromkeys((self._facts.root, self._host.home())))
         remedy = "Free some space: a CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."
         return disk(self._host, folders, clean_command(self._target), remedy)
@@ -85,7 +85,7 @@ class EngineChecks:
     def runtime(self) -> CheckResult:
         """Check that containers can get GPUs, with the NVIDIA Container Toolkit or the device files of AMD.
 
-        Raises CheckFailed or TargetUnreachable.
+        Raises CheckFailed or another WorkbenchError.
         """
         if self._access.vendor is AMD:
             if self._host.run(["sh", "-c", f"[ -e {KFD} ] && [ -d {DRI} ]"]).code == 0:
@@ -106,7 +106,7 @@ class EngineChecks:
         raise _no_toolkit("the NVIDIA Container Toolkit is not installed")
 
     def gpu_container(self) -> CheckResult:
-        """Start a container of the target's image with GPUs. Raises CheckFailed or TargetUnreachable."""
+        """Start a container of the target's image with GPUs. Raises CheckFailed or another WorkbenchError."""
         if self._in_a_container():
             return CheckResult(CONTAINER, OK, "a container can use the GPUs")
         message = f"not checked: the engine does not have the image {self._target.base_docker_image} yet"

@@ -86,7 +86,7 @@ def python(target: ComputeTarget, host: Host) -> CheckResult:
 
 
 def disk_of_home(target: ComputeTarget, host: Host) -> CheckResult:
-    """Check the disk that holds `~/.workbench-tui` on a machine. Raises CheckFailed or TargetUnreachable."""
+    """Check the disk that holds `~/.workbench-tui` on a machine. Raises CheckFailed or another WorkbenchError."""
     remedy = "Free some space: this disk holds copies of projects and the outputs of runs."
     return disk(host, [host.home()], clean_command(target), remedy)
 
@@ -97,7 +97,7 @@ def clean_command(target: ComputeTarget) -> str:
 
 
 def disk(host: Host, folders: Sequence[str], command: str, remedy: str) -> CheckResult:
-    """Check the free space on the disks of the folders. Raises CheckFailed or WorkbenchError.
+    """Check the free space on the disks of the folders. Raises CheckFailed or another WorkbenchError.
 
     `command` frees space, and `remedy` names the files that need space.
     """
@@ -119,7 +119,7 @@ def disk(host: Host, folders: Sequence[str], command: str, remedy: str) -> Check
 
 
 def clock(host: Host) -> CheckResult:
-    """Compare the clock of a machine with the clock of this machine. Raises CheckFailed or TargetUnreachable."""
+    """Compare the clock of a machine with the clock of this machine. Raises CheckFailed or another WorkbenchError."""
     before = time.time()
     there = int(host.check(["date", "-u", "+%s"]).text)
     # `date` cuts off fractions of a second, and running it takes time.
