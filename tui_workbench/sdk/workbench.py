@@ -203,7 +203,7 @@ class _Journal:
         run = os.environ.get("WORKBENCH_RUN_DIRECTORY")
         if run and os.environ.get("WORKBENCH_NODE") and os.environ.get("GROUP_RANK", "0") != "0":
             # Several machines cannot safely append to one file.
-            self._complain("this process is not on the node of rank 0; log on rank 0")
+            self._complain("this process is not on the node of rank 0; log from rank 0 instead")
         elif run:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
             try:

@@ -342,7 +342,7 @@ def with_ranks(folder: "str", command: "List[str]") -> "List[str]":
     # On the members of a group, no shell replaces the variable in the option.
     command[:script] = [os.path.expandvars(word) if word == _RENDEZVOUS_WORD else word for word in command[:script]]
     if not _is_one(command[:script]):
-        # The same default as that of torchrun, but without the warning.
+        # This is torchrun's default. If it is set before, torchrun prints no warning.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     # If all ranks are on this machine, its host name need not resolve.
     os.environ.setdefault("PET_LOCAL_ADDR", os.environ.get(NODE, "127.0.0.1"))

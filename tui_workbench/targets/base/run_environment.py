@@ -39,7 +39,7 @@ LAUNCHER = "workbench_ranks.py"
 
 RENDEZVOUS_VARIABLE = "WORKBENCH_RENDEZVOUS"
 RENDEZVOUS_WORD = f"--rdzv_endpoint=${RENDEZVOUS_VARIABLE}"
-"""The option of torchrun for the address of the first node, which only the target knows when the run starts."""
+"""The option of torchrun for the address of the first node, which is not known before the run starts."""
 
 HELPERS_SECONDS = 0.2
 """Seconds that helper processes of a script (such as those of `multiprocessing`) have to notice its end."""

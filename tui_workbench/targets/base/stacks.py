@@ -71,7 +71,7 @@ class Reading(NamedTuple):
     total: int = 0  # all Python processes, including those beyond MOST_PROCESSES
 
     def with_machine(self, other: Reading) -> Reading:
-        """Return the stacks of these machines and of another machine."""
+        """Return a reading that also contains the stacks in `other`, which are of another machine."""
         scope, total = max(self.scope, other.scope), self.total + other.total
         return Reading((*self.processes, *other.processes), scope, total)
 

@@ -65,6 +65,6 @@ def run_check(name: str, check: Callable[[], CheckResult], host: Host) -> CheckR
 
 def failure(name: str, error: WorkbenchError, label: str, command: str = "", *, there: bool = False) -> CheckResult:
     """Return the result of a check that raised an error."""
-    # The reader knows which machine was checked.
+    # Omit the name of the machine, which the reader knows.
     message = error.message.removeprefix(f"{label}: ")
     return CheckResult(name, BROKEN, message, error.remedy, command, there, error)

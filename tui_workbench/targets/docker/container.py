@@ -1,4 +1,4 @@
-"""The configuration of a run's container, and the meaning of its exit. Pure data without calls to an engine.
+"""The configuration of a run's container, and the meaning of its exit. Makes no calls to an engine.
 
 The container's command is the supervising shell of local runs, with the same three files: `output.log` holds the
 output of the script, `pid` marks the run as started and prevents a second start, and `exit` holds the exit code. The

@@ -301,7 +301,7 @@ def _keeps_log(found: Container) -> bool:
 # The file in the run directory with a LogPosition, overwritten by a single write of fixed length.
 POSITION_FILE = "engine-log"
 LARGE = 16 << 20  # a log with more bytes is not read again from its start
-# Seconds by which records of a large log may be out of order, because threads wait on a busy machine.
+# Seconds by which records of a large log may be out of order, because threads of the engine wait on a busy machine.
 MARGIN_SECONDS = 10
 _LENGTH = 64
 

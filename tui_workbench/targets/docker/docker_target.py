@@ -57,7 +57,7 @@ from tui_workbench.targets.hosts.serving import ServerPlace
 
 
 class DockerTarget(Target):
-    """`type: localdocker` and `type: remotedocker`."""
+    """A target of type `localdocker` or `remotedocker`."""
 
     keeps_runs = True
 

@@ -75,7 +75,7 @@ class Container(NamedTuple):
     out_of_memory: bool
     error: str  # the engine's message if it could not be started
     started_at: str
-    address: str = ""  # the IP address at which its host reaches it; "" if it has no own network
+    address: str = ""  # the IP address at which its host reaches the container; "" without a network of its own
 
     @property
     def has_ended(self) -> bool:
@@ -233,7 +233,7 @@ class Engine:
             time.sleep(CREATION_POLL_SECONDS)
 
     def start(self, container: str) -> None:
-        """Start a created container. A running container is not affected; an ended one would run again."""
+        """Start a created container. A running container is not affected; an ended container would run again."""
         with self._called("start the container", "start", container):
             self._api.start(container)
 
@@ -474,5 +474,5 @@ def _frames(answer: Any) -> Iterator[bytes]:
         size = int.from_bytes(header[4:8], "big")
         data = answer.read(size) if size else b""
         if len(data) < size:
-            return  # incomplete; the record is read again
+            return  # the record is incomplete, and is read again
         yield data

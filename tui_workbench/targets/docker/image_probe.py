@@ -120,7 +120,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
 
 
 def _ask(engine: Engine, image: Image) -> dict[str, Any] | None:
-    """Return the answer of the image's Python, or None.
+    """Return the answer of the image's Python; None if no Python can be started.
 
     The image's shell finds Python; without a shell, two names are tried.
     """

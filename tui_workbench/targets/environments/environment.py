@@ -48,7 +48,7 @@ class Recipe(NamedTuple):
     python: Package | None = None
     conda: tuple[Package, ...] = ()
     pip: tuple[Package, ...] = ()
-    options: tuple[str, ...] = ()  # of pip, such as package indexes
+    options: tuple[str, ...] = ()  # options of pip, such as package indexes
     variables: Mapping[str, str] = {}
 
     def needs_conda(self, python_version: str) -> bool:
@@ -59,7 +59,7 @@ class Recipe(NamedTuple):
         return self.python is None or version_matches(self.python.text, python_version)
 
     def python_made(self, python_version: str) -> str:
-        """Return the version of the Python in the environment, which is built on an image with `python_version`.
+        """Return the Python version of the environment that is built on an image with `python_version`.
 
         A version that conda installs is only as precise as the recipe's specification.
         """

@@ -158,7 +158,7 @@ def index_environment(environment: Mapping[str, str]) -> dict[str, str]:
     ):
         if environment.get(theirs) and not environment.get(ours):
             result[ours] = environment[theirs]
-    # Use the machine's certificates, for a package index inside a company.
+    # Use the machine's certificates, which a package index inside a company may need.
     result.setdefault("UV_SYSTEM_CERTS", "true")
     return result
 
@@ -258,7 +258,7 @@ def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None], downl
     digest = hashlib.sha256()
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        # The URL may be file://, from --find-links.
+        # The URL starts with file:// if the wheel is in a folder of --find-links.
         with urlopen(wheel.url, timeout=DOWNLOAD_SECONDS) as answer, replacing(path) as file:
             size = int(answer.headers.get("Content-Length") or 0)
             while chunk := answer.read(_CHUNK):

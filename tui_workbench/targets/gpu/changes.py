@@ -1,4 +1,4 @@
-"""Find out how long the files of a run have not changed.
+"""Measure the time since the files of a run last changed.
 
 A *mark* is a text that changes when the size, the time of change or the name of one of the files changes. Marks are
 only compared with each other, so wrong or changed clocks do not matter. The files are only listed, never read.

@@ -2,8 +2,8 @@
 
 A GPU is free if no process computes on it and no other run of this user has reserved it. A reservation is a link
 `gpus/ID` in the user's `.workbench-tui` folder on the machine, created under a lock, that points to the run's
-directory. It holds until the run's `exit` file is written or its folder is gone. No process has to keep it, and the
-same run can reserve the GPU again. Runs of other users are detected by their processes.
+directory. A reservation holds until the run's `exit` file is written or its directory is removed. No process has to
+keep it, and the same run can reserve the GPU again. Runs of other users are detected by their processes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LARGEST_CHOSEN = 1 << 16
 
 ALL, FREE, NONE = "all", "free", "0"
 
-SECONDS = 90.0  # timeout: without persistence mode the driver wakes every device before it answers
+SECONDS = 90.0  # timeout; without persistence mode, the driver wakes every device before it answers
 # A GPU with more memory in use is not free, even if its processes are hidden (in a container).
 IN_USE_MIB = 1024
 

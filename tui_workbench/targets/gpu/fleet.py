@@ -27,7 +27,10 @@ MOST_NOTES = 4
 
 
 class RecentCurves:
-    """Means of one GPU over cells of `CELL_SECONDS`: `utilization` and `memory` in %, `power` in W; NaN if unknown."""
+    """Means of one GPU over intervals (cells) of `CELL_SECONDS`; NaN if unknown.
+
+    `utilization` and `memory` are in %, `power` is in W.
+    """
 
     __slots__ = ("_count", "memory", "newest", "power", "utilization")
 

@@ -38,7 +38,7 @@ from tui_workbench.targets.gpu.frameworks import (
 from tui_workbench.targets.gpu.gpus import Gpus, machine_key
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host
 
-# Timeout for all frameworks, which run at the same time, and the start of the interpreter.
+# Timeout in seconds for all frameworks, which run at the same time, and for the start of the interpreter.
 ANSWER_SECONDS = SECONDS + 30.0
 # Prefixes of the variables that affect which GPUs a framework finds.
 _RELEVANT = ("CUDA", "NVIDIA", "LD_", "TF_", "XLA", "JAX", "TORCH", "PYTORCH", "PYTHON", "HIP", "ROCR", "HSA", "PATH")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 FORM = 1  # version of the report's format; cached reports of another version are not used
-SECONDS = 120  # timeout of one framework: the first start from a network disk can take a minute
+SECONDS = 120  # timeout of one framework; the first start from a network disk can take a minute
 ALL, ONE = "all", "one"  # the GPUs that compute a product: all, or only the first that works
 # Frameworks by import name.
 NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cntk": "CNTK"}

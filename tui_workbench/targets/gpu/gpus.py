@@ -11,7 +11,7 @@ from tui_workbench.targets.gpu.vendors import SMI, Vendor, vendor_of, vendor_of_
 from tui_workbench.targets.hosts.host import ConnectionLost, Host
 
 OLDEST_DRIVER_OF_DEFAULT_IMAGE = 580  # CUDA 13 in the default image needs this driver
-# Timeout of the tool: without persistence mode the driver wakes every device before it answers.
+# Timeout of the tool in seconds. Without persistence mode, the driver wakes every device before it answers.
 SECONDS = 60.0
 # An old nvidia-smi that does not know the last fields is called again without them. $1 is 1 to get the CUDA version.
 _ASK = """\
@@ -67,7 +67,7 @@ class Gpus(NamedTuple):
 
 
 def gpus_of(host: Host, *, with_cuda: bool = False) -> Gpus:
-    """Ask the tool for the GPUs of a machine; `with_cuda` also gets the CUDA version. Raises TargetUnreachable."""
+    """Ask the tool for the GPUs of a machine; With `with_cuda`, also get the CUDA version. Raises TargetUnreachable."""
     try:
         done = host.run(["sh", "-c", SMI + _ASK, "sh", str(int(with_cuda))], timeout=SECONDS)
     except ConnectionLost:

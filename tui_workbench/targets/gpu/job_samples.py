@@ -199,7 +199,7 @@ class _Node(Source):
     def __init__(self, number: int, descriptor: int) -> None:
         super().__init__()
         self.machine: Machine | None = None
-        self.is_new = False  # the description of the machine is new
+        self.is_new = False  # True until `JobSamples.read` has returned the new description of the machine
         self.facts: list[str] = []
         self._first = number * NODE_STEP
         self._descriptor = descriptor

@@ -53,7 +53,7 @@ from tui_workbench.targets.hosts.host import ConnectionLost, Host
 if TYPE_CHECKING:
     from tui_workbench.targets.checks.check_engine import EngineChecks
 
-SMALL_SHM_BYTES = 1 << 30  # with less, data loaders with several workers fail with a bus error
+SMALL_SHM_BYTES = 1 << 30  # in a smaller /dev/shm, data loaders with several workers fail with a bus error
 _HIDDEN = frozenset(("", "-1", "none", "void", "NoDevFiles"))
 _INSTALL_DRIVER = "sudo ubuntu-drivers install --gpgpu"
 _ROCM_PACKAGES = "AMD describes the packages at https://rocm.docs.amd.com."

@@ -26,7 +26,7 @@ from tui_workbench.targets.hosts.host_for import host_of
 INTERVAL = 1.0
 # Seconds without readers after which this process ends. A screen that is soon opened again finds the same process.
 PATIENCE_SECONDS = 5.0
-# Bytes after which a new file is started: an hour of one GPU with its processes, some minutes of eight.
+# Bytes after which a new file is started. They hold an hour of samples of one GPU, or some minutes of eight GPUs.
 LARGEST = 4 << 20
 
 

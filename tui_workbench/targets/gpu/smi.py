@@ -17,7 +17,7 @@ from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, Ho
 
 # Seconds without output after which the tool counts as hanging; a busy machine may need a few.
 SILENCE_SECONDS = 10.0
-# Timeout of the first answer: without persistence mode the driver wakes every device for it.
+# Timeout of the first answer in seconds. Without persistence mode, the driver wakes every device before it answers.
 FIRST_SECONDS = 60.0
 
 _WAIT = "Wait: sampling resumes when the machine answers."
@@ -46,7 +46,7 @@ kill 0
 
 
 class Smi:
-    """The running script on the machine. Raises TargetUnreachable."""
+    """The script that runs on the machine and prints samples. Raises TargetUnreachable."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

@@ -87,7 +87,7 @@ def require_connections(group: ComputeTarget, places: Mapping[str, Place], port:
                 "`networkInterface` to the name of an interface that every member has.",
                 file=group.path,
             )
-        # At once, because starting an interpreter can take long.
+        # Connect from all members at once, because starting an interpreter can take long.
         at_once({member.name: functools.partial(_connect, group, member, address, port) for member in others})
 
 
@@ -123,7 +123,7 @@ def _first_line(member: ComputeTarget, process: HostProcess) -> str:
 
 
 class Clock(NamedTuple):
-    """The time by which the clock of a machine is at least and at most ahead of this machine's clock, in seconds."""
+    """Bounds of the time, in seconds, by which a machine's clock is ahead of the clock of this machine."""
 
     least: float
     most: float

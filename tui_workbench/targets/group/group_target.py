@@ -1,4 +1,4 @@
-"""`type: group`: torchrun on several machines.
+"""Targets of type `group`: torchrun on several machines.
 
 Each member has the same files and starts the same command. Only the variables that connect torchrun on one member to
 the others differ (see `rendezvous`).
@@ -39,7 +39,7 @@ STOP_GRACE = 2.0
 
 
 class GroupTarget(Target):
-    """`type: group`. `members` are the targets of the members by name, in the order of the `.compute` file."""
+    """A target of type `group`. `members` are its member targets by name, in the order of the `.compute` file."""
 
     def __init__(self, target: ComputeTarget, members: Mapping[str, Target]) -> None:
         super().__init__(target)

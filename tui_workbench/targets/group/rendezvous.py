@@ -100,7 +100,7 @@ def variables_of(spec: RunSpec, places: Sequence[Place], number: int) -> Mapping
 
 
 def part_with_places(spec: RunSpec, places: Sequence[Place], number: int) -> RunSpec:
-    """Return the part of a run on a member, with the variables with which it joins the others."""
+    """Return the part of a run on a member, with the variables that connect the member to the others."""
     part = spec.parts[number]
     configuration = part.run_configuration
     own = {**variables_of(spec, places, number), **configuration.environment_variables}

@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from tui_workbench.targets.environments.managed import Environments, Managed
 
 SEARCH_PAUSE = 0.016
-"""Length in seconds from which a pause is followed by a search for processes of the run, which is slow."""
+"""Shortest pause in seconds that is followed by a search for processes of the run. A search is slow."""
 
 
 class LocalTarget(Target):
-    """`type: local`."""
+    """A target of type `local`."""
 
     starts_at_once = True
 
