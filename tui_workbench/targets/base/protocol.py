@@ -198,7 +198,7 @@ class Target(abc.ABC):
         return ClusterGpus()
 
     def container_id(self, spec: RunSpec) -> str:
-        """Return the ID of the run's container; "" if there is none. Raises TargetUnreachable."""
+        """Return the ID of the run's container; "" without a container. Raises TargetUnreachable."""
         return ""
 
     def read_stacks(self, spec: RunSpec) -> Reading:

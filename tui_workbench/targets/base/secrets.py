@@ -138,7 +138,7 @@ def _helper(verb: str, reference: str) -> int:
 
 
 def _backend() -> KeyringBackend | None:
-    """Return the keyring to use; None if there is none.
+    """Return the keyring to use; None if no keyring is usable.
 
     Keyrings with a priority below 1 store secrets in readable files and are ignored.
     """

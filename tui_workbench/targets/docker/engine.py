@@ -75,7 +75,7 @@ class Container(NamedTuple):
     out_of_memory: bool
     error: str  # the engine's message if it could not be started
     started_at: str
-    address: str = ""  # the IP address at which its host reaches the container; "" without a network of its own
+    address: str = ""  # the IP address at which the host reaches the container; "" if it has no address
 
     @property
     def has_ended(self) -> bool:
