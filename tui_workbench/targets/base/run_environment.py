@@ -59,7 +59,7 @@ def require_python(configuration: RunConfiguration, target_type: str) -> None:
         key = configuration.key("Framework")
         raise ConfigurationError(
             f"{framework_reason(configuration)}, but targets of type {target_type} cannot start Spark",
-            remedy=f"Set `{key}: Python`, or choose a target of another type.",
+            remedy=f"Set `{key}: Python`, or use a target of type local, remote, cluster, localdocker or remotedocker.",
             file=configuration.path,
             line=line_of_key(configuration.path, key),
         )
