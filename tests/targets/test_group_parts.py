@@ -21,12 +21,13 @@ from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.group import connecting, member_reports, waiting
 from tui_workbench.targets.group.collecting import join_outputs
-from tui_workbench.targets.group.connecting import Clock, clock_of, clock_warning, require_connections
+from tui_workbench.targets.group.connecting import clock_warning, require_connections
 from tui_workbench.targets.group.group_target import GroupTarget
 from tui_workbench.targets.group.member_reports import LostMembers
 from tui_workbench.targets.group.merging import CHUNK, Merge
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
 from tui_workbench.targets.group.rendezvous import Place, place_in
+from tui_workbench.targets.hosts.clocks import Clock, clock_of
 from tui_workbench.targets.hosts.host import Completed, LocalHost
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Sequence
 
 from tui_workbench.core.model import ComputeTarget, Problem
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.checks.result import CLOCK, DISK, OK, PYTHON, READY, TOOLS, WARNING, CheckFailed, CheckResult
+from tui_workbench.targets.hosts.clocks import clock_of
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
 
@@ -120,10 +120,8 @@ def disk(host: Host, folders: Sequence[str], command: str, remedy: str) -> Check
 
 def clock(host: Host) -> CheckResult:
     """Compare the clock of a machine with the clock of this machine. Raises CheckFailed or another WorkbenchError."""
-    before = time.time()
-    there = int(host.check(["date", "-u", "+%s"]).text)
-    # `date` cuts off fractions of a second, and running it takes time.
-    ahead = max(0.0, there - time.time()) - max(0.0, before - there - 1)
+    difference = clock_of(host)
+    ahead = max(0.0, difference.least) + min(0.0, difference.most)
     order = "ahead of" if ahead > 0 else "behind"
     text = f"the clock of {host.label} is {abs(ahead):.0f} s {order} the clock of this machine"
     command = "sudo timedatectl set-ntp true"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
@@ -15,7 +13,8 @@ from tui_workbench.core.waiting import wait_ready
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.group.at_once import at_once
 from tui_workbench.targets.group.rendezvous import Place
-from tui_workbench.targets.hosts.host import READ_SIZE, Host, HostProcess
+from tui_workbench.targets.hosts.clocks import Clock, clock_of
+from tui_workbench.targets.hosts.host import READ_SIZE, HostProcess
 from tui_workbench.targets.hosts.host_for import host_of
 
 CLOCK_SECONDS = 5.0
@@ -120,27 +119,6 @@ def _first_line(member: ComputeTarget, process: HostProcess) -> str:
             )
         data += new
     return data.partition(b"\n")[0].decode("utf-8", "replace")
-
-
-class Clock(NamedTuple):
-    """Bounds of the time, in seconds, by which a machine's clock is ahead of the clock of this machine."""
-
-    least: float
-    most: float
-
-
-def clock_of(host: Host) -> Clock:
-    """Read the clock of a machine. Raises TargetUnreachable or WorkbenchError."""
-    before = time.time()
-    said = host.check(["date", "-u", "+%s"]).text
-    if not (said.isascii() and said.isdigit()):
-        raise WorkbenchError(
-            f"{host.label}: `date` printed no time, but {said[:80]!r}",
-            remedy="Check that `date -u +%s` prints a number in an SSH login on that machine.",
-        )
-    there = int(said)
-    # `date` cuts off fractions of a second, and running it takes time.
-    return Clock(there - time.time(), there + 1 - before)
 
 
 def clocks_of(group: ComputeTarget) -> dict[str, Clock]:
