@@ -102,7 +102,7 @@ def test_unquoted_color_has_a_separate_error(tmp_path: Path) -> None:
         ('accent: "#6cb6ff"', "accent: [1, 2]", "accent must be a single value"),
         ("dark: true", "dark: perhaps", "dark: invalid value 'perhaps'. Write true or false."),
         ('accent: "#6cb6ff"', 'accent: ]"#6cb6ff"', "invalid YAML"),
-        ('title: "Slate"', 'accent: "#000000"', "accent is set twice. Remove one of the lines."),
+        ('title: "Slate"', 'accent: "#000000"', "accent is set twice. Remove one of the two lines."),
     ],
 )
 def test_errors_name_line_and_remedy(tmp_path: Path, old: str, new: str, said: str) -> None:

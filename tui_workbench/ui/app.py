@@ -70,7 +70,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         terminal: Terminal = FULL,
         saved: Values | None = None,
     ) -> None:
-        """`startup_error` is shown after the first frame. `saved` is the saved session; if None, none is saved."""
+        """`startup_error` is shown after the first frame. If `saved` is None, no session is restored or saved."""
         # The theme is set first, because Textual's constructor parses the style sheet.
         self._themes: dict[str, Theme] = {theme.name: theme}
         self.set_reactive(App.theme, theme.name)

@@ -45,7 +45,7 @@ _exit_calls: list[Callable[[], object]] = []
 
 @contextlib.contextmanager
 def hold_exit() -> Iterator[None]:
-    """Delay the end of the process while this block runs. May be used in any thread."""
+    """Delay the end of the process while this block runs, at most for `LONGEST_HOLD` seconds. Usable in any thread."""
     global _holds
     with _holds_changed:
         _holds += 1
@@ -58,12 +58,15 @@ def hold_exit() -> Iterator[None]:
 
 
 def call_at_exit(call: Callable[[], object]) -> None:
-    """Make a short call before the process ends, which does not run the functions of `atexit`."""
+    """Make a short call before the process ends. The process ends without running the functions of `atexit`."""
     _exit_calls.append(call)
 
 
 def wait_for_exit_holds() -> None:
-    """Wait at most `LONGEST_HOLD` seconds until no `hold_exit` block is active. Call this before the process ends."""
+    """Wait at most `LONGEST_HOLD` seconds until no `hold_exit` block is active, then make the calls of `call_at_exit`.
+
+    Call this before the process ends.
+    """
     with _holds_changed:
         _holds_changed.wait_for(lambda: not _holds, LONGEST_HOLD)
     while _exit_calls:
@@ -79,7 +82,7 @@ async def in_thread(call: Callable[[], Result]) -> Result:
     future: asyncio.Future[Result] = loop.create_future()
 
     def deliver(set_outcome: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop may have ended meanwhile
             loop.call_soon_threadsafe(lambda: None if future.done() else set_outcome())
 
     def work() -> None:

@@ -67,7 +67,8 @@ WARNING = StateLook("▲", "warning", "warning")
 def run_state(run: Run) -> StateLook:
     """Return the appearance of a run's state.
 
-    The word of a failed run is its exit code, if known: `exit 1`. That of an unreachable run says since when.
+    For a failed run, the word is the exit code if it is known: `exit 1`. For an unreachable run, the word includes the
+    time when the target became unreachable: `unknown since 14:03`.
     """
     look = RUN_STATES.get(run.state, RUN_STATES[RunState.UNKNOWN])
     if run.state == RunState.FAILED and run.exit_code is not None and run.exit_code > 0:

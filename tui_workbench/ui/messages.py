@@ -18,7 +18,7 @@ from tui_workbench.projects.project import Project
 
 @dataclass_transform(eq_default=False)
 class _DataMessage(Message):
-    """A message whose subclasses are dataclasses."""
+    """The base class of messages. It makes each subclass a dataclass."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -94,7 +94,7 @@ class RunNotifier:
         self._show_title()
 
     def report_stalled(self, run: Run, text: str) -> None:
-        """Report that a run has stalled; also to a user who watches it, because its log shows nothing new."""
+        """Report that a run has stalled, even if the user is watching it, because its log shows nothing new."""
         self._notify(stall_message(run, text), "warning")
 
     def _tell(self, run: Run, *, is_watched: bool) -> None:

@@ -41,7 +41,7 @@ def show(project: Project, terminal: Terminal, startup_error: WorkbenchError | N
 
 
 def closing_lines(active: list[Run]) -> list[str]:
-    """Return the lines that the terminal shows after the screens: the active runs, and the command to follow a run."""
+    """Return the lines to print after the screens: the active runs, if any, and the command to follow a run."""
     if not active:
         return []
     names = ", ".join(safe_text(run_title(run)) for run in active)

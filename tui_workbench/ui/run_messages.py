@@ -64,7 +64,7 @@ class StartAgainRequested(Request):
 
 
 class ReconnectRequested(Request):
-    """A request to connect now to the target of a run whose state is unknown."""
+    """A request to connect now to the target of a run whose state is unknown or whose files are missing."""
 
     run_id: str
 

@@ -41,7 +41,7 @@ class Values:
         return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
     def flag(self, name: str) -> bool:
-        """Return True if the value with this key is true."""
+        """Return True if the value with this key is `true`, else False."""
         return self._values.get(name) is True
 
     def texts(self, name: str) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ IDLE_SECONDS, ACTIVE_SECONDS = 1.0, 0.2  # seconds between polls, without and wi
 CONFIGURATION_SUFFIXES = (".compute", ".runconfig", ".yml", ".yaml")
 PROGRESS_NS = 3_000_000_000  # minimum time between two reads of the runs that are caused by preparation progress
 
-FileSignature = tuple[str, int, int]  # path, time of change in ns, size; zeros for a missing file
+FileSignature = tuple[str, int, int]  # path, modification time in ns, size; zeros for a missing file
 Arguments = ParamSpec("Arguments")
 
 

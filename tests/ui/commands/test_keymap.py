@@ -133,7 +133,7 @@ def test_scopes_can_share_a_key() -> None:
         ("- a\n", 1, "expected lines of `command: key`"),
         ("run.start: [a\n", 2, "invalid YAML"),
         ("view.zoom: @\n", 1, "invalid YAML"),
-        ("view.zoom: {a: b}\n", 1, "expected a list of keys for view.zoom"),
+        ("view.zoom: {a: b}\n", 1, "expected a key or a list of keys for view.zoom"),
         ("view.zoom: a\nview.zoom: b\n", 2, "view.zoom already has keys on line 1"),
     ],
 )

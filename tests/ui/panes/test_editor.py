@@ -293,7 +293,7 @@ class TestDisk:
             await it.look_at_disk()
             await it.press("ctrl+o", "t")
             assert (editor.source, it.title) == ("theirs\n", "3 train.py")
-            assert "Undo restores yours" in it.status
+            assert "Undo restores your text" in it.status
             await it.press("ctrl+z")
             assert editor.source.startswith("ximport")
 

@@ -85,7 +85,7 @@ async def test_later_ranks_are_found(directory: Path) -> None:
     app = LogApp(run)
     async with app.run_test(size=(80, 20)) as pilot:
         await pilot.pause()
-        assert app.pane.why_not("step_rank").startswith("This run has one process")
+        assert app.pane.why_not("step_rank").startswith("This run has no ranks")
         (directory / "ranks").mkdir()
         (directory / "ranks" / "0.log").write_bytes(b"here\n")
         app.pane.show_run(run)
@@ -225,4 +225,4 @@ async def test_run_on_one_machine_has_no_nodes(run: Run) -> None:
     app = LogApp(run)
     async with app.run_test(size=(80, 20)):
         await ranks_are_known(app)
-        assert app.pane.why_not("step_node").startswith("This run has one node")
+        assert app.pane.why_not("step_node").startswith("This run has no ranks on several nodes")

@@ -46,7 +46,7 @@ HEADERS = {
 DRIVER = "tui_workbench.ui.terminal.browser_driver:BrowserDriver"
 
 SHUTDOWN_SECONDS = 3.0
-"""Maximum time for a workbench to end after its browser has disconnected or the server has been stopped."""
+"""Maximum seconds for a workbench to end after its browser has disconnected or the server has been stopped."""
 
 # The script of textual-serve expects these names of elements and classes.
 _HEAD = """\
@@ -120,7 +120,7 @@ class Access:
 
     def allows(self, cookie: str) -> bool:
         """Return True if the cookie was issued by this server."""
-        # All cookies are compared, so that the time reveals nothing about them.
+        # All cookies are compared, so that the duration of the comparison reveals nothing about them.
         return sum(_equal(cookie, known) for known in self._cookies) > 0
 
 
@@ -156,7 +156,7 @@ class Server(TextualServer):
     """The server of the screens of one project."""
 
     def __init__(self, project: str, port: int) -> None:
-        """Listen on the port. Raises UsageError if it cannot be used, and StorageError if only root may use it."""
+        """Listen on `port`. Raises UsageError if it cannot be opened, and StorageError if only root may open it."""
         self._listening = _listen(port)
         self.access = Access()
         self._open: set[Screens] = set()
@@ -297,7 +297,7 @@ class Server(TextualServer):
 def serve(project: str, port: int) -> None:
     """Serve the screens of a project until a signal ends the process. Port 0 selects any free port.
 
-    Raises UsageError if the port is in use, and StorageError if only root may use it.
+    Raises UsageError if the port cannot be opened, and StorageError if only root may open it.
     """
     server = Server(project, port)
     asyncio.run(server.run(lambda: _print(startup_message(server))))

@@ -1,7 +1,8 @@
 """The screen that shows a change to configuration files: fields, diff, and a key that applies it.
 
 The invariants: only a change that was shown is applied, as one undo step. Plans are made from the files on
-disk. Applying saves the unsaved edits of its files first; if that changes the plan, the new plan is shown instead.
+disk. Before a change is applied, the unsaved edits of its files are saved; if that changes the plan, the new plan is
+shown instead.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         return self._wanted is not None
 
     def plan_again(self) -> None:
-        """Plan with the current values in a thread. If a plan is being made, plan once more after it."""
+        """Plan the change with the current values, in a thread. If a plan is being made, plan once more after it."""
         idle = not self.is_planning
         self._wanted = self._view.values
         if idle:
@@ -63,7 +64,7 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         self.refresh_bindings()
 
     async def _plan(self, values: dict[str, str]) -> Plan:
-        """Return the plan from the files on disk, with a note about unsaved edits."""
+        """Plan the change from the files on disk, and add a note if these files have unsaved edits."""
         plan = await asyncio.to_thread(self._change.plan, values)
         if unsaved := await self._unsaved(plan):
             then = "Save them and try again." if plan.done else "Applying the change saves them first."

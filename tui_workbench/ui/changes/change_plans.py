@@ -32,7 +32,7 @@ class Hunk(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The plan of a change."""
+    """A change as planned for the current values: its hunks and notes, and a function that makes the change set."""
 
     hunks: tuple[Hunk, ...]
     notes: tuple[str, ...]
@@ -66,7 +66,7 @@ def create_target(root: str) -> Change:
 
 
 def create_run_configuration(root: str, target: str = "") -> Change:
-    """Return the change that creates a run configuration, for `target` if that exists."""
+    """Return the change that creates a run configuration, for `target` if it exists, else for the first target."""
     context = ProjectContext(root)
     targets = tuple(context.names(lifecycle.COMPUTE)) or ("local",)
     name = _free(target, context.names(lifecycle.RUNCONFIG))
@@ -89,7 +89,7 @@ def duplicate(root: str, path: str) -> Change:
 
 
 def rename(root: str, path: str) -> Change:
-    """Return the change that renames a file and updates the run configurations that name it."""
+    """Return the change that renames a file and updates the run configurations that refer to it."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         if values["name"] == _stem(path):
@@ -129,7 +129,7 @@ def detach(project: Project, name: str) -> Change:
 
 
 def make_gpu_ready(root: str, name: str) -> Change:
-    """Return the change that makes all edits that a target or run configuration needs to use a GPU."""
+    """Return the change with all edits that a target or run configuration needs to use a GPU."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         plan = plan_gpu_ready(root, name, image=values.get("image", ""))

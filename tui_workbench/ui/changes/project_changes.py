@@ -41,14 +41,14 @@ class ProjectChanges:
     async def make(self, wanted: ChangeRequested) -> None:
         """Show a change, and make it if the user agrees."""
         change = await asyncio.to_thread(self._change, wanted.kind, wanted.path)
-        # A new file does not depend on the one under the cursor.
+        # A new file does not depend on the file under the cursor.
         source = wanted.path if wanted.kind not in NEW else ""
         screen = ChangeScreen(change, self.history, self._context.panes.editor, source)
         change_set = await self._context.app.push_screen_wait(screen)
         if change_set is not None:
             await self._was_made(change_set, opened=wanted.kind in OPENED)
             if change.detachment is not None:
-                # The keyring may wait for the user.
+                # This may take long, because the keyring may ask for a password.
                 self._removed_secrets[change_set] = await in_thread(partial(forget_secrets, change.detachment))
 
     async def apply(self, change_set: ChangeSet) -> None:
@@ -68,7 +68,7 @@ class ProjectChanges:
             return
         await self._update_editor(undone.inverse, opened=False)
         self._say(f"Undone: {undone.title}.")
-        # The keyring may wait for the user.
+        # This may take long, because the keyring may ask for a password.
         await in_thread(partial(forget_orphans, undone.inverse))
         for reference, secret in self._removed_secrets.pop(undone, {}).items():
             await in_thread(partial(SecretStore().put, reference, secret))

@@ -1,4 +1,4 @@
-"""The chart widget: curves with axes, a legend and a cursor that reads out values.
+"""The chart widget: curves with axes, a legend, and a cursor that shows the values at its position.
 
 Long curves are prepared in a thread, and only those of the latest call to `show` are drawn. Keys
 change the view, not the curves.
@@ -21,7 +21,7 @@ from tui_workbench.ui.commands.screen_commands import CHART
 from tui_workbench.ui.themes.themes import palette_of, style
 from tui_workbench.ui.widgets.pieces import Piece, draw_line
 
-AT_ONCE = 20_000  # number of points up to which a picture is prepared within a frame and needs no thread
+AT_ONCE = 20_000  # maximum number of points that are prepared without a thread, because this takes less than a frame
 
 
 class Chart(Widget, can_focus=True, inherit_bindings=False):
@@ -38,7 +38,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self.view = View()
         self.picture: Picture | None = None
         self.curves: tuple[Curve, ...] = ()
-        self.cursor: float | None = None  # the x value that is read out
+        self.cursor: float | None = None  # the x value of the cursor; None without a cursor
         self._message = ""
         self._lines: list[Strip] | None = None
 
@@ -123,7 +123,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         if self.picture is None or not self.curves:
             return "No curves to show."
         if action == "toggle_by" and self.look.x_name:
-            return "These values have no steps."
+            return "The x axis of this chart cannot be changed."
         if action == "show_all" and self.cursor is None and self.view.window is None:
             return "The whole axis is already shown."
         return ""

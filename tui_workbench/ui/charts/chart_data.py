@@ -33,7 +33,7 @@ SMOOTHINGS = (0.0, 0.6, 0.9, 0.98)
 
 
 class AttemptBegin(NamedTuple):
-    """When an attempt of a run began, in seconds since the epoch."""
+    """The number of an attempt of a run, and the time when it began, in seconds since the epoch."""
 
     number: int
     time: float
@@ -103,7 +103,7 @@ class Points(NamedTuple):
 
 
 def attempt_places(curve: Curve, view: View) -> list[tuple[int, float]]:
-    """Return the number of each attempt after the first, and the x at which it begins, if it has logged a value."""
+    """Return the number of each attempt after the first and the x where it begins, if values were logged since then."""
     found = []
     for number, begin in curve.attempts:
         first = bisect_left(curve.times, begin)  # times ascend, because points are in the order of logging
@@ -236,8 +236,8 @@ def run_curves(runs: Iterable[tuple[Run, int]], name: str) -> list[Curve]:
 def family_curve(family: Family, name: str, look: int) -> Curve:
     """Return the mean of a metric over the completed runs of a family, with a band of ± the standard deviation. Blocks.
 
-    Between its first and its last step, a run has the value of the straight line between its neighboring steps. At
-    other steps, the mean is that of the other runs. Where fewer than two runs have a value, the band is omitted.
+    Between two steps of a run, its values are interpolated linearly. Before its first and after its last step, the mean
+    is that of the other runs. Where fewer than two runs have a value, the band is omitted.
     """
     completed = [run for run in family.runs if run.state == RunState.COMPLETED]
     runs = [points for run in completed if (points := _finite_points(run, name)).xs]

@@ -65,7 +65,7 @@ class Look(NamedTuple):
     title: str = ""
     joined: bool = True  # True if lines connect the points
     durations: bool = False  # True if the values of the y axis are seconds
-    x_name: str = ""  # the meaning of the x axis; "" for that of `View.by`
+    x_name: str = ""  # the meaning of the x axis; "" if `View.by` determines it
 
 
 def look_of(index: int) -> tuple[str, str]:
@@ -323,7 +323,7 @@ class Picture:
         if len(values) < 2:
             scale, values = y, time_ticks(y, most) if is_duration and not y.log else ticks(y, most)
         if len(values) < 2:
-            # A span with fewer than two round values: label its ends.
+            # If the scale contains fewer than two round values, its ends are labeled.
             values = [y.low, y.high] if self._rows > 1 else [y.high]
         write = span_label if is_duration else number
         texts = labels(values) if not is_duration and not scale.log else [write(value) for value in values]
@@ -370,7 +370,8 @@ class Picture:
     def moved(self, x: float, cells: int) -> float:
         """Return the x value of the point of the first curve that is about `cells` columns from `x`.
 
-        The point is right of `x`, or left if `cells` is negative, and at least the next one.
+        The point is to the right of `x`, or to the left if `cells` is negative, and is at least the next point. At an
+        end of the curve, return the x value of that end; without points, return `x`.
         """
         xs = self._xs
         if not xs:

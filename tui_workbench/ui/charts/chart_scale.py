@@ -41,7 +41,7 @@ def scale_over(values: Iterable[float], *, log: bool = False) -> Scale:
     if not known:
         return Scale(0.1, 1.0, log=True) if log else Scale(0.0, 1.0)
     low, high = min(known), max(known)
-    # The labels of closer values would be equal.
+    # Values that are closer would have equal labels.
     if high - low > ALIKE * max(abs(low), abs(high)) and high - low > SMALLEST:
         return Scale(max(low, SMALLEST), high, log) if log else Scale(low, high)
     if log:
@@ -138,7 +138,7 @@ def _log_ticks(scale: Scale, most: int) -> list[float]:
     if decades >= 2:
         every = -(-decades // most)
         return [_ten(power) for power in range(first, last + 1, every)]
-    # Fewer than two powers of ten: use the round numbers between them.
+    # With fewer than two powers of ten in the scale, other round numbers are used, too.
     round_values = (factor * _ten(power) for power in range(first - 1, last + 2) for factor in (1, 2, 5))
     room = 1e-9
     found = [each for each in round_values if scale.low * (1 - room) <= each <= min(scale.high * (1 + room), LARGEST)]

@@ -122,9 +122,9 @@ def all_key_labels(keys: str) -> str:
 
 
 def shown_key(command_id: str, default: str) -> str:
-    """Return the label of a command's key in the user's keymap, else `default`.
+    """Return the label of a command's key in the user's keymap, or `default` if the keymap does not name the command.
 
-    For a command without a key, return the key of the palette and the ID of the command.
+    If the keymap gives the command no key, return the key of the palette and the ID of the command.
     """
     keys = _chosen.get(command_id)
     if keys is None:

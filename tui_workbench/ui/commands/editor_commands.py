@@ -19,7 +19,7 @@ FILE = Scope("file", "An open file", (
     Command("file.find", "ctrl+f", "find", "Find", "Find text, or go to a line number.", priority=True),
     quiet("file.edit", "alt+e", "edit", "External editor",
         "Open the file in $VISUAL or $EDITOR. Edits are saved first.", priority=True),
-    Command("file.answer", "ctrl+o", "answer", "Answer", "Answer the question about this file.", priority=True),
+    Command("file.answer", "ctrl+o", "answer", "Answer", "Go to the question about this file.", priority=True),
 ))
 
 CONFIGURATION = Scope("configuration", "An open configuration file", (
@@ -50,8 +50,8 @@ FORM = Scope("form", "The form of a configuration file", (
 
 FORM_VALUE = Scope("form value", "A value being edited", (
     Command("form.accept", "enter", "accept", "Accept", "Accept the typed value."),
-    Command("form.cancel", "escape", "cancel", "Cancel", "Keep the old value."),
-    Command("form.complete", "tab", "complete", "Complete", "Fill in the first suggestion."),
+    Command("form.cancel", "escape", "cancel", "Cancel", "Discard the typed value."),
+    Command("form.complete", "tab", "complete", "Complete", "Fill in the selected or first suggestion."),
 ))
 
 TEXT_EDITOR = Scope("text", "Text of a file", (
@@ -150,7 +150,7 @@ SEARCH_STEPS = (
     quiet("search_field.down", "down", "step(1)", "Down", "Move down a row in the list."),
 )
 
-SEARCH_FIELD = Scope("search field", "Search fields over a list", (
+SEARCH_FIELD = Scope("search field", "Search fields above a list", (
     *SEARCH_STEPS,
     Command("search_field.take", "enter", "submit", "Choose", "Choose the selected row."),
     Command("search_field.leave", "escape", "leave", "Cancel", "End the search and show all rows."),

@@ -37,7 +37,7 @@ class Section(NamedTuple):
 
 
 class HelpScreen(DialogScreen[None], inherit_bindings=False):
-    """The help screen, in sections."""
+    """The screen that shows sections of help."""
 
     BINDINGS = HELP.bindings
     DEFAULT_CSS = "HelpScreen > TextView.-fitted { width: 96; padding: 0 2; }"
@@ -80,7 +80,7 @@ def _heading(node: DOMNode) -> str:
 
 
 def help_lines(sections: Sequence[Section], width: int) -> list[Line]:
-    """Format sections as a table of keys, names and explanations, each wrapped in its column."""
+    """Format sections as a table of keys, names and descriptions. Long keys and descriptions are wrapped."""
     commands = [state.command for section in sections for state in section.commands]
     name_width = max((len(command.name) for command in commands), default=0) + COLUMN_GAP
     key_width = max((len(_keys_of(command)) for command in commands), default=0) + COLUMN_GAP

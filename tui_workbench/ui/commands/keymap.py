@@ -62,7 +62,7 @@ class Keymap(NamedTuple):
 
 
 def load_keymap() -> Keymap:
-    """Load the user's keymap; it is empty without a file. Errors are returned in the keymap, not raised."""
+    """Load the user's keymap; a missing file gives an empty keymap. Errors are returned in the keymap, not raised."""
     path = directories.keymap_path()
     try:
         with open(path, encoding="utf-8-sig") as file:
@@ -135,7 +135,7 @@ def _entries(text: str, path: str) -> tuple[list[Entry], list[ConfigurationError
             message = f"{named.id} already has keys on line {entries[named.id].line}"
             errors.append(named.error(message, "Remove one of the two lines."))
         elif not all(isinstance(part, yaml.ScalarNode) for part in parts):
-            errors.append(named.error(f"expected a list of keys for {named.id}", _KEYS))
+            errors.append(named.error(f"expected a key or a list of keys for {named.id}", _KEYS))
         else:
             entries[named.id] = _entry(named.id, _listed([str(part.value) for part in parts]), path, node)
     return list(entries.values()), errors
@@ -163,7 +163,7 @@ def _checked(entry: Entry) -> Entry:
         if not name:
             raise entry.error(f"unknown key {written!r}", 'Write keys as f5, ctrl+r, alt+up, space or "?".')
         if name in _SENT_AS:
-            raise entry.error(f"terminals send {written} as {_SENT_AS[name]}", "Choose another key.")
+            raise entry.error(f"terminals send {written} as {_SENT_AS[name]}", f"Choose another key for {entry.id}.")
         if _is_text(name) and (command.priority or SCOPE_OF[entry.id] in TYPED_SCOPES):
             raise entry.error(
                 f"{written!r} cannot be the key of {entry.id}, which works while you type text",
@@ -210,5 +210,5 @@ def _nearest(name: str, known: Mapping[str, object]) -> str:
 
 _LIST = "Write lines such as `run.start: ctrl+r`. `workbench-tui keys` lists all commands."
 _READABLE = "Make the file readable, and save it as UTF-8 text."
-_QUOTES = 'Quote characters with a special meaning in YAML, as in `view.zoom: "?"`.'
+_QUOTES = 'Write lines such as `view.zoom: "?"`, and quote characters with a special meaning in YAML.'
 _KEYS = 'Write a list such as `files.run: [s, "!"]`, and quote characters with a special meaning in YAML.'

@@ -48,7 +48,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
         "Move the border between stacked panes down."),
     quiet("view.borders_back", "equals_sign", "borders_back", "Reset layout", "Restore the default pane sizes."),
     quiet("view.redraw", "ctrl+l", "redraw", "Redraw",
-        "Redraw the whole screen. Use it after another program wrote to the terminal."),
+        "Redraw the whole screen. Use it after another program has written to the terminal."),
     quiet("view.theme", "", "change_theme", "Theme", "Choose a color theme, with a preview."),
     quiet("text.copy", "ctrl+c", "interrupt", "Copy", "Copy the selected text."),
     Command("quit", "q", "quit", "Quit", "Quit the workbench. Runs continue."),
@@ -67,10 +67,10 @@ LIST = Scope("list", "Lists", (
     quiet("list.page_down", "pagedown,ctrl+f", "page(1)", "Page down", "Move down a page."),
     quiet("list.first", "home,g", "end(False)", "First", "Go to the first row."),
     quiet("list.last", "end,G", "end(True)", "Last", "Go to the last row."),
-), about="Available in files, targets, runs, choices and all other lists.")
+), about="Available in all lists, such as files, targets, runs and choices.")
 
 LIST_FILTER = Scope("list filter", "The filter of a list", (
-    quiet("list.filter", "slash", "filter", "Filter", "Show only rows matching all typed words."),
+    quiet("list.filter", "slash", "filter", "Filter", "Show only rows that contain all typed words."),
     Command("list.keep_filter", "enter", "keep_filter", "Done", "Return to the filtered rows."),
     Command("list.clear_filter", "escape", "clear_filter", "Clear filter",
         "Show all rows again. The Filter command restores the filter."),
@@ -80,9 +80,9 @@ FILES = Scope("files", "1 Files", (
     Command("files.open", "enter", "open", "Open", "Edit the file, or toggle the folder."),
     quiet("files.expand", "right,l", "expand", "Expand", "Expand the folder, or go to its first file."),
     quiet("files.collapse", "left,h", "collapse", "Collapse", "Collapse the folder, or go to its parent."),
-    Command("files.search", "slash", "search", "Search", "Find project files by parts of their path."),
+    Command("files.search", "slash", "search", "Search", "Find project files by parts of their paths."),
     Command("files.refresh", "r", "refresh_files", "Refresh",
-        "Reread the folders now. The workbench also does this every second."),
+        "Read the folders again now. The workbench also checks them every second."),
     Command("files.run", "s", "use_script", "Use as script", "Select the file as the script to run."),
     quiet("files.edit", "e", "edit", "External editor", "Open the file in $VISUAL or $EDITOR."),
     Command("files.clear", "escape", "clear_search", "Clear search", "Show all files again."),
@@ -92,7 +92,7 @@ TARGETS = Scope("targets", "2 Compute targets", (
     Command("targets.open", "enter", "open", "Open", "Edit the .compute file. It opens at its first error."),
     quiet("targets.edit", "e", "edit", "External editor", "Open the file in $VISUAL or $EDITOR."),
     Command("targets.use", "u", "use", "Use target",
-        "Select the target in the run bar. This selects its first valid run configuration."),
+        "Select the target in the run bar. This also selects its first valid run configuration."),
     Command("targets.attach", "a", "attach", "Attach", "Attach a machine, a cluster or local Docker."),
     quiet("targets.detach", "x", "detach", "Detach",
         "Remove the target. This also removes its secrets and the run configuration of the same name. Undo restores "
@@ -106,7 +106,7 @@ CHANGES = Scope("changes", "Configuration files", (
     Command("changes.new_target", "n", "new_file('new-target')", "New target", "Create a compute target."),
     quiet("changes.new_configuration", "N", "new_file('new-configuration')", "New runconfig",
         "Create a run configuration. By default, it uses the selected target."),
-    quiet("changes.duplicate", "c", "change_file('duplicate')", "Duplicate", "Copy the file to a new name."),
+    quiet("changes.duplicate", "c", "change_file('duplicate')", "Duplicate", "Copy the file under a new name."),
     quiet("changes.rename", "f2", "change_file('rename')", "Rename",
         "Rename the file. Run configurations that refer to it are updated."),
     quiet("changes.delete", "d,delete", "change_file('delete')", "Delete",

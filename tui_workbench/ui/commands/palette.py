@@ -1,4 +1,4 @@
-"""The palette: a searchable list over the screen, for commands and for themes.
+"""The palette: a searchable list in front of the screen, for commands and for themes.
 
 Its result is the `key` of the chosen `Row`, which only the caller interprets.
 """

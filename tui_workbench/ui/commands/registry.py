@@ -17,7 +17,7 @@ SCOPES: dict[str, Scope] = {
 COMMANDS: dict[str, Command] = {command.id: command for scope in SCOPES.values() for command in scope}
 
 SCOPE_OF: dict[str, str] = {command.id: name for name, scope in SCOPES.items() for command in scope}
-"""The name of each command's scope."""
+"""The name of the scope of each command, by command ID."""
 
 TYPED_SCOPES = frozenset({"text", "text field", "search field", "log search", "find in file", "form value", "secret"})
 """Scopes in which letters are text and cannot be keys."""

@@ -37,7 +37,7 @@ CHANGE_VIEW = Scope("change", "Changes to configuration files", (
     Command("change.leave", "escape", "leave", "Cancel", "Close without changing anything."),
     quiet("change.up", "up,shift+tab", "step(-1)", "Up", "Move up a row."),
     quiet("change.down", "down,tab", "step(1)", "Down", "Move down a row."),
-    Command("change.tick", "space", "tick", "Include", "Include or exclude this part."),
+    Command("change.tick", "space", "tick", "Include", "Include or exclude this part of the change."),
     Command("change.next", "right", "choose(1)", "Next choice", "Select the next choice."),
     quiet("change.previous", "left", "choose(-1)", "Previous choice", "Select the previous choice."),
 ))
@@ -63,7 +63,7 @@ PLAN = Scope("plan", "The plan of a run", (
     Command("plan.run", "enter,ctrl+r", "run", "Run", "Start this run."),
     Command("plan.prepare", "P", "prepare", "Prepare", "Build the environment in advance."),
     Command("plan.copy", "c", "copy", "Copy", "Copy the plan as text."),
-    Command("plan.leave", "escape,q,p", "leave", "Back", "Return without running."),
+    Command("plan.leave", "escape,q,p", "leave", "Back", "Return without starting the run."),
 ))
 
 PREPARING = Scope("preparing", "Building an environment", (
@@ -82,7 +82,7 @@ QUESTION = Scope("question", "Questions", (
     Command("question.leave", "escape", "leave", "Cancel", "Close the question without an answer."),
 ), about="The question shows the key of each answer.")
 
-LINES = Scope("lines", "Lines of a plan", _reading("lines"))
+LINES = Scope("lines", "Lines of a plan or cluster", _reading("lines"))
 
 CHART = Scope("chart", "Charts", (
     quiet("chart.left", "left", "read_out(-1)", "Previous value", "Move the cursor to the previous value."),
@@ -92,8 +92,8 @@ CHART = Scope("chart", "Charts", (
     Command("chart.log", "l", "toggle_log", "Log scale", "Toggle the logarithmic scale."),
     Command("chart.smooth", "s", "smooth", "Smooth", "Increase smoothing. After the strongest level, turn it off."),
     Command("chart.by", "x", "toggle_by", "X axis", "Show values by step or by time."),
-    Command("chart.in", "plus,i", "zoom(0.5)", "Zoom in", "Show half of the x axis, around the cursor."),
-    quiet("chart.out", "minus,o", "zoom(2)", "Zoom out", "Show twice as much of the x axis."),
+    Command("chart.in", "plus,i", "zoom(0.5)", "Zoom in", "Halve the visible x range, around the cursor."),
+    quiet("chart.out", "minus,o", "zoom(2)", "Zoom out", "Double the visible x range."),
     Command("chart.all", "equals_sign", "show_all", "Reset zoom", "Show the whole x axis and hide the cursor."),
 ))
 
@@ -102,22 +102,23 @@ TABLE = Scope("table", "Tables", (
     quiet("table.right", "right,l", "column(1)", "Column right", "Move a column right."),
 ), about="Tables also have the commands of lists.")
 
-HISTORY = Scope("history", "Screens of runs", (
+HISTORY = Scope("history", "Full screens", (
     Command("history.help", "question_mark,f1", "help", "Help", "Explain this screen and its keys."),
     Command("history.palette", "ctrl+p", "palette", "Commands", "Find a command of this screen by its name."),
     quiet("history.next", "tab", "app.focus_next", "Next", "Go to the next part of the screen."),
     quiet("history.previous", "shift+tab", "app.focus_previous", "Previous", "Go to the previous part of the screen."),
     quiet("history.undo", "ctrl+z", "undo_step", "Undo",
-        "Undo the last change. This applies to tags, notes, pins, archived and deleted runs, files and filters."),
+        "Undo the last change. This applies to tags, notes, pins, archived and deleted runs, restored files and "
+        "filters."),
     quiet("history.copy", "ctrl+c", "interrupt", "Copy", "Copy the selected text."),
     Command("history.leave", "escape,q", "leave", "Back", "Return to the previous screen."),
-), about="Available in All runs, in run details and in comparisons.")
+), about="Available on the screens that cover the main screen, such as All runs, GPUs, Calls and Ports.")
 
 DASHBOARD = Scope("dashboard", "6 All runs", (
     Command("dashboard.open", "enter", "open", "Details", "Show the run's details, or toggle the group."),
     Command("dashboard.mark", "space", "mark", "Mark", "Mark or unmark the run for comparison and charts."),
     Command("dashboard.compare", "c", "compare", "Compare",
-        "Compare the marked runs. Without marks, compare this run with the one below it."),
+        "Compare the marked runs. Without marks, compare this run with the run below it."),
     Command("dashboard.filter", "slash", "filter", "Filter", "Filter runs by words and conditions such as loss<0.1."),
     Command("dashboard.sort", "s", "sort", "Sort", "Sort by the selected column. Repeat to reverse the order."),
     Command("dashboard.columns", "o", "columns", "Columns", "Choose the columns, including metrics."),
@@ -169,7 +170,7 @@ RESTORE = Scope("restore", "Restoring files of a run", (
 
 RUN_EDIT = Scope("run edit", "Rerun with changes", (
     Command("run_edit.go", "ctrl+r,ctrl+s", "go", "Run", "Run with these values."),
-    Command("run_edit.leave", "escape", "leave", "Cancel", "Close without running."),
+    Command("run_edit.leave", "escape", "leave", "Cancel", "Close without starting a run."),
     quiet("run_edit.next", "tab", "app.focus_next", "Next", "Go to the next field."),
     quiet("run_edit.previous", "shift+tab", "app.focus_previous", "Previous", "Go to the previous field."),
 ))
@@ -200,7 +201,7 @@ RUN_DETAILS = Scope("run details", "Run details", (
 COMPARE = Scope("compare", "Comparison", (
     Command("compare.open", "enter", "open", "Show diff", "Show the difference line by line."),
     Command("compare.same", "f", "toggle_same", "Equal rows", "Show or hide rows that are equal in all runs."),
-    Command("compare.filter", "slash", "filter", "Filter", "Show only rows matching all typed words."),
+    Command("compare.filter", "slash", "filter", "Filter", "Show only rows that contain all typed words."),
     Command("compare.metric", "m", "metric(1)", "Next metric", "Show the curves of the next metric."),
     quiet("compare.metric_back", "M", "metric(-1)", "Previous metric", "Show the curves of the previous metric."),
     quiet("compare.gpus", "7", "gpu_monitor", "GPUs", "Monitor the GPUs of all targets."),
@@ -208,7 +209,7 @@ COMPARE = Scope("compare", "Comparison", (
 ))
 
 MONITOR = Scope("gpus", "7 GPUs", (
-    Command("gpus.open", "enter", "open", "Open run", "Open the run that uses this GPU or process."),
+    Command("gpus.open", "enter", "open", "Open run", "Open the run of this GPU or process."),
     Command("gpus.filter", "slash", "filter", "Filter", 'Filter GPUs by words, such as a user name or "busy".'),
     Command("gpus.copy", "y", "copy", "Copy", "Copy the data of the selected GPU or process."),
     Command("gpus.check", "t", "check", "Diagnose", "Find out why GPUs are missing. You may be asked to log in."),
@@ -233,6 +234,6 @@ PORTS = Scope("ports", "9 Ports", (
     Command("ports.jupyter", "n", "open('jupyter')", "Jupyter", "Start Jupyter for the selected run."),
     Command("ports.port", "p", "open_port", "Port", "Forward a port of the run's machine or container."),
     quiet("ports.copy", "y", "copy", "Copy", "Copy the address of the selected port."),
-    Command("ports.close", "x", "close", "Close", "Close the selected port and end its server."),
+    Command("ports.close", "x", "close", "Close", "Close the selected port. This also ends TensorBoard or Jupyter."),
 ))
 # fmt: on

@@ -138,7 +138,7 @@ def _curves(selected: RunRow | None, rows: list[RunRow]) -> tuple[tuple[Run, int
 
 
 def _runs_to_compare(marks: Marks, selected: RunRow | None, below: list[RunRow]) -> list[Run]:
-    """Return several marked runs, else the selected run with the marked run or with the run below the selected run."""
+    """Return the marked runs if there are several; else the selected run with the marked run, or with the run below."""
     marked = [run for run, _ in sorted(marks.runs, key=lambda each: each[1])]
     if len(marked) >= 2 or selected is None:
         return marked
@@ -324,7 +324,7 @@ class RunsView(RunContainer, inherit_bindings=False):
             return "No run is marked."
         if action == "sort" and (self.table.column is None or not sort_name(self.table.column.key)):
             left, right = shown_key("table.left", "←"), shown_key("table.right", "→")
-            return f"Cannot sort by this column. Choose another with {left} and {right}."
+            return f"Cannot sort by this column. Choose another column with {left} and {right}."
         return ""
 
     @on(RunTable.Chosen)

@@ -163,7 +163,7 @@ class DashboardCharts(Horizontal):
 def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Drawn]:
     """Read the content of the charts; `fitting` is the number of charts that fit. Blocks; raises WorkbenchError."""
     if wanted.mode == CURVES:
-        # If three or more charts fit, one shows the states. Of charts by run, if two or more fit, one shows durations.
+        # If three or more charts fit, one shows the states. In charts by run, if two or more fit, one shows durations.
         names = wanted.metrics[: max(1, fitting - (fitting > 2))]
         drawn: list[Drawn] = [(_curves(wanted, name), Look(safe_text(name))) for name in names]
         return drawn or [((), Look("no metric selected"))]

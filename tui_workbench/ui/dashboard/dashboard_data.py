@@ -26,11 +26,11 @@ GROUPS = ("", "script", "target", "state", "sweep", "family")
 
 
 class Overview(NamedTuple):
-    """Facts about all runs of a project."""
+    """Facts about the runs of a project. States and arguments are those of the runs that match the query."""
 
     metrics: tuple[tuple[str, int], ...] = ()  # names, each with the number of its runs
     states: Mapping[str, int] = {}  # the number of runs in each state
-    arguments: tuple[tuple[str, int, bool], ...] = ()  # names, each with the number of its runs; True if it differs
+    arguments: tuple[tuple[str, int, bool], ...] = ()  # names, numbers of runs, and True if the values differ
     chosen: tuple[str, ...] = ()  # keys of the columns that the user has chosen
     has_gpus: bool = False  # True if a run has a GPU verdict; read only if no columns were chosen
 
@@ -102,6 +102,7 @@ def best_of(index: RunIndex, query: RunQuery, metrics: Sequence[str]) -> tuple[s
     """Return the metric by which runs are sorted, or else the first of these metrics, and its best value.
 
     If the name of a sorted metric does not show which values are better, the best value is the first in the order.
+    Without a metric, or if it is unknown which values of the first metric are better, return ("", None).
     """
     is_metric = query.sort not in COLUMNS and not query.sort.startswith(ARGUMENT)
     name = query.sort if is_metric else next(iter(metrics), "")

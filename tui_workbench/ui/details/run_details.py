@@ -1,6 +1,6 @@
 """The details of a run in tabs: metrics, outputs, log, plan, snapshot, environment, GPU and Spark.
 
-A tab is read when it is first shown, and once a second while the run is active.
+A tab is read when it is first shown. While the run is active, the shown tab is read again once a second.
 """
 
 from __future__ import annotations

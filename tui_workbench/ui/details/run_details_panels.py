@@ -101,7 +101,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             self._metrics = RunMetrics(self._directory)
         self._metrics.refresh()
         summary = self._metrics.summary()
-        names = [name for name in wanted if name in summary] or list(summary)[:1]  # without a selection, show the first
+        names = [name for name in wanted if name in summary] or list(summary)[:1]  # or the first metric
         curves = {name: self._metrics.series(name) for name in names if summary[name].kind == "scalar"}
         kinds = {summary[name].kind for name in names} - {"scalar", "text"}
         items = [item for kind in sorted(kinds) for item in self._metrics.items(kind) if item.name in names]

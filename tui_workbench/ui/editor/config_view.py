@@ -102,7 +102,7 @@ class ConfigView(Widget):
         self._checker = checker
         self._checked_text = ""
         self._checks = OneAtATime(self, self._check_text)
-        # One document for all versions of the text, because it knows the original bytes of values.
+        # One document is used for all versions of the text, because it knows the original bytes of values.
         self._document = Document(file)
         self._order: list[str] = []
 
@@ -290,7 +290,7 @@ class ConfigView(Widget):
             finding = self._finding_here()
             return "" if finding and finding.fix else "No fix available here."
         if action == "gpu_ready":
-            return "" if is_changeable(self.view.path) else "Not a target or run configuration."
+            return "" if is_changeable(self.view.path) else "This file is not a target or run configuration."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

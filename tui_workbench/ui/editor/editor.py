@@ -81,7 +81,7 @@ class EditorPane(Pane):
         self.set_interval(DISK_INTERVAL, lambda: self.check_disk() if self._views and self.is_on_screen else None)
 
     async def open_file(self, path: str, line: int = 0, column: int = 0, *, focus: bool = True) -> bool:
-        """Show the file at an absolute path, at `line` and `column` (from 1) unless `line` is 0. Call this in a worker.
+        """Open the file at an absolute path, at `line` and `column` (from 1) unless `line` is 0. Call this in a worker.
 
         Return False when the file cannot be read; the pane then shows the error.
         """
@@ -107,11 +107,14 @@ class EditorPane(Pane):
             self._activate(view, focus=focus)
 
     async def save_all(self) -> list[str]:
-        """Save all edited files and return the paths that cannot be saved. Their tabs show an error or a question."""
+        """Save all edited files.
+
+        Return the paths of the files that cannot be saved. Their tabs show an error or a question.
+        """
         return await self.save({view.path for view in self._views})
 
     async def save(self, paths: Collection[str]) -> list[str]:
-        """Save the edited files among `paths`; like `save_all`, return the paths that cannot be saved."""
+        """Save the edited files among `paths`; like `save_all`, return the paths of files that cannot be saved."""
         views = [view for view in self._views if view.path in paths]
         for view in views:
             await view.flush_input()
@@ -143,7 +146,7 @@ class EditorPane(Pane):
         return {"tabs": tabs, "active": self.active}
 
     async def restore(self, saved: Values) -> None:
-        """Open the saved files that still exist. If the pane has the focus, the focus stays in it."""
+        """Open the files of the saved session that still exist. If the pane has the focus, the focus stays in it."""
         had_focus = self.has_focus
         for tab in saved.parts("tabs"):
             path = tab.text("path")
@@ -327,7 +330,7 @@ class EditorPane(Pane):
 
 
 def preload() -> None:
-    """Import and compile everything that is needed to show a file. Runs in a thread."""
+    """Import and compile everything that is needed to show a file. Call this in a thread."""
     import tui_workbench.ui.editor.config_view  # noqa: F401
     from tui_workbench.ui.terminal.code_document import preload
 

@@ -33,14 +33,15 @@ class Edit(NamedTuple):
 
 
 def editor_of(environment: Mapping[str, str]) -> list[str]:
-    """Return the editor's command as words. Raises UsageError when no editor is set or it cannot be parsed."""
+    """Return the editor's command as words. Raises UsageError when no editor is set or its command cannot be parsed."""
     for variable in ("VISUAL", "EDITOR"):
         try:
             words = shlex.split(environment.get(variable, ""))
         except ValueError as error:
             raise UsageError(
                 f"cannot parse {variable} {environment[variable]!r}: {str(error).lower()}",
-                remedy=f"Correct the quotes and backslashes in {variable}, or use `export {variable}=vim`.",
+                remedy=f"Correct the quotes and backslashes in {variable} before you start the workbench, or use "
+                f"`export {variable}=vim`.",
             ) from error
         if words:
             return words
@@ -139,4 +140,8 @@ def enter_editor(app: App[Any], edit: Edit) -> None:
         remedy = "Use the Editor or Log pane of the workbench instead."
         raise UsageError("cannot open an external editor in a browser", remedy=remedy) from error
     except OSError as error:
-        raise StorageError(f"cannot start the editor {argv[0]}: {error.strerror}", remedy=_REMEDY) from error
+        # VISUAL has priority, so setting it also helps if EDITOR is invalid.
+        raise StorageError(
+            f"cannot start the editor {argv[0]}: {error.strerror}",
+            remedy="Set VISUAL to an installed editor before you start the workbench: `export VISUAL=vim`.",
+        ) from error

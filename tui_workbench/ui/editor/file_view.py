@@ -49,8 +49,8 @@ class TextPresenter:
     """A presenter that shows a file as text. `ConfigView` has the same methods and shows a form or the text."""
 
     subtitle = Content("")  # the title in the lower border
-    is_editing = is_typing = False  # True if a value of a form is being edited, and if its text has changed
-    line = 0  # line of the cursor, from 1; 0: the cursor of the text applies
+    is_editing = is_typing = False  # True if a value of a form is being edited, and if it has changed
+    line = 0  # line of the cursor in a form, from 1; 0 if the cursor of the text applies
 
     def __init__(self, view: FileView) -> None:
         self.root: Widget = view  # contains all widgets of the view
@@ -116,7 +116,7 @@ class FileView(Widget):
         self._question: QuestionRow | None = None
         self._difference: DifferenceView | None = None
         self._search: FindRow | None = None
-        self.busy = asyncio.Lock()  # held while the file is written, so that this does not count as a change on disk
+        self.busy = asyncio.Lock()  # held during a write, so that the change on disk is ignored
         self._answering = asyncio.Lock()  # held while an answer is executed
 
     def compose(self) -> ComposeResult:
@@ -254,7 +254,8 @@ class FileView(Widget):
         self.editor.read_only = bool(version.read_only)
         self.editor.replace_source(version.text)
         self._compare()
-        self.note = "Loaded the disk version. Undo restores yours." if was_dirty else "Reloaded after a change on disk."
+        restored = "Loaded the disk version. Undo restores your text."
+        self.note = restored if was_dirty else "Reloaded after a change on disk."
         self.draw()
 
     async def _show_difference(self) -> None:

@@ -51,7 +51,7 @@ def dedented(line: str, width: int) -> str:
 
 
 def with_comments_toggled(lines: Sequence[str], mark: str) -> list[str]:
-    """Comment the lines, or uncomment them if all are comments. Blank lines do not count."""
+    """Comment out the lines, or uncomment them if all are comments. Blank lines are ignored."""
     texts = [line for line in lines if line.strip()]
     if texts and all(line.lstrip().startswith(mark.rstrip()) for line in texts):
         return [_without(line, mark) for line in lines]

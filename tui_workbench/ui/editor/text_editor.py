@@ -1,4 +1,4 @@
-"""A text editor for a file: Textual's text area, safe for any text, fast, and with code editing.
+"""A text editor for a file: Textual's text area with indentation and comments, fast and safe for any text.
 
 The invariants: `source` is exactly the loaded text plus the edits; every change, including one by a form or a
 reload, is a single edit that undo reverts; no text of the file can reach the terminal as a control sequence.

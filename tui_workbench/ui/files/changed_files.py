@@ -12,7 +12,7 @@ import time
 
 from tui_workbench.core.git import GitError, run_git, status_environment
 
-REST_SECONDS = 15.0  # interval between counts without a known change, because an edit causes no event
+REST_SECONDS = 15.0  # interval between counts if no change is known, because edits may go unnoticed
 LEAST_SECONDS = 2.0  # minimum interval between counts
 SHARE = 100  # a count that takes one second is followed by a pause of a hundred seconds
 LIMIT_SECONDS = 20.0

@@ -16,7 +16,7 @@ from tui_workbench.runs.snapshots.ignore import IgnoreFile, is_excluded, read_ig
 HIDDEN_FOLDERS = frozenset({".git", ".workbench", "__pycache__", ".azuremlhistory_git"})
 WALK_LIMIT = 50_000  # limit of files in a search; a project with more files contains a data set
 FIRST_OPEN = ("", "aml_config")  # folders that are open at the first start
-IGNORE_FILES = (".amlignore", ".gitignore")  # only those in the root are read; the first that matches a file counts
+IGNORE_FILES = (".amlignore", ".gitignore")  # only those in the root; the first file with a matching pattern applies
 
 
 class Entry(NamedTuple):
@@ -98,7 +98,7 @@ class FileTree:
 
 
 def parent_of(path: str) -> str:
-    """Return the folder of a path."""
+    """Return the folder of a path; "" for a path in the root."""
     return path.rpartition("/")[0]
 
 

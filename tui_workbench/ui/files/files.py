@@ -73,7 +73,7 @@ class FilesPane(Pane):
     BINDINGS = FILES.bindings + CHANGES.bindings
 
     class FilesWalked(Update):
-        """Posted when all files were listed and the ignore files read. `files` holds paths relative to the project."""
+        """Posted when all files and the ignore files have been read. `files` holds paths relative to the project."""
 
         files: list[str]
         ignored: tuple[IgnoreFile, ...]

@@ -42,12 +42,12 @@ class FormContent:
         return self.cursor != before
 
     def at_line(self, line: int) -> int | None:
-        """Return the index of the last row whose value starts on or before this line of the text."""
+        """Return the index of the last row whose value starts on or before this line of the text, or None."""
         at = [index for index, row in enumerate(self.rows) if 0 < row.line <= line]
         return max(at, key=lambda index: (self.rows[index].line, self.rows[index].depth), default=None)
 
     def next_finding(self) -> int | None:
-        """Return the index of the next row with a problem, wrapping at the end."""
+        """Return the index of the next row with a problem, wrapping at the end; None if no row has a problem."""
         count = len(self.rows)
         behind = [(self.cursor + step) % count for step in range(1, count + 1)]
         return next((index for index in behind if self.rows[index].key in self.findings), None)

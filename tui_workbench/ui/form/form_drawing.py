@@ -1,6 +1,6 @@
 """Drawing of form rows: label, value and remark, and the help below them.
 
-The invariant: all text of the file passes `safe_text`.
+The invariant: all text of the file passes through `safe_text`.
 """
 
 from __future__ import annotations

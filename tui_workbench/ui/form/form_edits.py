@@ -64,7 +64,7 @@ def next_choice(document: Document, row: FormRow) -> None:
 
 
 def clear(document: Document, row: FormRow) -> None:
-    """Remove a field, or an item of a list or map. With its last package, the pip section is removed too."""
+    """Remove a field, or an entry of a list or map. With its last package, the pip section is also removed."""
     if row.kind == "add":
         return
     if row.kind == "item" and PIP in row.path[:-1]:
@@ -74,7 +74,7 @@ def clear(document: Document, row: FormRow) -> None:
 
 
 def move(document: Document, row: FormRow, by: int) -> Path:
-    """Move a list item down (1) or up (-1), unless it is at that end of the list, and return its path."""
+    """Move a list entry down (1) or up (-1), unless it is at that end of the list, and return its path."""
     if row.kind != "item" or not isinstance(row.path[-1], int):
         return row.path
     parent, index = row.path[:-1], row.path[-1]
@@ -115,7 +115,7 @@ def _add(document: Document, row: FormRow, text: str) -> None:
 
 
 def _place_of_new(document: Document, field: Field, path: Path) -> int:
-    """Return the index after the last item; for a conda package, before the pip section."""
+    """Return the index of a new entry: after the last entry; for a conda package, before the pip section."""
     items = _items(document, path)
     length = len(items)
     if field.type == field_types.DEPENDENCIES and path == field.path:

@@ -17,7 +17,7 @@ _NOUNS = {"ArgumentVector": "argument", "arguments": "argument", "channels": "ch
 
 
 class FormRow(NamedTuple):
-    """A row of kind `field`, `item` (of a list or map), or `add` (a place for a new item)."""
+    """A row of kind `field`, `item` (an entry of a list or map), or `add` (a place for a new entry)."""
 
     kind: str
     path: Path  # path of the value, or of the list or map of an `add` row
@@ -30,7 +30,7 @@ class FormRow(NamedTuple):
     is_known: bool = True
     is_editable: bool = True  # False for values that can be changed only in the text
     line: int = 0  # line of the value in the text; 0 for an unset value
-    noun: str = ""  # the kind of item that an `add` row adds
+    noun: str = ""  # the kind of entry that an `add` row adds
 
     @property
     def key(self) -> str:

@@ -72,7 +72,7 @@ class ClusterView(Vertical):
         self.text.rebuild()
 
     def follow(self, *, is_visible: bool) -> None:
-        """Query the clusters now and every 30 seconds, or stop."""
+        """Query the clusters now and every 30 seconds if `is_visible`, else stop."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
@@ -93,7 +93,7 @@ class ClusterView(Vertical):
 
     def _lines(self, width: int) -> list[Line]:
         if not self._answers:
-            return [(Piece(" ◌ asking the cluster for its GPUs...", "muted"),)]
+            return [(Piece(" ◌ querying the GPUs of the cluster...", "muted"),)]
         return [
             line
             for name, found in self._answers.items()

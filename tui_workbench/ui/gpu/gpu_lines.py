@@ -1,7 +1,7 @@
 """Draw machines, GPUs and processes as lines of any width, with aligned columns.
 
-All graphs have the same fixed scale, so that devices can be compared. A missing value is blank; 0 is a line at the
-bottom.
+All graphs of utilization and memory have the same scale, so that devices can be compared. A missing value is blank; 0
+is a line at the bottom.
 """
 
 from __future__ import annotations
@@ -332,7 +332,7 @@ _GRAPHS = (("utilization", "util", UTILIZATION, "%"), ("memory", "mem", MEMORY, 
 
 
 def process_line(process: Process, owner: Owner, known: KnownRuns, width: int) -> Line:
-    """Draw a process below its GPU."""
+    """Draw the line of a process, which is shown below its GPU."""
     word = "this run" if owner.run_id and owner.run_id == known.selected else "your run" if owner.run_id else ""
     word = "stalled" if owner.run_id in known.stalled else word
     right = [

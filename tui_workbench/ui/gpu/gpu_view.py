@@ -1,7 +1,7 @@
 """A list of the GPUs of many machines with a cursor, and details of the selected GPU.
 
 Only visible lines are drawn, and only changed lines are painted, because new values come every second. The height of a
-GPU does not depend on its load: lines move only when machines, GPUs or processes come and go.
+GPU does not depend on its load: lines move only when machines, GPUs or processes are added or removed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_GRAPH, LEAST_GRAPH = 8, 2
 EMPTY: tuple[str, ...] = (
     "No compute targets yet.",
     "",
-    f"Press {shown_key('targets.attach', 'a')} in Compute targets to attach a machine over SSH, or local Docker.",
+    f"Press {shown_key('targets.attach', 'a')} in Compute targets to attach a machine, a cluster or local Docker.",
 )
 WITH_SPAN = 7  # minimum height of the details at which the time span of the graphs is shown
 

@@ -48,7 +48,7 @@ class LogPane(Pane):
     title = "Log"
     about = (
         "The output and error streams of the selected run. The pane follows new output until you scroll up. Colors and "
-        "progress bars are drawn, and other control characters are shown as text. The file keeps every byte."
+        "progress bars are drawn, and other control characters are shown as text. The log file keeps every byte."
     )
     BINDINGS = LOG.bindings
 
@@ -135,7 +135,7 @@ class LogPane(Pane):
         shows_all = run is not None and path == run.log_path
         self.view.set_notes({each.start: safe_text(each.note) for each in self._attempts} if shows_all else {})
         if shows_all and (prefix := choice.failed_prefix):
-            # The last traceback may be that of torchrun, or of a rank that has lost the connection to the failed one.
+            # The last traceback may be that of torchrun, or of a rank that has lost the connection to the failed rank.
             self.view.post(lambda session: session.set_traceback_prefix(prefix))
         self._show_title()
 
@@ -249,9 +249,9 @@ class LogPane(Pane):
         if action in ("search", "change_log", "step_rank", "step_node", "edit") and self._run is None:
             return "No log yet."
         if action == "step_rank" and self._choice.ranks is None:
-            return "This run has one process. Set ProcessesPerNode in the run configuration to start several."
+            return "This run has no ranks. To start several processes, set ProcessesPerNode in the run configuration."
         if action == "step_node" and not self._choice.has_nodes:
-            return "This run has one node. Set Nodes and ProcessesPerNode in the run configuration to use several."
+            return "This run has no ranks on several nodes. Set Nodes and ProcessesPerNode in the run configuration."
         if action == "change_log" and self._run is not None and target_types.find(self._run.target_type).runs_here:
             return (
                 "For a local run, the setup log is shown only during preparation."

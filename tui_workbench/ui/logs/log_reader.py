@@ -67,7 +67,7 @@ class LogReader:
         return self._send(lambda: self._open(path, width, height, wrap))
 
     def watch(self, watched: bool) -> int:
-        """Start or stop polling the log."""
+        """Start or stop polling the log. Return the revision of the first state after this command."""
         return self._send(lambda: self._watch(watched))
 
     def post(self, command: Command) -> int:

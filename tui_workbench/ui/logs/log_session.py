@@ -309,7 +309,7 @@ class LogSession:
     # --- State
 
     def _measure(self) -> tuple[float, float]:
-        """Return the number of lines in the log and above its top row, estimated until the lines are counted."""
+        """Return the numbers of lines in the log and above the top row, estimated until the lines are counted."""
         count, number = self._log.line_count, self._log.line_number(self.viewport.top.offset)
         if count is not None and number is not None:
             return count, number

@@ -117,7 +117,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._sent = self.reader.post(command)
 
     def search(self, pattern: Pattern | None) -> None:
-        """Search for another pattern; None while the input is invalid."""
+        """Search for another pattern; None if the input is empty or invalid."""
         self.pattern = pattern
         self.post(lambda session: session.search(pattern))
 

@@ -11,7 +11,7 @@ ALL_RANKS = -1  # the choice of the combined output instead of a rank
 
 
 class RankChoice:
-    """The ranks of a run, and the user's choice. `ranks` is None for a run without rank logs, and while unknown."""
+    """The ranks of a run, and the user's choice. `ranks` is None for a run without ranks, and until they are read."""
 
     def __init__(self) -> None:
         self._ranks: Ranks | None = None

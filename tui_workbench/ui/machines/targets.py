@@ -109,7 +109,7 @@ class TargetsPane(Pane):
             return ""
         if self._shown is None:
             return "No compute target selected."
-        return "The target has a problem." if action == "use" and self._shown.problem else ""
+        return "The target has a problem. See below the list." if action == "use" and self._shown.problem else ""
 
     def show_targets(
         self,

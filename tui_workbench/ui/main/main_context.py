@@ -33,7 +33,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.watcher import ProjectWatcher
 from tui_workbench.ui.widgets.question_row import Choice, Question, QuestionRow
 
-FOCUS_KEY = shown_key("run.start", "ctrl+r")  # this command starts a run, or focuses the question that a run waits for
+FOCUS_KEY = shown_key("run.start", "ctrl+r")  # the key starts a run, or focuses the question that a run waits for
 WAITING_QUESTION = "A question about a run is open on the main screen."
 
 

@@ -189,12 +189,12 @@ class ProjectState:
         self.show_right()
 
     def see_machines(self, states: Sequence[MachineState]) -> None:
-        """Show in the other panes the states of machines that the GPU pane has read."""
+        """Update the other panes with the states of machines that the GPU pane has read."""
         if self._checks.see(states):
             self._show_targets()
 
     def was_checked(self, checked: Checked | None) -> None:
-        """Show the result of a check; None if the user left the check."""
+        """Show the result of a check. `checked` is None if the user left the screen before a check had ended."""
         if checked is not None:
             self._checks.add(checked)
             self._show_targets()
@@ -219,7 +219,8 @@ class ProjectState:
             self._context.show_error(
                 UsageError(
                     f"no valid run configuration uses the target {name!r}",
-                    remedy=f"Create one: `workbench-tui runconfiguration create -n NAME -t {shlex.quote(name)}`.",
+                    remedy="Correct the run configuration of the target, or create one: "
+                    f"`workbench-tui runconfiguration create -n NAME -t {shlex.quote(name)}`.",
                 )
             )
 

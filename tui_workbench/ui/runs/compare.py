@@ -143,7 +143,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
 
     @property
     def _column(self) -> int:
-        """The number of the run whose column is selected; -1 for the first column."""
+        """The index of the run whose column is selected; -1 for the column of names."""
         keys = [run.run_id for run in self.runs]
         column = self.table.column
         return keys.index(column.key) if column is not None and column.key in keys else -1

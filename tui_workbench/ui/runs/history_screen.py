@@ -126,7 +126,7 @@ class HistoryScreen(Screen[None], inherit_bindings=False):
             self.app.copy_to_clipboard(text)
         else:
             quit_key, back_key = shown_key("quit.anywhere", "ctrl+q"), shown_key("history.leave", "esc")
-            self.say(f"{quit_key} leaves the workbench; {back_key} goes back.")
+            self.say(f"{quit_key} quits the workbench; {back_key} goes back.")
 
     def action_filter(self) -> None:
         if self.filter_row is not None:

@@ -147,7 +147,7 @@ class JobsPane(Pane):
 
     async def _read_verdicts(self) -> None:
         runs = [run for run in self._runs.values() if run.run_id not in self._final]
-        # This precedes the reading, because `show_runs` may remove a run meanwhile.
+        # The set is updated before the verdicts are read, because `show_runs` may remove a run meanwhile.
         self._final.update(run.run_id for run in runs if not run.is_active)
         found = await in_thread(partial(read_verdicts, runs))
         words = {run_id: str(brief.get("verdict", "")) for run_id, brief in found.items()}

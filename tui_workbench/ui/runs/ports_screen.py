@@ -37,7 +37,7 @@ POLL_SECONDS = 1.0
 NO_PORTS = (
     "No open ports.",
     f"{shown_key('ports.tensorboard', 't')} starts TensorBoard for the selected run, "
-    f"{shown_key('ports.jupyter', 'n')} starts Jupyter, {shown_key('ports.port', 'p')} forwards a port.",
+    f"{shown_key('ports.jupyter', 'n')} starts Jupyter, and {shown_key('ports.port', 'p')} forwards a port.",
 )
 
 
@@ -129,9 +129,9 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action in ("open", "open_port") and self._run is None:
-            return "No run is selected."
+            return "No run selected."
         if action in ("copy", "close") and self._current is None:
-            return "No port is selected."
+            return "No port selected."
         return super().why_not(action)
 
 

@@ -128,13 +128,19 @@ def dependents(runs: Sequence[Run]) -> list[Run]:
 
 
 def download_all(runs: Sequence[Run], folder: str) -> str:
-    """Copy the files of each run to a folder named by its ID. Return a sentence. Raises WorkbenchError."""
+    """Copy the files of each run to a folder in `folder`, named after the ID of the run.
+
+    Return a sentence about the result. Raises WorkbenchError.
+    """
     files = sum(len(download(run.directory, os.path.join(folder, run.run_id), [])) for run in runs)
     return f"Copied {counted(files, 'file')} of {counted(len(runs), 'run')} to {folder}"
 
 
 def export(project: Project, runs: Sequence[Run], path: str) -> str:
-    """Export runs to a CSV file, or to a folder for MLflow. Return a sentence. Raises WorkbenchError."""
+    """Export runs to `path`: to a CSV file if it ends with `.csv`, else to a folder for MLflow.
+
+    Return a sentence about the result. Raises WorkbenchError.
+    """
     chosen = Runs(project).exportable([run.run_id for run in runs])
     if path.endswith(CSV):
         export_csv(chosen, path)

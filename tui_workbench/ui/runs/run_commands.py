@@ -120,7 +120,7 @@ class RunCommands(Vertical, inherit_bindings=False):
         if action in ("rerun", "rerun_edited", "restore", "shell") and not row.run.script_name:
             return "The record of this run is incomplete."
         if action == "start_again" and (row.run.is_active or row.run.state == RunState.COMPLETED):
-            return "Only runs that failed, were canceled or are lost can start again."
+            return "Only failed, canceled or lost runs can be started again."
         if action == "restore" and not row.run.commit_id:
             return "This run has no snapshot."
         return ""
@@ -264,7 +264,7 @@ class RunCommands(Vertical, inherit_bindings=False):
         undo = shown_key("history.undo", "ctrl+z")
         question = f"Move {_title(runs)} ({size_text(size)}) to the trash? {undo} undoes this."
         delete = partial(self._calls.add, partial(actions.delete, self._project, runs), self._deleted)
-        self._ask(question, delete, needs_letter=True)  # it appears late, so an Enter may be meant for the table
+        self._ask(question, delete, needs_letter=True)  # the question appears late: enter may be meant for the table
 
     def _deleted(self, done: actions.Deletion) -> None:
         if done.run_ids:

@@ -59,7 +59,7 @@ class Placed(NamedTuple):
 
 
 def place_columns(columns: Sequence[TableColumn], width: int, current: int) -> list[Placed]:
-    """Choose the columns that fit: the first column, and a range of columns that contains the current one."""
+    """Choose the columns that fit: the first column, and a range of columns that contains the current column."""
     if not columns:
         return []
     room = width - MARK_CELLS
@@ -210,7 +210,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
     # --- The cursor
 
     def move_to(self, number: int, *, force: bool = False) -> None:
-        """Move the cursor to a row, or the nearest row. `force` posts `CursorMoved` even if it does not move."""
+        """Move the cursor to a row, or the nearest row. `force` posts `CursorMoved` in any case."""
         number = max(0, min(number, self.total - 1))
         moved = number != self.cursor
         self.cursor = number

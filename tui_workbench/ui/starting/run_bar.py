@@ -198,7 +198,7 @@ class RunBar(Widget, inherit_bindings=False):
     def request(self) -> RunRequest:
         """Return the request of the next run. Raises UsageError when it is incomplete or invalid."""
         if not self._environment.value:
-            raise UsageError("the project has no run configuration", remedy="Add a .runconfig file to aml_config/.")
+            raise UsageError("the project has no run configuration", remedy="Create one with `New runconfig` in Files.")
         if not self._script.value:
             raise UsageError(
                 "no script selected", remedy="Choose a script in the run bar, or with `Use as script` in Files."
@@ -245,7 +245,7 @@ class RunBar(Widget, inherit_bindings=False):
         self.notice.say(message, wrong=wrong)
 
     def show_gpu_check(self) -> None:
-        """Show that GPUs are being checked, if the run needs one. The first check of a framework takes seconds."""
+        """Show that GPUs are being checked, if the run needs a GPU. The first check of a framework takes seconds."""
         configuration, target = self.chosen
         if configuration is not None and target is not None and asked_for(target, configuration):
             self.show_status("Checking that the run would use a GPU...")

@@ -47,7 +47,7 @@ class RunCommands:
                 return
             self._bar.show_gpu_check()
             _, target = self._bar.chosen
-            # Such a run needs no login and no environment build, so it starts or fails immediately.
+            # A run on an invalid target fails immediately; a local run without an environment build starts immediately.
             starts_at_once = (
                 target is None or target.problem or (target.kind.runs_here and not target.builds_environment)
             )

@@ -68,7 +68,7 @@ def why_not(text: str, environ: Mapping[str, str]) -> str:
 
 
 def desktop_command(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command that copies to the desktop's clipboard; () if the terminal can copy, or without a command."""
+    """Return the command that copies to the desktop's clipboard; () if none is found or the terminal can copy."""
     if not _refuses(environ):
         return ()
     for variable, command in _DESKTOPS:
@@ -137,7 +137,7 @@ def _to_tmux(app: App[Any], text: str) -> None:
 
 
 def _to_desktop(app: App[Any], text: str, command: tuple[str, ...]) -> None:
-    """Copy to the desktop, and to the buffer of tmux if present. Blocks."""
+    """Copy to the clipboard of the desktop and, in tmux, also to the buffer of tmux. Blocks."""
     with _programs:
         if text != app.clipboard:
             return

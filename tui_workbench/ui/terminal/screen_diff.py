@@ -21,10 +21,10 @@ REST = ""
 """The text of the second cell of a wide character."""
 
 GAP = 6
-"""Gaps up to this size are written again, because moving the cursor takes as many bytes."""
+"""Gaps of up to this number of cells are written again, because moving the cursor takes as many bytes."""
 
 MAX_WORD = 16
-"""Changed words up to this size are written whole, for screen readers and recordings."""
+"""Changed words of up to this number of cells are written whole, for screen readers and recordings."""
 
 BLANKS = 12
 """The number of blanks from which erasing is shorter than writing."""
@@ -232,7 +232,7 @@ class ScreenBuffer:
 
 
 def _changes(row: Row, shown: Row) -> Iterator[tuple[int, int]]:
-    """Return the ranges of a row that must be written: whole words, joined over gaps of up to GAP cells."""
+    """Yield the ranges of a row that must be written: whole words, joined over gaps of up to GAP cells."""
     spans: list[list[int]] = []
     differing = map(or_, map(ne, row.texts, shown.texts), map(is_not, row.styles, shown.styles))
     for x in compress(count(), differing):

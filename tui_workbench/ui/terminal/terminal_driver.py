@@ -45,7 +45,7 @@ class TerminalDriver(LinuxDriver):
         super().write(data)
 
     def is_free(self, otherwise: Callable[[], None]) -> bool:
-        """Return True if all output has been written. If not, call `otherwise` in this event loop once it has been."""
+        """Return True if all output has been written. If not, call `otherwise` in this loop after the last write."""
         # These are set before the comparison: the other thread counts first and then reads `_when_written`.
         self._drawing_loop, self._when_written = asyncio.get_running_loop(), otherwise
         if self._written.count < self._handed:

@@ -17,7 +17,7 @@ from tui_workbench.ui.formatting import RUN_STATES
 from tui_workbench.ui.terminal.capabilities import IN_BROWSER
 from tui_workbench.ui.terminal.safetext import safe_text
 
-MAX_LENGTH = 200  # maximum length of a title or message
+MAX_LENGTH = 200  # maximum length of a title or message, in characters
 
 SCREEN_CHUNK = 240
 """Maximum size of a piece for GNU screen, which cuts strings at 256 bytes."""

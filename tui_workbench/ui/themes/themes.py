@@ -202,7 +202,7 @@ def _yaml_values(text: str, path: str) -> dict[str, _Value]:
         line, column = key_node.start_mark.line + 1, key_node.start_mark.column + 1
         if key in values:
             raise ConfigurationError(
-                f"{key} is set twice", file=path, line=line, column=column, remedy="Remove one of the lines."
+                f"{key} is set twice", file=path, line=line, column=column, remedy="Remove one of the two lines."
             )
         if not isinstance(node, yaml.ScalarNode):
             raise ConfigurationError(
@@ -213,7 +213,9 @@ def _yaml_values(text: str, path: str) -> dict[str, _Value]:
     return values
 
 
-_COPY_REMEDY = f"Compare with the theme `{DEFAULT_THEME}`: `workbench-tui theme list -o json` names its file."
+_COPY_REMEDY = (
+    f"Use the keys of the theme `{DEFAULT_THEME}`. `workbench-tui theme list -o json` shows the path of its file."
+)
 _LINE_REMEDY = 'Write one `key: "#rrggbb"` on each line.'
 
 

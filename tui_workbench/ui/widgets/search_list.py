@@ -1,4 +1,4 @@
-"""A search field over a list of matching rows, for the palette, the choices of a field, and columns."""
+"""A search field above a list of matching rows, for the palette, the choices of a field, and columns."""
 
 from __future__ import annotations
 
