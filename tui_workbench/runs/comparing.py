@@ -90,7 +90,7 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
 
 
 def _sentences(notes: Iterable[tuple[Run, str]], count: int) -> tuple[str, ...]:
-    """Return each note once, with its runs."""
+    """Return each note once, after the runs that it is about, such as `runs 1-3, 5: ...`."""
     about: dict[str, dict[str, Run]] = {}
     for run, note in notes:
         about.setdefault(note, {})[run.run_id] = run
@@ -118,7 +118,7 @@ def _rows(section: str, columns: Iterable[_Column]) -> Iterable[ComparedRow]:
     shown = [{name: _shown(value) for name, value in column.items() if value not in _NOTHING} for column in columns]
     for name in dict.fromkeys(name for column in shown for name in column):
         values = tuple(column.get(name) for column in shown)
-        # NaN is considered equal to NaN.
+        # NaN differs from itself, but runs with the same value NaN do not differ.
         differs = len({"NaN" if value != value else value for value in values}) > 1
         yield ComparedRow(section, name, values, differs)
 

@@ -31,8 +31,8 @@ from tui_workbench.runs.sweeps import sweep
 
 _CAUSES = {
     errno.EACCES: "permission denied; only the user who created its files, such as root in a container, can delete it",
-    errno.EBUSY: "it contains a mounted file system",
-    errno.EXDEV: "it contains a mounted file system",
+    errno.EBUSY: "it contains a mounted file system; unmount it, then purge again",
+    errno.EXDEV: "it contains a mounted file system; unmount it, then purge again",
 }
 _CAUSES[errno.EPERM] = _CAUSES[errno.EACCES]
 
@@ -92,7 +92,10 @@ def _locked(directory: RunDirectory) -> Iterator[None]:
 
 
 def _refuse_active(directory: RunDirectory) -> None:
-    remedy = f"Wait until it ends, or cancel it: `workbench-tui experiment cancel -r {directory.run_id}`."
+    remedy = (
+        "Wait until it ends, or cancel it if it is your own run: "
+        f"`workbench-tui experiment cancel -r {directory.run_id}`."
+    )
     raise UsageError(f"run {directory.run_id} is active and cannot be deleted", remedy=remedy)
 
 
@@ -106,14 +109,16 @@ def _refuse_needed(project: Project, directory: RunDirectory) -> None:
         names = ", ".join(other.run_id for other in waiting)
         raise UsageError(
             f"run {run_id} cannot be deleted, because queued runs start after it: {names}",
-            remedy="Wait until they start.",
+            remedy="Wait until they start, or cancel them.",
         )
     with contextlib.suppress(RunNotFound):
         group = directory.read_record().group
         if group and sweep.is_being_made(project, group):
             message = f"run {run_id} cannot be deleted, because {group} still creates runs and would create it again"
             raise UsageError(
-                message, remedy=f"Wait, or stop the sweep: `workbench-tui experiment cancel --group {group}`."
+                message,
+                remedy=f"Wait until {group} has created all runs, or stop it: "
+                f"`workbench-tui experiment cancel --group {group}`.",
             )
 
 
@@ -140,7 +145,10 @@ def restore(project: Project, run_id: str) -> str:
     (run,) = find_deleted(project, [run_id])
     path = os.path.join(project.runs_directory, run.run_id)
     if os.path.lexists(path):
-        raise UsageError(f"another run has the ID {run.run_id}", remedy=f"First move the directory {path} away.")
+        raise UsageError(
+            f"another run has the ID {run.run_id}",
+            remedy=f"Move the directory {path} to another folder, then try again.",
+        )
     with storage_errors("restore", path):
         rename_below(project.runs_directory, DELETED_PREFIX + run.run_id, run.run_id)
     return run.run_id

@@ -106,7 +106,7 @@ def plus_minus(value: float, spread: float) -> str:
 
 
 def estimate_text(found: Estimate | None) -> str:
-    """Format a mean with its standard deviation; empty without values."""
+    """Format a mean with its standard deviation; "" without an estimate."""
     if found is None:
         return ""
     return f"{found.mean:.6g}" if found.sd is None else plus_minus(found.mean, found.sd)

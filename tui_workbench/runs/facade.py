@@ -30,7 +30,7 @@ class Runs(History):
     """The runs of a project: `History`, and actions on runs."""
 
     def get(self, run_id: str, *, adopt: bool = False) -> Run:
-        """Return a run. With `adopt`, an active run without a controller gets one. Raises RunNotFound."""
+        """Return a run. With `adopt`, this user's active run without a controller gets one. Raises RunNotFound."""
         run = super().get(run_id)
         if adopt and run.is_active and resuming.resume_runs(self.project, [run.run_id]):
             return super().get(run.run_id)
@@ -125,9 +125,10 @@ class Runs(History):
         return group
 
     def stop_group(self, group: str, *, all_of_it: bool = False, grace: float = DEFAULT_GRACE) -> builtins.list[Run]:
-        """Cancel the queued runs of a sweep, and with `all_of_it` also its active runs. Return the canceled runs.
+        """Stop a sweep, cancel its queued runs, and with `all_of_it` all its active runs. Return the canceled runs.
 
-        Raises RunNotFound, ImportedRun, StorageError or WorkbenchError, as `cancel` does.
+        The missing runs of the sweep are not created. Raises RunNotFound, ImportedRun, StorageError or WorkbenchError,
+        as `cancel` does.
         """
         for run in self.group(group):
             if run.imported:
@@ -168,7 +169,7 @@ class Runs(History):
         return deleting.delete(self.project, run_id)
 
     def undelete(self, run_id: str) -> str:
-        """Move a run from the trash back to the history, and return its ID. Raises UsageError or StorageError."""
+        """Move a run from the trash back to the history, and return its ID; see `deleting.restore`."""
         return deleting.restore(self.project, run_id)
 
     def outdated(self, keep: int) -> builtins.list[Run]:

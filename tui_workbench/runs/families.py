@@ -15,7 +15,7 @@ from tui_workbench.runs.estimates import Estimate, difference, estimate, finite,
 from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.table import RunRow
 
-FAMILY_NAME = r"sweep-\d+\.\d+"  # pattern
+FAMILY_NAME = r"sweep-\d+\.\d+"  # a regular expression
 
 
 class Sample(NamedTuple):
@@ -63,7 +63,7 @@ def _reason(row: RunRow, metric: str) -> str:
 
 
 def family_of(name: str, rows: Sequence[RunRow]) -> Family:
-    """Return the family with these runs."""
+    """Return the family of these runs, of which there is at least one, with the arguments that all of them share."""
     first, *others = (arguments_by_name(row.run.words) for row in rows)
     shared = {key: value for key, value in first.items() if all(each.get(key) == value for each in others)}
     return Family(name, tuple(rows), shared)

@@ -119,7 +119,7 @@ class OpenPort:
         return self._server is not None or self._forward is not None
 
     def wait(self) -> str:
-        """Answer other processes until the port is closed. Return the reason if it was closed by no process, or ""."""
+        """Answer other processes until the port is closed. Return "" if one of them closed it, or else the reason."""
         ends = {self._server.descriptor(): "the server has ended"} if self._server is not None else {}
         if self._forward is not None:
             ends[self._forward.connection.fileno()] = "the connection has ended"
@@ -204,7 +204,7 @@ def _listen(path: str, undo: contextlib.ExitStack) -> socket.socket:
     """Listen for processes that list or close ports. Raises StorageError."""
     listener = undo.enter_context(socket.socket(socket.AF_UNIX))
     with storage_errors("create", path):
-        # Renamed when it listens, because other processes remove sockets at which no process listens.
+        # The socket is renamed when it listens, because other processes remove sockets at which no process listens.
         listener.bind(path + NEW)
         listener.listen()
         os.rename(path + NEW, path)
@@ -254,8 +254,8 @@ def close_ports(name: str = "") -> Iterator[PortRecord]:
     if silent and not (name and closed):
         pids = " ".join(silent)
         raise WorkbenchError(
-            f"process {pids} does not answer, so its port is still open",
-            remedy=f"If it is suspended, continue it: `kill -CONT {pids}`.",
+            f"ports are still open, because these processes do not answer: {pids}",
+            remedy=f"If they are suspended, continue them: `kill -CONT {pids}`.",
         )
     if name and not closed:
         remedy = "`workbench-tui port list` lists the open ports."

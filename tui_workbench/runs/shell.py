@@ -2,7 +2,7 @@
 
 The `az ml ...` commands of Azure ML Workbench work in the shell, because a script `az` precedes the real program on
 the PATH. The shell reads the user's startup files, and then adjusts the PATH. The shell of an ended tracked
-run uses a copy of the run's snapshot, so that the run stays unchanged.
+run uses a copy of the snapshot and of the files that the run changed, so that the run itself stays unchanged.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
     """Return the folder for the shell of a run.
 
     It is the project for an untracked run, the working copy while the run is active, and otherwise a separate copy of
-    the snapshot, which is created if necessary.
+    the snapshot and of the files that the run changed, which is created if necessary.
     """
     if record.snapshot == "none" and not record.commit_id:
         return project.root

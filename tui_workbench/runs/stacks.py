@@ -111,7 +111,8 @@ def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
             f"{label} does not permit a program to read another process (kernel.yama.ptrace_scope is {reading.scope})",
             remedy="Run `sudo sysctl kernel.yama.ptrace_scope=0` on that machine. The change lasts until a restart."
             if reading.scope < LOCKED_SCOPE
-            else "Set it to 0 in /etc/sysctl.d on that machine, and restart it: 3 cannot be changed while it runs.",
+            else "Set it to 0 in a file in /etc/sysctl.d on that machine, and restart the machine: a running machine "
+            "cannot change the value 3.",
         )
     raise WorkbenchError(
         f"{label} does not permit py-spy to read the processes of the run",

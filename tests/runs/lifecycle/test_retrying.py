@@ -232,7 +232,7 @@ def test_attempts_have_the_environment_of_the_submission(workbench: Workbench, m
     ("kind", "remedy"),
     [
         ("cluster", "Remove `Retry`."),
-        ("slurm", "Remove `Retry`, or set `Slurm.requeue: true`: then Slurm starts it again."),
+        ("slurm", "Remove `Retry`. To let Slurm start the run again, set `Slurm.requeue: true`."),
     ],
 )
 def test_other_types_of_targets_are_refused(workbench: Workbench, kind: str, remedy: str) -> None:

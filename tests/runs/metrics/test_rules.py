@@ -127,4 +127,4 @@ def test_mistake_is_reported_and_other_entries_apply(root: Path, run: Path, text
 
 def test_oversized_rules_file_is_not_read(root: Path) -> None:
     rules(root, "ignore: [" + "a, " * 400_000 + "a]")
-    assert read_rules(str(root)).mistakes == ["larger than 1 MiB"]
+    assert read_rules(str(root)).mistakes == ["the file is larger than 1 MiB and is ignored"]

@@ -127,7 +127,7 @@ async def test_suspended_process_does_not_hide_other_ports(
             await until(lambda: "1 open port" in seen(pilot))
             assert not stale.exists()
             closed: list[PortRecord] = []
-            with pytest.raises(WorkbenchError, match=f"process {os.getpid()} does not answer"):
+            with pytest.raises(WorkbenchError, match=f"do not answer: {os.getpid()}"):
                 closed.extend(close_ports())
             assert [record.kind for record in closed] == ["tensorboard"]
 

@@ -17,7 +17,7 @@ from tui_workbench.targets.hosts.host_for import host_of
 
 
 def may_use_gpus(part: RunSpec) -> bool:
-    """Return True if a part of a run may use GPUs of its member, also if the member does not answer."""
+    """Return True if a part of a run may use GPUs of its member. A member that does not answer may have GPUs."""
     if not (part.target.can_use_gpus and part.target.kind.has_gpus):
         return False
     try:
@@ -27,7 +27,10 @@ def may_use_gpus(part: RunSpec) -> bool:
 
 
 def files_of_parts(parts: Sequence[RunSpec]) -> str:
-    """Return the mark of a run's files on all members, as `changes.file_mark` does. Raises TargetUnreachable."""
+    """Return the marks (see `changes.file_mark`) of a run's files on all members, or "" if files cannot be listed.
+
+    Raises TargetUnreachable.
+    """
     marks = [file_mark(host_of(part.target), part) for part in parts]
     return " ".join(marks) if all(marks) else ""
 
@@ -36,7 +39,8 @@ class GroupSamples(contextlib.AbstractContextManager["GroupSamples"]):
     """The samples of the members, as `feed.Feed` returns those of a machine.
 
     The processes of the run have the user OWN. `machine` describes the GPUs of all members that have answered; it is
-    None until one with GPUs has, or all have. The GPUs of a member are numbered by its place in the group.
+    None until a member with GPUs or all members have answered. The numbers of a member's GPUs depend on its place in
+    the group.
     """
 
     def __init__(self, spec: RunSpec, parts: Sequence[RunSpec], is_over: Callable[[], bool]) -> None:
@@ -66,7 +70,7 @@ class GroupSamples(contextlib.AbstractContextManager["GroupSamples"]):
 
     @property
     def silent_seconds(self) -> float:
-        """The time since the last line of the member that is silent for the longest time."""
+        """Seconds since the last line of the member that has been silent the longest; 0.0 without members."""
         return max((each.feed.silent_seconds for each in self._with_gpus.values()), default=0.0)
 
     @property
@@ -75,7 +79,7 @@ class GroupSamples(contextlib.AbstractContextManager["GroupSamples"]):
         return {number: each for number, each in self._members.items() if each.machine is None or each.machine.devices}
 
     def read(self) -> list[Machine | Sample | Note]:
-        """Return the records written since the last call. Raises StorageError."""
+        """Return the new records. Samples that members took at about the same time are joined. Raises StorageError."""
         is_over = self._is_over()
         found: list[Machine | Sample | Note] = []
         for member in self._members.values():
@@ -102,7 +106,7 @@ class _Member(Source):
         self._owners = Owners(part)
 
     def read(self) -> list[Note]:
-        """Read new records, and return the notes."""
+        """Add the new samples to `samples`, set `machine`, and return the new notes."""
         notes = []
         for record in self.feed.read():
             if isinstance(record, Machine):

@@ -269,7 +269,7 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
 
 
 def _stop_minutes(state: str, configuration: RunConfiguration) -> int | None:
-    """Return the argument of `judge` for a run or an attempt that ended in this state."""
+    """Return the `stop_minutes` of `judge` for a run or an attempt that ended in this state."""
     # A run that completed was not stalled at its end, even if no sample shows its last change.
     return None if state == RunState.COMPLETED else configuration.stop_if_stalled_minutes
 

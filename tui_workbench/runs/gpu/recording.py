@@ -61,7 +61,7 @@ FACTS_EVERY = 300.0
 class Recorder:
     """Recorder of the GPU use of a run.
 
-    `end` is called with a reason if a policy ends the run, and `end_attempt` if its time limit ends the attempt.
+    `end` is called with the reason if a policy ends the run, and `end_attempt` if the time limit ends an attempt.
     `on_stall` is called for the first stall of each attempt.
     """
 

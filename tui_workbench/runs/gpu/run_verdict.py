@@ -1,4 +1,4 @@
-"""Return the GPU verdict of a run, which is stored, or derived from the samples so far."""
+"""The GPU verdict of a run: the stored verdict, or one that is derived from the samples so far."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def verdict_of(directory: RunDirectory) -> Verdict | None:
 
 
 def brief_of(directory: str) -> Mapping[str, Any]:
-    """Return the verdict, its text, the GPU seconds and the energy in Wh, for run lists.
+    """Return the verdict, its text, the GPU seconds and the energy in Wh, for run lists; {} without GPU samples.
 
     The log of an active run is not read.
     """

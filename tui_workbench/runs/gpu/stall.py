@@ -44,7 +44,7 @@ class Progress:
     def add(self, quiet: float | None, passed: float, load: float | None, *, is_held: bool) -> None:
         """Add a sample, which represents `passed` seconds. `is_held` means that the run holds memory of a GPU.
 
-        `quiet` is that of the sample. While it is None, nothing changes.
+        `quiet` is the number of seconds since the last change of the files. If it is None, the silence does not change.
         """
         self.absent = 0.0 if is_held else self.absent + passed
         if quiet is None or self.absent >= ABSENT_SECONDS:

@@ -2,9 +2,9 @@
 
 `gpu.jsonl` in the run directory has one line for each sample, in the format of `targets/gpu/sample.py`, except that the
 `user` of a process is OWN for processes of the run. After every SUM_EVERY samples, a line contains the totals so far,
-so that only the end of a long file must be read. Time without samples is neither use nor idle time. A line contains the
-number of each attempt after the first, before its samples. `GpuCurves` reads only the lines that are new since its last
-refresh.
+so that only the end of a long file must be read. Time without samples is neither use nor idle time. Before the
+samples of each attempt after the first, a line contains its number. `GpuCurves` reads only the lines that are new since
+its last refresh.
 """
 
 from __future__ import annotations
@@ -104,13 +104,13 @@ class DeviceUse:
 
     @property
     def idle_percent(self) -> float | None:
-        """Part of this time in % in which the device did not compute; None if the driver did not report it."""
+        """Part in % of the time with memory in use by the run in which the device did not compute; None if unknown."""
         known = self.held - self.untold
         return max(0.0, 100 * (1 - self.busy / known)) if known > 0 else None
 
     @property
     def has_computed(self) -> bool:
-        """True if the device computed during this time. Short bursts of work appear only in its mean utilization."""
+        """True if the device computed while the run held its memory. Short work shows only in the mean utilization."""
         is_busy = self.busy >= max(1.0, self.held * BUSY_PERCENT / 100)
         return is_busy or (self.mean_utilization or 0.0) >= BUSY_PERCENT
 
@@ -243,7 +243,7 @@ class Usage:
         self.progress.add(sample.quiet, passed, max(loads, default=None), is_held=bool(held))
 
     def note(self, time: float, text: str) -> None:
-        """Add a note. Repetitions, and notes beyond a maximum, are ignored."""
+        """Add a note. A repetition of the last note, and notes beyond a maximum, are ignored."""
         if len(self.notes) < _MOST_NOTES and (not self.notes or self.notes[-1][1] != text):
             self.notes.append((time, text))
         if self.of_attempt is not None:
@@ -310,22 +310,22 @@ class Usage:
 
 
 def sum_line(usage: Usage) -> bytes:
-    """Return the line with the totals."""
+    """Return the line of `gpu.jsonl` with the totals so far."""
     return json.dumps({"sum": usage.to_json()}, separators=(",", ":")).encode() + b"\n"
 
 
 def facts_line(facts: dict[str, Any]) -> bytes:
-    """Return the line with facts about the run's processes."""
+    """Return the line of `gpu.jsonl` with facts about the run's processes."""
     return json.dumps({"facts": facts}, separators=(",", ":")).encode() + b"\n"
 
 
 def attempt_line(number: int) -> bytes:
-    """Return the line before the samples of another attempt."""
+    """Return the line of `gpu.jsonl` before the samples of another attempt."""
     return json.dumps({"attempt": number}, separators=(",", ":")).encode() + b"\n"
 
 
 def sample_in(line: bytes) -> Machine | Sample | Note | None:
-    """Return the record in a line, or None for totals, for a mark of an attempt and for an invalid line."""
+    """Return the record in a line of `gpu.jsonl`, or None for a line of another kind and for an invalid line."""
     record = None if line.startswith((_SUM_MARK, _ATTEMPT_MARK)) else decode(line)
     if isinstance(record, Sample):
         return record._replace(readings=tuple(each for each in record.readings if isinstance(each.device, int)))
@@ -410,7 +410,7 @@ def _attempt_in(line: bytes) -> int:
 
 
 def own_processes(directory: str) -> frozenset[int]:
-    """Return the IDs of the run's processes in the last sample in `directory`. This blocks."""
+    """Return the IDs of the run's processes in the last GPU sample of the run at `directory`. This blocks."""
     try:
         lines = read_end(os.path.join(directory, GPU_SAMPLES), 1 << 16).split(b"\n")[:-1]
     except OSError:

@@ -138,7 +138,7 @@ def take_over_imported(directory: RunDirectory) -> None:
         raise StorageError(
             f"cannot take over the run: {error.strerror or error}",
             remedy="If the project is not yours, copy it, and take over the run in the copy. "
-            "Otherwise, check the disk space and the permissions of the folder.",
+            "Otherwise, check the disk space and the permissions of this folder.",
             file=directory.path,
         ) from error
 

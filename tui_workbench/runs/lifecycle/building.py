@@ -174,26 +174,29 @@ def likely_run_id(project: Project) -> str:
 
 
 def reserve_run_id(project: Project) -> str:
-    """Return a new unique run ID, whose time is later than that of all others even if the clock was set back."""
+    """Return a new run ID, whose time is later than that of all others even if the clock was set back.
+
+    Raises StorageError.
+    """
     with _counters(project) as counters:
         counters.milliseconds = max(time.time_ns() // 1_000_000, counters.milliseconds + 1)
         return _run_id(project, counters.milliseconds)
 
 
 def created_at(run_id: str) -> float:
-    """Return the time in a run ID, in seconds since the epoch."""
+    """Return the time in a run ID, in seconds since the epoch. Raises ValueError for an ID without a time."""
     return int(run_id.rpartition("_")[2]) / 1000
 
 
 def next_run_number(project: Project) -> int:
-    """Return the next run number of the project; numbers start at 1."""
+    """Return the next run number of the project; numbers start at 1. Raises StorageError."""
     with _counters(project) as counters:
         counters.number += 1
         return counters.number
 
 
 def identifier(name: str) -> str:
-    """Convert the name of a project for run IDs: valid in folder names, git references and command lines."""
+    """Convert a project name to text that is valid in folder names, git references and command lines."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)
     while ".." in plain:
         plain = plain.replace("..", ".")

@@ -48,7 +48,7 @@ class Helpers:
         self.metrics = MetricsRecorder(directory)
 
     def record_gpus(self, record: Record) -> None:
-        """Record the GPUs of the run and enforce its policies in a thread, unless there is nothing to record."""
+        """Record the GPUs of the run and enforce its policies in a thread, if there are any."""
         spec = record.spec
         configuration = spec.run_configuration
         wants = configuration.require_gpu or configuration.stop_if_idle_minutes or configuration.max_duration_minutes
@@ -70,7 +70,7 @@ class Helpers:
         )
 
     def watch_metrics(self) -> None:
-        """Watch for metrics that the user wants to be notified about."""
+        """Check the metrics for the conditions of the user's notification channels."""
         watch = MetricWatch(self._directory)
         if watch.conditions:
             self.metrics.on_metrics = watch.check

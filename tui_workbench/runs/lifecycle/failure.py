@@ -14,7 +14,7 @@ from tui_workbench.runs.store.rundir import OUTPUT, Ending, Record, RunDirectory
 def with_cause(directory: RunDirectory, record: Record, ending: Ending) -> Ending:
     """Return the ending. If the run failed and the cause is found, the reason contains it.
 
-    The number of the attempt in front of the reason stays there.
+    A prefix such as `attempt 2: ` stays in front of the reason.
     """
     reason = own_reason(ending.reason, attempt_number(directory))
     found = _with_own_cause(directory, record, ending._replace(reason=reason))

@@ -47,7 +47,7 @@ def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, sta
 
 
 class WatchFolder:
-    """The folder of one watcher."""
+    """The folder of a watcher, with a link to each of its runs, and its locks."""
 
     def __init__(self, path: str) -> None:
         self.path = path

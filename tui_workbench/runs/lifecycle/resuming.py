@@ -146,19 +146,23 @@ def refuse_to_start_again(run: Run, record: Record) -> None:
     """Raise UsageError or ConfigurationError if an ended run cannot be started again."""
     spec, rerun = record.spec, f"Run it again as a new run: `workbench-tui experiment rerun -r {run.run_id}`."
     if run.is_active:
-        raise UsageError(f"run {run.run_id} is active", remedy="Wait until it ends.")
+        raise UsageError(f"run {run.run_id} is active and cannot be started again", remedy="Wait until it ends.")
     if run.state == RunState.COMPLETED:
-        raise UsageError(f"run {run.run_id} has completed", remedy=rerun)
+        raise UsageError(f"run {run.run_id} has completed and cannot be started again", remedy=rerun)
     if not spec.target.kind.reads(retry.SECTION) or os.path.lexists(os.path.join(run.directory, FOLLOWED)):
-        raise UsageError(f"run {run.run_id} cannot be started again on {spec.target.name}", remedy=rerun)
+        raise UsageError(
+            f"run {run.run_id} cannot be started again on {spec.target.name}: targets of type {spec.target.type} do "
+            "not support this, or another machine submitted the run",
+            remedy=rerun,
+        )
     if run.lacks_outputs:
         collect = f"Fetch them first: `workbench-tui experiment collect -r {run.run_id}`."
-        raise UsageError(f"files of run {run.run_id} are still on {spec.target.name}", remedy=collect)
+        raise UsageError(f"some files of run {run.run_id} are still on {spec.target.name}", remedy=collect)
     if record.snapshot == "none" and spec.target.kind.is_remote:
-        raise UsageError(f"run {run.run_id} has no working copy, because it was not tracked", remedy=rerun)
+        raise UsageError(f"run {run.run_id} cannot be started again, because it was not tracked", remedy=rerun)
     if masked := find_mask(spec.arguments):
         raise UsageError(
-            f"the secret of the argument {masked} is no longer stored", remedy="Submit the run again with the secret."
+            f"the secret of the argument {masked} is no longer stored", remedy="Submit a new run with the secret."
         )
 
 

@@ -60,7 +60,7 @@ def with_attempt(directory: RunDirectory, ending: Ending) -> Ending:
 
 
 def cause_of(directory: RunDirectory, ending: Ending) -> str:
-    """Return the word for an ending in `Retry.on`; "" for an ending after which no attempt is useful."""
+    """Return the value of `Retry.on` that describes an ending; "" if no further attempt is useful."""
     if ending.state == RunState.CANCELED and directory.status().limit:
         return TIMEOUT
     if ending.state == RunState.UNKNOWN:

@@ -78,7 +78,7 @@ def end_waiting(directory: RunDirectory, record: Record, reason: str = CANCELED)
 
 
 def remove_secrets(directory: RunDirectory, record: Record) -> None:
-    """Remove data that only the start of the script needs."""
+    """Remove the stored arguments and environment, which only the start of the script needs."""
     secret_arguments.remove(record.spec)
     remove_environment(directory)
 
@@ -134,7 +134,7 @@ def detach(directory: RunDirectory, lock: ControllerLock, start: Start = spawn, 
         process = f"the controller of run {directory.run_id}" if module == CONTROLLER else "the watcher of the runs"
         raise WorkbenchError(
             f"cannot start {process}: {error.strerror}",
-            remedy="Close programs, or raise the limit of processes with `ulimit -u`, then try again.",
+            remedy="Close other programs, or raise the limit of processes with `ulimit -u`, then try again.",
         ) from error
     finally:
         lock.release()

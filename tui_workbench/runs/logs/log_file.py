@@ -111,7 +111,7 @@ class LogFile:
         self._bare = (0, 0)  # the last long range without newlines that was found, from the start of a line
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes from an offset, or fewer at the end and if the file was truncated."""
+        """Return `length` bytes from an offset, or fewer at the end of the file or if it was truncated."""
         length = min(length, self.size - offset)
         if length <= 0 or self._descriptor < 0:
             return b""

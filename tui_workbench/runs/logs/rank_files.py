@@ -91,7 +91,8 @@ def file_of_rank(directory: RunDirectory, rank: int) -> str:
         raise UsageError(f"the run has no rank {rank}", remedy=f"Choose one of: {', '.join(map(str, ranks))}.")
     raise UsageError(
         "the run has no ranks, because torchrun has not started its script",
-        remedy="To start a run with torchrun, set `ProcessesPerNode` in its run configuration.",
+        remedy="If the run uses torchrun, wait until its ranks start. To start a run with torchrun, set "
+        "`ProcessesPerNode` in its run configuration.",
     )
 
 
@@ -104,7 +105,8 @@ def file_of_node(directory: RunDirectory, node: str) -> str:
         raise UsageError(f"the run has no node {node!r}", remedy=f"Choose one of: {', '.join(nodes)}.")
     raise UsageError(
         "the run has no logs of nodes, because torchrun has not started its script on several nodes",
-        remedy="To start a run on several nodes of a cluster, set `Nodes` and `ProcessesPerNode`.",
+        remedy="If the run uses several nodes, wait until its ranks start. To start a run on several nodes of a "
+        "cluster, set `Nodes` and `ProcessesPerNode` in its run configuration.",
     )
 
 

@@ -38,7 +38,7 @@ class SparkAddress(NamedTuple):
 
 
 def address_of(run: Run, application: SparkApplication) -> SparkAddress | None:
-    """Return the current address of an application's user interface, or None. This blocks.
+    """Return the current address of an application's user interface, or None if it is unknown. This blocks.
 
     The script can write any host into its log. The host must be a name or an IPv4 address, because the user may copy
     the command to a shell.

@@ -4,7 +4,7 @@ Precision is more important than recall. A number is a metric if its name contai
 or its line shows progress (an epoch, a step, a bar), and if it is not a time, a size, a path or a setting. A project
 can add patterns for other lines (see `rules`).
 
-A log can have millions of lines. Therefore numbers are searched first, and then the names before them: a regular
+A log can have millions of lines. Therefore, the search finds numbers first, and then the names before them: a regular
 expression that starts with a name would be tried at each letter.
 """
 

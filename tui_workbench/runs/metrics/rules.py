@@ -155,7 +155,7 @@ def read_rules(project_root: str) -> Rules:
     except OSError:
         return rules
     if len(rules.text) > LARGEST:
-        rules.mistakes.append(f"larger than {LARGEST >> 20} MiB")
+        rules.mistakes.append(f"the file is larger than {LARGEST >> 20} MiB and is ignored")
         return rules
     import yaml
 

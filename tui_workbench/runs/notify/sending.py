@@ -117,7 +117,7 @@ def _kind_of_error(text: str) -> str:
         return f"the service answered {codes[-1]} {HTTPStatus(codes[-1]).phrase}"
     if "connection error" in text.lower():
         return "the connection to the service failed; check the network, and the address and password in the URL"
-    return "the service did not accept it; check the URL"
+    return "the service did not accept the notification; check the URL"
 
 
 def _has_ended(directory: RunDirectory) -> bool:

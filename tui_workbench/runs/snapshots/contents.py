@@ -283,7 +283,7 @@ def _require_data(project: Project, configuration: RunConfiguration) -> None:
         if problem:
             raise ConfigurationError(
                 problem,
-                remedy="Use an existing path in the project, or a path that begins with `/`.",
+                remedy="Use an existing path in the project, or an absolute path outside the project.",
                 file=configuration.path,
                 line=line_of_key(configuration.path, "DataReferences"),
             )

@@ -33,7 +33,7 @@ class AttemptRecord(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Its folder in the run directory."""
+        """The path of the folder of the attempt, relative to the run directory."""
         return f"{FOLDER}/{self.number}"
 
 
@@ -79,7 +79,7 @@ def own_reason(reason: str, number: int) -> str:
 
 
 def _closed(current: AttemptRecord, following: Attempt, moment: float) -> AttemptRecord:
-    """Return an attempt that ended before the following attempt."""
+    """Return the current attempt with its end, which the event of the following attempt describes."""
     if following.anew:  # the final state of the run was its end
         return current._replace(log_end=following.start)
     return current._replace(

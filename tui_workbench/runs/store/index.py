@@ -1,9 +1,9 @@
 """The run index: an SQLite cache of the run directories. If it is deleted, it is rebuilt.
 
 A process that changes annotations or an ended run adds the run ID to a journal. A refresh therefore reads only runs
-that are active, unreadable, new, removed, or in the new lines of the journal. New and removed runs change the mtime of
-the runs folder. As in the index of git, an mtime is trusted only if it was old enough when the folder was read. A
-refresh without changes writes nothing.
+that are active, imported, unreadable, new, removed, or in the new lines of the journal. New and removed runs change the
+mtime of the runs folder. As in the index of git, an mtime is trusted only if it was old enough when the folder was
+read. A refresh without changes writes nothing.
 """
 
 from __future__ import annotations

@@ -185,7 +185,9 @@ class RunDirectory:
             self.read_record()
             raise ImportedRun(
                 f"run {self.run_id} was not submitted by you on this machine",
-                remedy=f"Review the run and take it over: `workbench-tui experiment resume -r {self.run_id}`.",
+                remedy="If the run has not started, you can take it over: "
+                f"`workbench-tui experiment resume -r {self.run_id}`. Otherwise, run it again as a new run: "
+                f"`workbench-tui experiment rerun -r {self.run_id}`.",
             )
         return self._parsed(data)
 

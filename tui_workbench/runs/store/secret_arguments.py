@@ -56,7 +56,7 @@ def with_secrets(spec: RunSpec) -> RunSpec:
         if run_directory != spec.run_directory:
             raise ConfigurationError(
                 f"the secret of the argument {masked} is no longer stored",
-                remedy="Submit the run again with the secret.",
+                remedy="Submit a new run with the secret.",
             )
     configuration = spec.run_configuration._replace(environment_variables=variables_of(spec))
     target = spec.target._replace(setup=_setup_of(spec))
@@ -77,7 +77,7 @@ def variables_of(spec: RunSpec) -> Mapping[str, str]:
     if missing:
         raise ConfigurationError(
             f"{missing[0]}, which this run needs, is no longer in EnvironmentVariables",
-            remedy=f"Add {missing[0]} to EnvironmentVariables, or submit the run again.",
+            remedy=f"Add {missing[0]} to EnvironmentVariables, or submit a new run.",
             file=spec.run_configuration.path,
         )
     return {name: now[name] if name in masked else value for name, value in variables.items()}
@@ -92,7 +92,7 @@ def _setup_of(spec: RunSpec) -> tuple[str, ...]:
     if missing:
         raise ConfigurationError(
             f"the command `{missing[0]}`, which this run needs, is no longer in `setup`",
-            remedy="Add the command to `setup`, or submit the run again.",
+            remedy="Add the command to `setup`, or submit a new run.",
             file=spec.target.path,
         )
     return tuple(now.get(command, command) for command in spec.target.setup)
@@ -137,7 +137,7 @@ def _prune() -> None:
 
 
 def _read(path: str) -> tuple[str, tuple[str, ...]]:
-    """Return the run directory and the arguments in a file; empty if it is unreadable."""
+    """Return the run directory and the arguments in a file; "" and () if it is unreadable."""
     try:
         stored = load_json(path)
         return str(stored["run_directory"]), tuple(map(str, stored["arguments"]))

@@ -75,7 +75,7 @@ def members_of(
     unique = [dict(values) for values in dict.fromkeys(tuple(each.items()) for each in value_sets)]
     total = len(unique) * (seeds.number if seeds is not None else 1)
     if not 0 < total <= MOST_MEMBERS:
-        remedy = "Use fewer values, or a random choice with `--random N`."
+        remedy = f"Use fewer values, or choose at most {MOST_MEMBERS} of them with `--random N`."
         if not total:
             remedy = "Give values with `--param lr=0.1,0.01`, or in the file of `--list FILE`."
         elif len(unique) <= MOST_MEMBERS:

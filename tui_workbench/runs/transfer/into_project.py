@@ -117,7 +117,7 @@ def _copy(directory: str, project_root: str, state_directory: str, names: Iterab
         path = in_project(name)
         try:
             if any(part in NEVER_TAKEN for part in path.split(os.sep)):
-                message = "files of the workbench, of git and of caches cannot be replaced"
+                message = "files of the workbench, of git and of caches cannot be copied into the project"
                 raise UsageError(message, remedy="Copy the file to another folder with `--directory DIR`.")
             source = artifact_path(directory, name)
             if _is_same(source, project_root, path):
