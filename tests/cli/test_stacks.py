@@ -130,7 +130,7 @@ def test_invalid_file_of_stacks_is_named(workbench: Installed, content: str) -> 
     run_id = begin(workbench, "train.py")
     write_files(folder(workbench, run_id), {"20200101T000000-000.json": content})
     done = workbench.run("experiment", "stacks", "-r", run_id, "--last")
-    done.error(1, "stacks/20200101T000000-000.json: this file of stacks is not valid. Remove the file.")
+    done.error(1, "stacks/20200101T000000-000.json: this file does not contain valid stacks. Remove the file.")
 
 
 def test_linked_folder_of_stacks_is_not_followed(workbench: Installed, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ class OpenPort:
         _remove(self._path + PAGE)
 
     def show_in_browser(self) -> bool:
-        """Open the browser. Return False if this machine has none.
+        """Open the browser. Return False if this machine has none. Raises StorageError.
 
         The browser gets a file that leads to the URL, because all users of the machine can read its arguments.
         """
@@ -276,7 +276,7 @@ def _close(path: str, name: str) -> PortRecord | None:
 
 
 def _paths() -> list[str]:
-    """Return the sockets of open ports; remove other files of processes that were killed."""
+    """Return the sockets of open ports; remove other files of processes that were killed. Raises StorageError."""
     folder, found = _folder(), []
     with storage_errors("read", folder):
         names = os.listdir(folder)

@@ -198,7 +198,10 @@ def commands_folder() -> str:
 
 
 def _commands(interpreter: str) -> str:
-    """Return the folder with `az` and `workbench-tui`, and with `python` if the interpreter has another name."""
+    """Create the folder with `az` and `workbench-tui`, and with `python` if the interpreter has another name.
+
+    Return its path. Raises StorageError.
+    """
     folder = os.path.join(commands_folder(), f"{zlib.crc32(os.fsencode(f'{sys.executable} {interpreter}')):08x}")
     ours = f"exec {shlex.quote(sys.executable)} -P -m tui_workbench"
     commands = {"az": f"{ours} az", "workbench-tui": ours}

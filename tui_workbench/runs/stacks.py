@@ -125,7 +125,7 @@ def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
 
 
 def _keep(directory: RunDirectory, stacks: Stacks) -> Stacks:
-    """Write the stacks to a file, and return the stacks that it contains."""
+    """Write the stacks to a file, without the last processes if it were too large, and return them."""
     while len(data := json_bytes(stacks_record(stacks), indent=1)) > LARGEST:
         stacks = stacks._replace(processes=stacks.processes[: len(stacks.processes) // 2])
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(stacks.time))
@@ -138,7 +138,7 @@ def _keep(directory: RunDirectory, stacks: Stacks) -> Stacks:
 
 
 def _names(directory: str) -> list[str]:
-    """Return the names of the files, oldest first."""
+    """Return the names of the files in the folder `stacks/`, oldest first."""
     try:
         names = os.listdir(os.path.join(directory, STACKS))
     except OSError:
@@ -170,12 +170,12 @@ def read_stacks(directory: str, path: str) -> Stacks:
         return _from_record(json.loads(data))
     except _INVALID as error:
         raise StorageError(
-            "this file of stacks is not valid", remedy="Remove the file.", file=os.path.join(directory, path)
+            "this file does not contain valid stacks", remedy="Remove the file.", file=os.path.join(directory, path)
         ) from error
 
 
 def stacks_record(stacks: Stacks) -> dict[str, Any]:
-    """Return the stacks as JSON."""
+    """Return the stacks as values for JSON."""
     return {
         "run_id": stacks.run_id,
         "time_utc": utc(stacks.time),

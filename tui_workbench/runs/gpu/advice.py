@@ -27,7 +27,10 @@ WORKING_PERCENT = 30.0
 
 
 def advice_on(usage: Usage) -> tuple[str, ...]:
-    """Return the sentences about a run, the most important first. Similar GPUs share a sentence."""
+    """Return the sentences about a run, the most important first; empty if there is no advice.
+
+    GPUs with the same problem share a sentence.
+    """
     held = {number: use for number, use in sorted(usage.devices.items()) if use.held > 0}
     if max((use.held for use in held.values()), default=0.0) < SHORTEST_SECONDS:
         return ()

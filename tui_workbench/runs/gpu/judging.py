@@ -118,7 +118,7 @@ def _where(usage: Usage, held: Mapping[int, DeviceUse]) -> str:
 
 
 def _idle_ranks(figures: Sequence[DeviceFigures]) -> str:
-    """Name the ranks whose GPUs were idle for a large part of the time, the worst first."""
+    """Return a text that names the ranks whose GPUs were idle for a large part of the time, or ""."""
     idle = [
         (each.idle, each.ranks)
         for each in figures
@@ -174,7 +174,7 @@ def _against(evidence: Sequence[Evidence]) -> str:
 
 
 def _meanwhile(usage: Usage) -> str:
-    """Describe the use of the GPUs by all processes during the run."""
+    """Return a text about the use of the GPUs by all processes during the run, or "" if no GPU was used."""
     said = []
     names = _names(usage)
     for number, use in sorted(usage.devices.items()):
@@ -269,7 +269,7 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
 
 
 def _stop_minutes(state: str, configuration: RunConfiguration) -> int | None:
-    """Return the `stop_minutes` of `judge` for a run or an attempt that ended in this state."""
+    """Return the `stop_minutes` of `judge` for an ended run or attempt; None if it completed."""
     # A run that completed was not stalled at its end, even if no sample shows its last change.
     return None if state == RunState.COMPLETED else configuration.stop_if_stalled_minutes
 

@@ -75,7 +75,7 @@ class Verdict(NamedTuple):
 
 
 def figures_text(figures: Sequence[DeviceFigures]) -> str:
-    """Return the totals of the devices in one line."""
+    """Return the totals of the devices, of which there is at least one, in one line."""
     names = {each.number: each.name for each in figures}
     node, model = split_name(figures[0].name)
     said = [f"{gpus_text(sorted(names), names)}{',' if node else ''} {model}"]
@@ -143,7 +143,7 @@ def size_text(mib: float) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Format a duration in one unit."""
+    """Format a duration, given in seconds, in one unit: `12 s`, `33 min` or `2.5 h`."""
     if seconds < 120:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

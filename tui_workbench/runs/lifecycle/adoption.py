@@ -67,7 +67,10 @@ def adopt_runs(project: Project, name: str) -> list[str]:
 
 
 def _adopt(project: Project, target: ComputeTarget, run_id: str, text: bytes) -> bool:
-    """Create the run directory on this machine. Return False for a malformed record or a run on a group."""
+    """Create the run directory on this machine. Return False for a malformed record or a run on a group.
+
+    Raises StorageError.
+    """
     path = os.path.join(project.runs_directory, run_id)
     try:
         record = record_from_json(json.loads(text), path)

@@ -64,7 +64,7 @@ def new_directory(project: Project, run_id: str) -> Iterator[tuple[RunDirectory,
 
 
 def _begin_directory(project: Project, run_id: str) -> RunDirectory:
-    """Create the folder, which only this user can access."""
+    """Create the folder, which only this user can access. Raises StorageError."""
     building = os.path.join(project.runs_directory, BUILDING_PREFIX + run_id)
     with storage_errors("create", building):
         os.mkdir(building, 0o700)

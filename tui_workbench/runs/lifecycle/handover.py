@@ -66,7 +66,7 @@ class WatchFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the folder. Raises StorageError."""
+        """Hold the lock of the folder within the context. Raises StorageError."""
         with locks.lock_file(os.path.join(self.path, GATE)):
             yield
 

@@ -108,7 +108,7 @@ class _Queue:
         self._folder = folder
 
     def add(self, *directories: RunDirectory) -> bool:
-        """Queue waiting runs. Return True if a run was not queued before."""
+        """Queue waiting runs. Return True if at least one was not queued before. Raises StorageError."""
         added = False
         for directory in directories:
             if not directory.is_waiting:

@@ -176,7 +176,7 @@ class Search:
             yield None
 
     def backward(self, end: int, limit: int = 0) -> Iterator[int | None]:
-        """Find the last matching line before `end` and not before `limit`, as `forward` does.
+        """Find the last matching line before `end` and not before `limit`, and yield the same values as `forward`.
 
         `end` and `limit` must be starts of lines or the end of the file.
         """

@@ -77,7 +77,7 @@ class Ranks(NamedTuple):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes of a run on several nodes."""
+        """The names of the nodes; empty for a run on one machine."""
         return tuple(filter(None, self.by_node))
 
 
@@ -102,7 +102,7 @@ def cause_of(directory: str) -> Cause | None:
 
 
 def _cause_in(output: str, node: str) -> Cause | None:
-    """Return the cause that the last summary in the output of torchrun names."""
+    """Return the cause that the last summary in the output of torchrun names, or None without a complete summary."""
     _, heading, summary = f"\n{output}".rpartition(_ROOT_CAUSE)
     lines = summary.split("\n", _CAUSE_LINES)[:_CAUSE_LINES] if heading else []
     rank, code, time = (next(filter(None, map(each.match, lines)), None) for each in (_RANK, _CODE, _TIME))
@@ -165,7 +165,7 @@ def _torchrun_reason(directory: str) -> str:
 
 
 def _end_of(path: str) -> str:
-    """Return the end of the output of torchrun in the current attempt."""
+    """Return the end of the output of torchrun in the current attempt, or "" if the file cannot be read."""
     try:
         output = read_end(path, TAIL_BYTES)
     except OSError:

@@ -68,7 +68,7 @@ def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> 
 
 
 def _tracking_address(path: str) -> tuple[str, str, int, str] | None:
-    """Return the parts of the tracking URL of YARN, which redirects to the user interface of Spark."""
+    """Return scheme, host, port and path of YARN's tracking URL, which redirects to the user interface, or None."""
     found = _TRACKING.findall(_head_of(path))
     if not found:
         return None
@@ -89,7 +89,7 @@ def _head_of(path: str) -> bytes:
 
 
 def spark_record(run: Run) -> dict[str, Any]:
-    """Return the Spark applications of a run for its history record."""
+    """Return the Spark applications of a run for its history record; {} if there are none. This blocks."""
     found = with_application_of_yarn(run, read_spark(run.directory))
     applications = [_application_record(run, each) for each in found]
     return {"applications": applications} if applications else {}

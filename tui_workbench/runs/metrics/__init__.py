@@ -18,7 +18,7 @@ AT_MOST = 128 << 10  # bytes of each log that `summary_of` reads if no summary i
 
 
 def summary_of(directory: str) -> dict[str, float | str]:
-    """Return the last value of each scalar and text metric of the run at `directory`.
+    """Return the last value of each scalar and text metric of the run at `directory` by name.
 
     For an ended run with unchanged files, the values come from the stored summary. Otherwise, only the beginning and
     the end of each log are read, because lists of runs call this function often, and logs can be gigabytes long.

@@ -35,7 +35,7 @@ _TYPED = {5: "<f", 6: "<d", 7: "", 10: "", 11: "", _HALF: "", 16: "", 17: ""}
 
 
 class EventFile(Reader):
-    """The metrics in an event file."""
+    """The metrics in a TensorBoard event file."""
 
     source = TENSORBOARD
 
@@ -126,7 +126,7 @@ def scalar_of_tensor(data: bytes) -> float | None:
 
 
 def _first_of(field: int, kind: int, value: int | bytes) -> float | None:
-    """Return the first number of a repeated number field, which can be packed."""
+    """Return the first number of a repeated number field, which can be packed, or None if it is empty."""
     if form := _TYPED[field]:
         if isinstance(value, bytes) and len(value) >= struct.calcsize(form):
             return float(struct.unpack_from(form, value)[0])

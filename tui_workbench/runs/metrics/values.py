@@ -141,7 +141,7 @@ MAX_NAME = 500  # maximum number of characters of a metric name; longer names ar
 
 
 class Column:
-    """A growing curve."""
+    """A growing curve: the points of a metric in one file."""
 
     def __init__(self) -> None:
         self.steps = array("d")

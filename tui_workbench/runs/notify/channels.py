@@ -61,7 +61,7 @@ def load_channels() -> list[Channel]:
             return sorted(_channel(name, values) for name, values in found.items())
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise ConfigurationError(
-                "this file of channels is not valid",
+                "this file does not contain valid notification channels",
                 remedy="Remove the file, and add the channels again with `workbench-tui notify add NAME`.",
                 file=path,
             ) from error

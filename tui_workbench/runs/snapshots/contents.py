@@ -165,7 +165,7 @@ def describe(contents: Contents) -> str:
 
 
 def notes_on(contents: Contents) -> list[str]:
-    """Return notes for the submitter of the run."""
+    """Return notes for the submitter of the run, about passwords, files that cannot be copied, and large folders."""
     notes = [
         f"{path} contains a password and is not in the snapshot; move the password to the keyring with "
         f"`workbench-tui computetarget login {_target_of(path)} --move-secrets`"

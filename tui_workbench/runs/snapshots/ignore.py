@@ -57,7 +57,7 @@ def read_ignore_file(root: str, folder: str, name: str) -> IgnoreFile:
 
 
 def parse(content: bytes, folder: str = "") -> IgnoreFile:
-    """Parse the content of an ignore file."""
+    """Parse the content of an ignore file in `folder` (see IgnoreFile). Invalid patterns are ignored."""
     lines = _bytewise(content.removeprefix(b"\xef\xbb\xbf")).split("\n")
     rules = tuple(rule for rule in (_rule(line.removesuffix("\r")) for line in lines) if rule is not None)
     if not rules:
@@ -152,7 +152,7 @@ _CLASSES = {
 
 
 def _bracket(pattern: str, start: int) -> tuple[str | None, int]:
-    """Translate `[...]` at `start`. Return the expression, and the position after it."""
+    """Translate `[...]` at `start`. Return the expression, or None if it is invalid, and the position after it."""
     i = start + 1
     negated = pattern[i : i + 1] in ("!", "^")
     i += negated

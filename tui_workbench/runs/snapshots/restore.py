@@ -71,7 +71,8 @@ def restore(project: Project, record: Record, *, dry_run: bool = False) -> Resto
         why = "its commit is no longer in the project's snapshots"
     if why:
         raise UsageError(
-            f"cannot restore the files of run {record.run_id}: {why}", remedy="Choose a run with a snapshot."
+            f"cannot restore the files of run {record.run_id}: {why}",
+            remedy="Choose a tracked run whose git snapshot is in this project.",
         )
     return _restore(store, project, record.commit_id, record.run_id, dry_run=dry_run)
 
@@ -195,7 +196,10 @@ def _remove(root: str, relative: str) -> None:
 
 
 def _place(source: str, root: str, relative: str) -> None:
-    """Move a file to its path atomically. A folder at this path is only replaced if it contains no files."""
+    """Move a file to its path atomically. A folder at this path is only replaced if it contains no files.
+
+    Raises OSError.
+    """
     destination = os.path.join(root, relative)
     if not leads_through_folders(root, relative):
         raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))

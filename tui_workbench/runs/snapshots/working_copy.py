@@ -193,7 +193,7 @@ def files_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
 
 
 def _blob_name(path: str, size: int) -> str:
-    """Return the object ID of a file in git."""
+    """Return the object ID that git gives a file of this size. Raises OSError."""
     digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     with open(path, "rb") as file:
         while data := file.read(1 << 20):

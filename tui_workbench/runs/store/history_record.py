@@ -107,7 +107,7 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
 
 
 def attempt_records(directory: RunDirectory) -> list[dict[str, Any]]:
-    """Return the records of the attempts of a run, if there were several, each with its GPU verdict, if any."""
+    """Return the records of the attempts of a run, each with its GPU verdict, if any; empty for a single attempt."""
     found = []
     for each in attempts_of(directory):
         record: dict[str, Any] = {
@@ -150,7 +150,7 @@ RESERVED = frozenset(
 
 
 def metric_key(name: str) -> str:
-    """Return the key of a metric in a record."""
+    """Return the key of a metric in a record: its name, with METRIC_PREFIX if the name is reserved."""
     return METRIC_PREFIX + name if _plain(name) in RESERVED else name
 
 

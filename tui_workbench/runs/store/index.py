@@ -223,7 +223,7 @@ class RunIndex:
 
     @_rebuilds
     def best(self, query: RunQuery, metric: str, goal: str) -> float | None:
-        """Return the lowest (`min`) or highest (`max`) finite value of a metric among the matching completed runs."""
+        """Return the lowest (`min`) or highest (`max`) finite value of a metric in matching completed runs, or None."""
         condition = condition_of(query.filter, archived=query.archived)
         function = "min" if goal == "min" else "max"
         is_finite = "typeof(metrics.value) != 'text' AND abs(metrics.value) < 9e999"
@@ -286,7 +286,10 @@ class RunIndex:
             self._store(rows, gone, stable, journal)
 
     def _journal(self, seen: int, seen_mtime: int) -> tuple[tuple[int, int], set[str]]:
-        """Return the size and mtime of the journal, and the runs that it lists after `seen` bytes."""
+        """Return the size and mtime of the journal, and the runs that it lists after `seen` bytes.
+
+        Raises ValueError if the journal was replaced, so that the index is rebuilt.
+        """
         size = mtime = 0
         data = b""
         try:

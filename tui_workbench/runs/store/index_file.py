@@ -48,7 +48,7 @@ CREATE TABLE seen (folder_mtime INTEGER, journal INTEGER, journal_mtime INTEGER,
 
 
 class IndexRow(NamedTuple):
-    """A run to store."""
+    """A run to store in the index."""
 
     run: Run
     kind: int
@@ -150,7 +150,7 @@ def _storable(value: Any) -> Any:
 
 
 def _number_or_text(text: str | None) -> float | str | None:
-    """Return the value by which an argument is sorted."""
+    """Return the value by which an argument is sorted: a number if possible, or None for no argument."""
     try:
         return None if text is None else float(text)
     except ValueError:

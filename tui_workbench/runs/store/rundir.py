@@ -201,7 +201,8 @@ class RunDirectory:
                 return self._parsed(own)
             raise RunNotFound(
                 f"no run {self.run_id!r}: {error.strerror}",
-                remedy="`workbench-tui history list` lists the runs.",
+                remedy="`workbench-tui history list` lists the runs. If it lists this run, check the permissions of "
+                f"{self.file(RECORD)}.",
             ) from error
 
     def _parsed(self, data: bytes) -> Record:
@@ -389,7 +390,7 @@ class ControllerLock:
 
     @classmethod
     def acquire_new(cls, directory: RunDirectory) -> ControllerLock | None:
-        """Lock a directory as `acquire` does, but without checking whose run it is. Raises StorageError."""
+        """Lock a directory as `acquire` does, but without checking who submitted the run. Raises StorageError."""
         with _opened_lock(directory) as lock:
             if locks.try_lock(lock.descriptor):
                 lock.sign()

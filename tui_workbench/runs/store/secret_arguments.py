@@ -84,7 +84,10 @@ def variables_of(spec: RunSpec) -> Mapping[str, str]:
 
 
 def _setup_of(spec: RunSpec) -> tuple[str, ...]:
-    """Return the commands of `setup`. Commands with secrets are read from the current compute target."""
+    """Return the commands of `setup`. Commands with secrets are read from the current compute target.
+
+    Raises ConfigurationError if such a command no longer exists.
+    """
     if not any(MASK in command for command in spec.target.setup):
         return spec.target.setup
     now = {mask_command(command): command for command in load_compute(spec.target.path).setup}

@@ -181,7 +181,10 @@ def _on_text(column: str, operator: str, value: str) -> Condition | None:
 
 
 def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | None:
-    """Translate the comparison of a metric. `lr=0.1` may also be an argument, so the row is searched for it too."""
+    """Translate the comparison of a metric. Return None if a number is needed but `value` is none.
+
+    `lr=0.1` may also be an argument, so the row is searched for it too.
+    """
     one = f"{_OF_METRIC} AND value"
     compared: float | str = value
     try:
@@ -197,7 +200,7 @@ def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | N
 
 
 def _number_of(column: str, value: str) -> float | None:
-    """Parse a number. Durations are converted to seconds, and times to seconds since the epoch."""
+    """Parse a number, a duration to seconds, or a time to seconds since the epoch. Return None for another text."""
     if column == "duration":
         if clock := re.fullmatch(_CLOCK, value):
             return int(clock[1] or 0) * 3600 + int(clock[2]) * 60 + float(clock[3])

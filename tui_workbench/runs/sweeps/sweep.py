@@ -152,7 +152,7 @@ def _unclear(name: str, what: str) -> UsageError:
 def check_parallel(number: int) -> None:
     """Raise UsageError for an invalid maximum number of runs at the same time."""
     if number < 1:
-        raise UsageError(f"invalid number of parallel runs: {number}", remedy="Use 1 or more.")
+        raise UsageError(f"invalid maximum number of parallel runs: {number}", remedy="Use `--max-parallel 1` or more.")
 
 
 def create(project: Project, request: RunRequest, members: tuple[Member, ...], max_parallel: int) -> Sweep:
@@ -321,8 +321,8 @@ def read(project: Project, group: str) -> Sweep:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunNotFound(
             f"cannot read this sweep: {error or type(error).__name__}",
-            remedy="Check the permissions of the file. To cancel the runs of the sweep, use "
-            "`workbench-tui experiment cancel -r ID`.",
+            remedy="Check the permissions of the file. If it is damaged, the sweep cannot continue; cancel its "
+            "runs with `workbench-tui experiment cancel -r ID`.",
             file=path,
         ) from error
 
@@ -354,7 +354,10 @@ def _path(project: Project, group: str, suffix: str) -> str:
 def _name(group: str, suffix: str) -> str:
     """Return the path of a file of a sweep, relative to the state directory. Raises RunNotFound."""
     if not _number(group):
-        raise RunNotFound(f"no sweep {group!r}", remedy="Use a name such as `sweep-1`.")
+        raise RunNotFound(
+            f"no sweep {group!r}",
+            remedy="Use a name such as `sweep-1`. `workbench-tui history list` lists the runs and their sweeps.",
+        )
     return f"{FOLDER}/{_PREFIX}{_number(group)}{suffix}"
 
 

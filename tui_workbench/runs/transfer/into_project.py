@@ -109,7 +109,7 @@ def in_project(name: str) -> str:
 
 
 def _copy(directory: str, project_root: str, state_directory: str, names: Iterable[str]) -> CopyResult:
-    """Copy files of the run to their paths in the project. Each file is written atomically."""
+    """Copy files of the run to their paths in the project. Files that cannot be copied are in `refused`."""
     copied, same, refused = [], [], []
     saved = f"{REPLACED}/{os.path.basename(directory)}"
     was_saved = False

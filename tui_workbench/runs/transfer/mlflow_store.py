@@ -116,7 +116,7 @@ def points(path: str) -> Iterator[tuple[float, float, int]]:
 
 
 def milliseconds(seconds: float) -> int:
-    """Convert seconds since the epoch to milliseconds."""
+    """Convert seconds since the epoch to milliseconds, and NaN and infinities to 0."""
     return round(seconds * 1000) if math.isfinite(seconds) else 0
 
 
