@@ -27,7 +27,7 @@ WORKING_PERCENT = 30.0
 
 
 def advice_on(usage: Usage) -> tuple[str, ...]:
-    """Return the sentences about a run, the most important first; empty if there is no advice.
+    """Return the sentences about a run, the most important first; empty without advice.
 
     GPUs with the same problem share a sentence.
     """

@@ -36,5 +36,9 @@ def spark_failure(path: str) -> str:
     if _NO_YARN in text:
         return "HADOOP_CONF_DIR is not set: set it in EnvironmentVariables to the folder of YARN's configuration"
     if found := _NO_MASTER.search(text):
-        return f"invalid Spark master {found[1]!r}" if found[1] else "the Spark master does not answer"
+        return (
+            f"invalid Spark master {found[1]!r}: correct `spark.master`"
+            if found[1]
+            else "the Spark master does not answer: check `spark.master`, and that the cluster is running"
+        )
     return ""

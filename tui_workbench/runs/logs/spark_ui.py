@@ -89,7 +89,7 @@ def _head_of(path: str) -> bytes:
 
 
 def spark_record(run: Run) -> dict[str, Any]:
-    """Return the Spark applications of a run for its history record; {} if there are none. This blocks."""
+    """Return the Spark applications of a run for its history record; {} without applications. This blocks."""
     found = with_application_of_yarn(run, read_spark(run.directory))
     applications = [_application_record(run, each) for each in found]
     return {"applications": applications} if applications else {}

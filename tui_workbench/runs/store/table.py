@@ -181,7 +181,7 @@ def _on_text(column: str, operator: str, value: str) -> Condition | None:
 
 
 def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | None:
-    """Translate the comparison of a metric. Return None if a number is needed but `value` is none.
+    """Translate the comparison of a metric. Return None if it compares sizes and `value` is not a number.
 
     `lr=0.1` may also be an argument, so the row is searched for it too.
     """
