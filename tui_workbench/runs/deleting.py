@@ -38,7 +38,7 @@ _CAUSES[errno.EPERM] = _CAUSES[errno.EACCES]
 
 
 class Purged(NamedTuple):
-    """The result of a purge: the IDs of the deleted runs, the freed bytes, and the errors."""
+    """The result of a purge: the IDs of the deleted runs, the freed bytes of runs and of snapshots, and the errors."""
 
     run_ids: tuple[str, ...]
     size: int
@@ -187,7 +187,7 @@ def purge(
 def _is_own_purged(project: Project, run_id: str) -> bool:
     """Return True if this user submitted the run, and no other run has its ID, such as a run from a backup.
 
-    Its record may have been deleted already by an interrupted purge.
+    An interrupted purge may have deleted the record of the run already.
     """
     folder = os.path.join(project.runs_directory, PURGED_PREFIX + run_id)
     record = os.path.join(project.runs_directory, run_id, RECORD)

@@ -67,7 +67,7 @@ class Runs(History):
     def stacks(self, run_id: str) -> Stacks:
         """Read the Python stacks of all processes of a running run, and keep them with the run.
 
-        The script is not paused and not changed. Raises UsageError if the script is not running, RunNotFound,
+        The script is neither paused nor changed. Raises UsageError if the script is not running, RunNotFound,
         ImportedRun, or another WorkbenchError if the processes cannot be read.
         """
         return take_stacks(self.directory(run_id))

@@ -24,7 +24,7 @@ TITLE = "check that the run would use the GPU"
 
 
 class GpuCheck(NamedTuple):
-    """The result of the check: a line of text, and an error if the run must not start."""
+    """The result of the GPU check of a run: a line of text, and an error if the run must not start."""
 
     text: str
     refusal: NoGpu | None = None
@@ -32,7 +32,7 @@ class GpuCheck(NamedTuple):
 
 
 def check_gpu(spec: RunSpec) -> GpuCheck:
-    """Check the target of a run. This can block for seconds, because a framework may have to be loaded."""
+    """Check that a run would use a GPU. This can block for seconds, because a framework may have to be loaded."""
     if spec.target.kind.has_scheduler:
         return _check_request(spec)
     if spec.target.parts:

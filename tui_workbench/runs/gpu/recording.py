@@ -308,7 +308,7 @@ REQUIRED_SECONDS = 600.0
 
 
 class Policies:
-    """The policies of a run, updated with each sample."""
+    """The policies of a run configuration: a required GPU, and limits on idle time, on silence and on the duration."""
 
     def __init__(self, configuration: RunConfiguration, directory: RunDirectory) -> None:
         self._configuration = configuration

@@ -11,7 +11,7 @@ from tui_workbench.runs.store.rundir import GPU_SAMPLES, RunDirectory
 
 
 def verdict_of(directory: RunDirectory) -> Verdict | None:
-    """Return the verdict, or None for a run without GPU samples. Raises RunNotFound."""
+    """Return the GPU verdict of a run, or None without GPU samples. Raises RunNotFound."""
     stored = stored_verdict(directory.path)
     if stored is not None:
         return stored
@@ -31,13 +31,13 @@ def brief_of(directory: str) -> Mapping[str, Any]:
 
 
 def verdict_brief(verdict: Verdict) -> Mapping[str, Any]:
-    """Return the verdict, its text, the GPU seconds and the energy in Wh."""
+    """Return a short form of a verdict: the verdict, its text, the GPU seconds and the energy in Wh."""
     whole = to_json(verdict)
     return {key: whole[key] for key in ("verdict", "text", "gpu_seconds", "energy_wh")}
 
 
 def is_stalled(directory: str) -> bool:
-    """Return True if the active run in a directory is stalled."""
+    """Return True if the active run at `directory` is stalled."""
     return brief_of(directory).get("verdict") == STALLED
 
 

@@ -20,7 +20,7 @@ MOST_NODES = 4
 
 
 class Evidence(NamedTuple):
-    """Lines of the log that indicate that a GPU was used, or was not used."""
+    """Lines of the log that indicate the use of a GPU, or the lack of a GPU."""
 
     speaks: str  # gpu or cpu
     framework: str
@@ -51,7 +51,7 @@ class DeviceFigures(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A verdict. `word` is one of the six constants above, and `text` is a line with the figures."""
+    """The GPU verdict of a run. `word` is one of the six constants above, and `text` is a line with the figures."""
 
     word: str
     text: str

@@ -29,7 +29,7 @@ def attempt_number(directory: RunDirectory) -> int:
 
 
 def plan_attempt(directory: RunDirectory, record: Record, ending: Ending) -> bool:
-    """Record another attempt after this ending if `Retry` requests it. Return True if so. Raises StorageError."""
+    """If `Retry` requests it, record another attempt after this ending and return True. Raises StorageError."""
     retry = retry_of(record.spec.run_configuration)
     if not retry.times or cause_of(directory, ending) not in retry.on or directory.cancel_requested:
         return False

@@ -73,7 +73,7 @@ def node_log(directory: str, node: str) -> str:
 
 
 def torchrun_logs(directory: str) -> dict[str, str]:
-    """Return the paths of the output of torchrun, by node."""
+    """Return the paths of the files with the output of torchrun, by node (see `ranks_by_node`)."""
     names = ("", *_node_names(directory))
     paths = {node: os.path.join(directory, RANKS, node, TORCHRUN_LOG) for node in names}
     return {node: path for node, path in paths.items() if os.path.isfile(path)}

@@ -40,7 +40,7 @@ _RAISED = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Failu
 
 
 class SparkStage(NamedTuple):
-    """A stage. Times are seconds since the epoch; 0.0 if it has not started or ended."""
+    """A stage of a Spark job. Times are seconds since the epoch; 0.0 if it has not started or ended."""
 
     number: int
     attempt: int

@@ -28,7 +28,7 @@ class Series(NamedTuple):
 
 
 class MetricSummary(NamedTuple):
-    """A row of a table of metrics."""
+    """The summary of a metric: its last value, the number of its values, and the smallest and largest value."""
 
     name: str
     kind: str  # SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION or IMAGE

@@ -151,7 +151,7 @@ def _stall(directory: RunDirectory) -> Notification:
 
 
 def _summary(directory: RunDirectory) -> dict[str, MetricSummary]:
-    """Return the metrics of the run, or none if its files are malformed."""
+    """Return the metrics of the run, or {} if its files are malformed."""
     try:
         metrics = RunMetrics(directory.path)
         metrics.refresh()

@@ -137,7 +137,7 @@ class _Parts(dict[str, Part]):
 
 
 def _largest_folder(whole: Part, folders: Iterable[Part]) -> Part:
-    """Return the largest top-level folder if the snapshot is larger than recommended."""
+    """Return the largest top-level folder if the snapshot is larger than recommended, or else an empty Part."""
     if whole.files > MANY_FILES:
         return max(folders, key=lambda part: part.files)
     return max(folders, key=lambda part: part.size) if whole.size > MANY_BYTES else Part("")
@@ -149,7 +149,7 @@ def room_of(state_directory: str) -> int:
 
 
 def describe(contents: Contents) -> str:
-    """Return a one-line description for the plan."""
+    """Return a one-line description of the files, for the plan."""
     count, size = contents.snapshot.files, contents.snapshot.size
     texts = [f"the snapshot, {counted(count, 'file')} ({size_text(size)})" if count else "the snapshot"]
     for title, paths in (

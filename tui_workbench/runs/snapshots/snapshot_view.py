@@ -87,7 +87,7 @@ def snapshot_diff(state_directory: str, before: str, after: str, paths: Sequence
 
 
 def _checked(commit: str) -> str:
-    """Check a commit ID, which another user may have written. Raises StorageError."""
+    """Check a commit ID, which another user may have written, and return it. Raises StorageError."""
     if len(commit) < SHORTEST or not set(commit) <= set("0123456789abcdef"):
         raise StorageError(
             f"invalid commit ID {commit!r}", remedy="Choose another run: the record of this run is damaged."

@@ -193,7 +193,7 @@ def files_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
 
 
 def _blob_name(path: str, size: int) -> str:
-    """Return the object ID that git gives a file of this size. Raises OSError."""
+    """Return the object ID in git of the content of a file; `size` is its size in bytes. Raises OSError."""
     digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     with open(path, "rb") as file:
         while data := file.read(1 << 20):

@@ -20,7 +20,7 @@ FOLDER, FILE = "attempts", "attempt.json"
 
 
 class AttemptRecord(NamedTuple):
-    """One execution of the script of a run. Times are in seconds since the epoch; 0 means not yet."""
+    """One execution of the script of a run. Times are in seconds since the epoch; 0.0 before the start or the end."""
 
     number: int = 1
     state: str = RunState.QUEUED

@@ -375,7 +375,10 @@ def _forget(project: Project, group: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Execute `python -m tui_workbench.runs.sweeps.sweep PROJECT GROUP`, which creates the missing runs."""
+    """Execute `python -m tui_workbench.runs.sweeps.sweep PROJECT GROUP`, and return its exit code.
+
+    The program creates the missing runs of a sweep.
+    """
     project, group = Project(arguments[0]), arguments[1]
     environment = ownership.own_record(_path(project, group, _ENVIRONMENT))
     if environment is None:

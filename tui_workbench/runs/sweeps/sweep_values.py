@@ -93,7 +93,10 @@ def _range(text: str, kind: str, inside: str) -> Range:
 
 
 def grid(parameters: Sequence[Parameter]) -> list[dict[str, str]]:
-    """Return all combinations. The last parameter changes fastest. Raises UsageError."""
+    """Return all combinations. The last parameter changes fastest.
+
+    Raises UsageError for a distribution, and for a parameter that is given twice.
+    """
     _refuse_twice(parameters)
     drawn = [each.name for each in parameters if each.range is not None]
     if drawn:
@@ -108,7 +111,10 @@ def grid(parameters: Sequence[Parameter]) -> list[dict[str, str]]:
 
 
 def chosen(parameters: Sequence[Parameter], number: int, seed: int) -> list[dict[str, str]]:
-    """Return up to `number` different random combinations. Raises UsageError."""
+    """Return up to `number` different random combinations.
+
+    Raises UsageError for a number below 1, and for a parameter that is given twice.
+    """
     _refuse_twice(parameters)
     if number < 1:
         raise UsageError(f"--random {number} starts no runs", remedy="Use 1 or more.")

@@ -135,7 +135,7 @@ def assets(project: Project) -> list[Asset]:
 
 @contextlib.contextmanager
 def _locked(state_directory: str, name: str) -> Iterator[None]:
-    """Create the folder of an asset, and lock it."""
+    """Create the folder of an asset, and lock it. Raises StorageError."""
     store = f"{STORE}/{name}"
     with storage_errors("write", os.path.join(state_directory, store, "lock")):
         make_folders(state_directory, store)

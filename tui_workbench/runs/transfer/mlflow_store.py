@@ -51,7 +51,7 @@ def state_of(meta: Mapping[str, Any]) -> str:
 
 
 def read_meta(folder: str) -> dict[str, Any]:
-    """Parse `meta.yaml` in a folder. Raises OSError and ValueError."""
+    """Parse `meta.yaml` in a folder. Raises OSError or ValueError."""
     import yaml
 
     try:
