@@ -104,13 +104,13 @@ class DeviceUse:
 
     @property
     def idle_percent(self) -> float | None:
-        """Part in % of the time with memory in use by the run in which the device did not compute; None if unknown."""
+        """Percentage of `held` in which the device did not compute; None if the driver did not report it."""
         known = self.held - self.untold
         return max(0.0, 100 * (1 - self.busy / known)) if known > 0 else None
 
     @property
     def has_computed(self) -> bool:
-        """True if the device computed while the run held its memory. Short work shows only in the mean utilization."""
+        """True if the device computed while the run held its memory. The mean also shows short bursts of work."""
         is_busy = self.busy >= max(1.0, self.held * BUSY_PERCENT / 100)
         return is_busy or (self.mean_utilization or 0.0) >= BUSY_PERCENT
 

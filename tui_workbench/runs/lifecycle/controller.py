@@ -48,7 +48,7 @@ class Helpers:
         self.metrics = MetricsRecorder(directory)
 
     def record_gpus(self, record: Record) -> None:
-        """Record the GPUs of the run and enforce its policies in a thread, if there are any."""
+        """Record the GPUs of the run in a thread, and enforce its policies. Without GPUs and policies, do nothing."""
         spec = record.spec
         configuration = spec.run_configuration
         wants = configuration.require_gpu or configuration.stop_if_idle_minutes or configuration.max_duration_minutes
