@@ -174,7 +174,7 @@ def test_invalid_channels_are_refused(shell: Installed, home: Path) -> None:
     Path(channels_path()).parent.mkdir(parents=True, exist_ok=True)
     for text in ("[]", "{", '{"a": {"url": "ntfy://x/y", "events": [], "metrics": []}}'):
         Path(channels_path()).write_text(text)
-        with pytest.raises(ConfigurationError, match="file of channels is not valid"):
+        with pytest.raises(ConfigurationError, match="does not contain valid notification channels"):
             load_channels()
         assert shell.submit("train.py", "0").code == 0
 
