@@ -49,8 +49,9 @@ walk: $(VENV)/.installed-test
 bench: $(VENV)/.installed-test
 	@$(VENV)/bin/python -m benchmarks
 
-# GPU_PYTHON is an interpreter with a PyTorch for CUDA; it runs the scripts. A machine without network needs only this
-# repository, the folder that `make gpu-wheels` makes elsewhere, and `python3 -m tests.gpu.real OUT --wheels FOLDER`.
+# GPU_PYTHON is an interpreter with a CUDA build of PyTorch; it runs the scripts. A machine without network needs only
+# this repository, the folder that `make gpu-wheels` makes elsewhere, and
+# `python3 -m tests.gpu.real OUT --wheels FOLDER`.
 GPU_PYTHON ?= python3
 gpu: $(VENV)/.installed-test
 	@out=$$(mktemp -d) && $(VENV)/bin/python -m tests.gpu.real.suite "$$out" "$$(command -v $(GPU_PYTHON))"; code=$$?; \

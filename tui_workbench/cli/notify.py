@@ -73,7 +73,8 @@ def run_add(arguments: argparse.Namespace) -> int:
     if not kept.in_keyring:
         raise WorkbenchError(
             f"cannot store the URL, which contains a secret: {kept.reason}",
-            remedy="Unlock or install a keyring, such as gnome-keyring; `workbench-tui doctor` shows how.",
+            remedy="Unlock your keyring. If this system has none, install one, such as gnome-keyring: "
+            "`workbench-tui doctor` shows the command.",
         )
     events = tuple(dict.fromkeys(arguments.on or DEFAULT_EVENTS))
     channel = Channel(arguments.name, reference, events, tuple(arguments.metric))

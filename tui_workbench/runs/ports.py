@@ -79,7 +79,9 @@ def parse_destination(text: str) -> Destination:
     except UnicodeError:
         is_host = False
     if not is_host:
-        raise UsageError(f"{host!r} is not the name of a host", remedy="Give HOST:PORT, such as node7:8088.")
+        raise UsageError(
+            f"invalid host name {host!r}", remedy="Correct the host name in HOST:PORT, for example node7:8088."
+        )
     return Destination(int(number), host)
 
 

@@ -2,7 +2,7 @@
 
     python3 -m tests.gpu.real OUT [--wheels FOLDER]
 
-This interpreter runs the scripts and needs a PyTorch with CUDA. With `--wheels`, a folder with the wheels of the
+This interpreter runs the scripts and needs a CUDA build of PyTorch. With `--wheels`, a folder with the wheels of the
 workbench's packages (`make gpu-wheels`), the workbench runs in a separate environment, which is made without pip.
 Otherwise this interpreter needs these packages, too. The exit code is 1 if a check failed.
 """

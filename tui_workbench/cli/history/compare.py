@@ -22,7 +22,12 @@ WIDEST = 60
 """Maximum number of characters of a value in the table."""
 
 configure_compare = options(
-    option("runs", metavar="ID", nargs="*", help="two or more runs, by ID or number, or two families"),
+    option(
+        "runs",
+        metavar="ID",
+        nargs="*",
+        help="two or more runs, by ID or number, or two families, such as sweep-3.1 sweep-3.2",
+    ),
     option("-r", "--run", dest="named_runs", metavar="ID", action="append", default=[], help="the same as ID"),
     option("--all", action="store_true", help="include values that do not differ"),
     option("--diff", action="store_true", help="print the diff of the code between each run and the next"),

@@ -103,7 +103,10 @@ def _list_with_best(records: list[dict[str, Any]], arguments: argparse.Namespace
 
 
 def metric_and_goal(text: str) -> tuple[str, str]:
-    """Return the metric and goal in `METRIC[:min|:max]`. Raises UsageError if the goal is not given and unknown."""
+    """Return the metric and goal in `METRIC[:min|:max]`.
+
+    Raises UsageError if no goal is given and the name of the metric does not imply one.
+    """
     metric, colon, goal = text.rpartition(":")
     if not colon or goal not in ("min", "max"):
         metric, goal = text, goal_of(text)

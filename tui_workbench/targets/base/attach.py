@@ -355,7 +355,8 @@ def _check_address(request: AttachRequest) -> None:
     host, port = wire.Login("", request.address).host_and_port
     if not host:
         raise UsageError(
-            f"a {request.type} target needs the address of its machine", remedy="Add `--address HOST[:PORT]`."
+            f"a {request.type} target needs the address of its machine",
+            remedy="Give the address: `--address HOST[:PORT]`.",
         )
     if port > 65535:
         raise UsageError(f"invalid port {port}", remedy="Use a port from 1 to 65535.")
@@ -363,7 +364,8 @@ def _check_address(request: AttachRequest) -> None:
         user, _, machine = request.address.rpartition("@")
         raise UsageError(
             f"the address {request.address!r} contains a user name",
-            remedy=f"Write `--username {user} --address {machine}`.",
+            remedy=f"Give the user {user} and the address {machine} separately: "
+            f"`--username {user} --address {machine}`.",
         )
 
 

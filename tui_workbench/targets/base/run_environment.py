@@ -75,9 +75,12 @@ def refuse_impossible(path: str, variables: Mapping[str, str], command: Sequence
             file=path,
             line=line_of_key(path, "EnvironmentVariables"),
         )
-    if any("\0" in text for text in (*variables.values(), *command)):
+    named = [f"the value of {name}" for name, value in variables.items() if "\0" in value]
+    if named or any("\0" in word for word in command):
         raise ConfigurationError(
-            "a variable or an argument contains a NUL character", remedy="Remove the NUL character.", file=path
+            f"{named[0] if named else 'an argument of the script'} contains a NUL character",
+            remedy="Remove the NUL character; YAML writes it as `\\0`.",
+            file=path,
         )
 
 

@@ -71,7 +71,7 @@ class GroupChecks:
         return CheckResult(PYTHON, OK, f"all members have {versions}")
 
     def network(self) -> CheckResult:
-        """Connect the members to each other, as runs do. Raises WorkbenchError."""
+        """Check that all other members can connect to the first, as torchrun does. Raises WorkbenchError."""
         places = {part.name: find_place(self._target, part.name, host_of(part)) for part in self._target.parts}
         require_connections(self._target, places, port_of(secrets.token_hex(8)))
         texts = (f"{name} has {place.address} ({place.interface or 'SSH'})" for name, place in places.items())

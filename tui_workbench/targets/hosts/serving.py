@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shlex
 import time
 from typing import NamedTuple
 
@@ -198,8 +197,8 @@ class Server:
         if reply == _GONE:
             return WorkbenchError(
                 f"{self._place.label}: the files of the run were removed, or the run has not started",
-                remedy="Wait until the run has started. Files of an ended run are on this machine: "
-                f"`tensorboard --logdir {shlex.quote(self._run_directory)}`.",
+                remedy="If the run has not started, wait until it is running. The files of an ended run are in the "
+                f"folder {self._run_directory} on this machine.",
             )
         if reply == _MISSING:
             package = PACKAGES[self._kind]

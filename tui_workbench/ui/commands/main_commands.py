@@ -33,7 +33,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     quiet("changes.undo", "ctrl+z", "undo_change", "Undo",
         "Undo the last change. This applies to configuration files, tags, notes, filters and the theme."),
     quiet("shell.open", "exclamation_mark", "shell", "Shell",
-        "Open a shell in the project. It uses the Python of the selected run configuration and provides `az ml`."),
+        "Open a shell in the project, where `az ml` works. It uses the Python of a local target, or yours."),
     Command("view.history", "6", "history", "All runs", "Show all runs with charts and tables."),
     Command("view.gpus", "7", "gpu_monitor", "GPUs", "Monitor the GPUs of all targets."),
     Command("view.trace", "8", "trace", "Calls", "Show every call to an external program."),

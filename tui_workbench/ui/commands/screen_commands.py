@@ -68,8 +68,9 @@ PLAN = Scope("plan", "The plan of a run", (
 
 PREPARING = Scope("preparing", "Building an environment", (
     Command("preparing.stop", "x", "stop", "Stop", "Stop building the environment."),
-    Command("preparing.leave", "escape,q", "leave", "Back", "Return to the previous screen. The build continues."),
-    quiet("preparing.close", "enter", "leave", "Continue", "Continue with the run or plan."),
+    Command("preparing.leave", "escape,q", "leave", "Back",
+        "Return to the previous screen. The build continues, but a waiting run does not start."),
+    quiet("preparing.close", "enter", "leave", "Close", "Return to the previous screen, as escape does."),
 ))
 
 SECRET = Scope("secret", "Entering a secret", (

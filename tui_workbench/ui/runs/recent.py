@@ -33,7 +33,7 @@ class RecentPane(Pane):
 
     number = 6
     title = "All runs"
-    about = "All runs of the project, newest first."
+    about = "The runs of the project, newest first after the pinned runs. Archived runs are hidden."
     BINDINGS = RECENT.bindings
 
     @dataclass(eq=False)
