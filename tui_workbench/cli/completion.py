@@ -172,7 +172,7 @@ def _completions(words: tuple[str, ...], action: Action) -> Any:
     if name in _FOLDERS:
         return shtab.DIRECTORY
     if name in ("script", "other_script") and words != ("shell",):
-        return shtab.glob("*.py", "*.sh")
+        return shtab.glob("*.py", "*.ipynb", "*.sh")
     if name in _FILES or name in ("script", "arguments") or words == ("theme", "check"):
         return shtab.FILE
     kind = _NAMES.get(words) if name == "name" else _VALUES.get(name)

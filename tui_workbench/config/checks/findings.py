@@ -161,6 +161,8 @@ CODES: dict[str, Code] = {
     "more-processes-than-gpus": Code(WARNING, "`ProcessesPerNode` exceeds the GPUs that a run has on each node."),
     "no-torch": Code(WARNING, "`ProcessesPerNode` is set, but the environment has no PyTorch."),
     "processes-with-spark": Code(ERROR, "`ProcessesPerNode` is set, but the framework is PySpark."),
+    "notebook-launcher": Code(ERROR, "The script is a notebook, which torchrun and spark-submit cannot run."),
+    "no-nbclient": Code(WARNING, "The script is a notebook, but the environment has no nbclient or ipykernel."),
     "local-master": Code(WARNING, "The target is a Spark cluster, but `spark.master` uses only its head node."),
     "no-spark": Code(WARNING, "The framework is PySpark, but the environment has no Spark or Java."),
     "spark-secret": Code(ERROR, "A Spark property looks like a secret; the command line of Spark would show it."),

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from tui_workbench.config.checks import image_names, images
-from tui_workbench.config.checks.findings import INFO, Finding, set_field
+from tui_workbench.config.checks.findings import INFO, Finding, remove_field, set_field
 from tui_workbench.config.checks.packages import requirements_of
 from tui_workbench.config.checks.project_context import ProjectContext, Subject
 from tui_workbench.config.schema import fields
@@ -15,11 +15,13 @@ from tui_workbench.config.schema.slurm_options import OVERRIDE, requested_gpus
 from tui_workbench.config.yaml_edit.values import GPUS_WORD
 from tui_workbench.core import target_types
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, slurm_options
+from tui_workbench.core.notebooks import is_notebook
 from tui_workbench.core.plaintext import counted
 
 KEY = "ProcessesPerNode"
 
 _TORCH = frozenset(("torch", "pytorch", "pytorch-cuda", "pytorch-gpu", "pytorch-cpu"))
+_NBCLIENT = frozenset(("nbclient", "jupyter", "jupyterlab", "notebook"))
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -31,6 +33,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from _prepare(subject)
         yield from _processes(subject)
         yield from _requested(subject)
+        yield from _notebook(subject)
 
 
 def _target(subject: Subject) -> Iterator[Finding]:
@@ -137,12 +140,37 @@ def _processes(subject: Subject) -> Iterator[Finding]:
         yield subject.finding("processes-without-gpu", message, remedy, KEY)
     elif count:
         yield from _gpus_per_node(subject, target, count, wanted)
-    if _lacks_torch(subject, context, target):
+    if _lacks(subject, context, target, _TORCH, "torch"):
         message = f"`{KEY}` needs PyTorch, but runs on {target.name} do not have it"
-        remedy = f"Install torch in the Python of {target.name}."
-        if _is_built(target):
-            remedy = f"Add torch to {subject.configuration.conda_file}."
-        yield subject.finding("no-torch", message, remedy, KEY)
+        yield subject.finding("no-torch", message, _install(subject, target, "torch"), KEY)
+
+
+def _notebook(subject: Subject) -> Iterator[Finding]:
+    """Check that a notebook is started without torchrun and Spark, and that its environment has nbclient."""
+    context, configuration = subject.context, subject.configuration
+    script, framework = configuration.script, configuration.key("Framework")
+    if context is None or not is_notebook(script):
+        return
+    remedy = "Choose a Python file as the script, or"
+    if configuration.processes_per_node:
+        message = f"`{KEY}` starts torchrun, which cannot run the notebook {script}"
+        yield subject.finding("notebook-launcher", message, f"{remedy} remove {KEY}.", KEY, remove_field(KEY))
+    elif configuration.uses_spark and framework in subject.values:
+        message = f"`{framework}` starts Spark, which cannot run the notebook {script}"
+        fix = set_field(framework, "Python")
+        yield subject.finding("notebook-launcher", message, f"{remedy} set {framework}: Python.", framework, fix)
+    target = context.target(configuration.target)
+    if target is not None and _lacks(subject, context, target, _NBCLIENT, "nbclient"):
+        message = f"the notebook {script} needs nbclient and ipykernel, but runs on {target.name} do not have them"
+        install = _install(subject, target, "nbclient and ipykernel")
+        yield subject.finding("no-nbclient", message, install, configuration.key("ArgumentVector"))
+
+
+def _install(subject: Subject, target: ComputeTarget, names: str) -> str:
+    """Return the advice to install packages for runs on a target."""
+    if _is_built(target):
+        return f"Add {names} to {subject.configuration.conda_file}."
+    return f"Install {names} in the Python of {target.name}."
 
 
 def _gpus_per_node(subject: Subject, target: ComputeTarget, count: int, wanted: str) -> Iterator[Finding]:
@@ -187,21 +215,26 @@ def _is_built(target: ComputeTarget) -> bool:
     return target.kind.runs_in_container or not target.user_managed_environment
 
 
-def _lacks_torch(subject: Subject, context: ProjectContext, target: ComputeTarget) -> bool:
-    """Return True if PyTorch is certainly missing. The packages of images and system interpreters are unknown."""
+def _lacks(
+    subject: Subject, context: ProjectContext, target: ComputeTarget, packages: frozenset[str], module: str
+) -> bool:
+    """Return True if `module` is certainly missing; one of `packages` contains or requires it.
+
+    The packages of images and system interpreters are unknown.
+    """
     if _is_built(target):
         if target.kind.runs_in_container and not target.base_docker_image.startswith("python:"):
             return False
         tree = context.tree(context.absolute(subject.configuration.conda_file))
-        return tree is not None and not any(one.name in _TORCH for one in requirements_of(tree.root))
+        return tree is not None and not any(one.name in packages for one in requirements_of(tree.root))
     if not target.kind.runs_here or "/" not in target.python_location:
         return False
     python = os.path.join(context.root, os.path.expanduser(target.python_location))
-    return _is_closed_environment(os.path.dirname(os.path.dirname(python)))
+    return _is_closed_environment(os.path.dirname(os.path.dirname(python)), module)
 
 
-def _is_closed_environment(folder: str) -> bool:
-    """Return True for a virtual environment without PyTorch that cannot use packages from elsewhere."""
+def _is_closed_environment(folder: str, module: str) -> bool:
+    """Return True for a virtual environment without the module that cannot use packages from elsewhere."""
     try:
         with open(os.path.join(folder, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file:
             lines = [line.replace(" ", "").strip().lower() for line in file]
@@ -211,4 +244,4 @@ def _is_closed_environment(folder: str) -> bool:
         return False
     packages = os.path.join(glob.escape(folder), "lib", "python3*", "site-packages")
     # A .pth file can add any folder to `sys.path`.
-    return not glob.glob(os.path.join(packages, "torch")) and not glob.glob(os.path.join(packages, "*.pth"))
+    return not glob.glob(os.path.join(packages, module)) and not glob.glob(os.path.join(packages, "*.pth"))

@@ -2,6 +2,8 @@
 
 With `Framework: PySpark`, the command starts spark-submit (see spark.py).
 
+A notebook is executed by nbclient (see sdk/workbench_notebook.py).
+
 With `ProcessesPerNode`, it starts torchrun, which chooses a free port. Each rank writes into a file of the run's
 directory, and output.log holds the lines of all ranks (see sdk/workbench_ranks.py). On several nodes, the target
 starts the command on each of them, and sets the variables that this file reads.
@@ -16,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import tui_workbench
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import RunConfiguration, RunSpec
+from tui_workbench.core.notebooks import is_notebook
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.spark import Spark, framework_reason, submit_words
@@ -36,6 +39,7 @@ DEFAULT_SHARE = "~/.azureml/share/"
 """Azure ML Workbench's folder for files that runs share."""
 
 LAUNCHER = "workbench_ranks.py"
+NOTEBOOK_LAUNCHER = "workbench_notebook.py"
 
 RENDEZVOUS_VARIABLE = "WORKBENCH_RENDEZVOUS"
 RENDEZVOUS_WORD = f"--rdzv_endpoint=${RENDEZVOUS_VARIABLE}"
@@ -87,13 +91,16 @@ def refuse_impossible(path: str, variables: Mapping[str, str], command: Sequence
 def script_command(
     spec: RunSpec, interpreter: str, sdk: str, run_directory: str, spark: Spark | None = None
 ) -> tuple[str, ...]:
-    """Return the argument vector: interpreter, launcher of ranks if needed, script, arguments.
+    """Return the argument vector: interpreter, launcher of ranks or of a notebook if needed, script, arguments.
 
     With `spark`, `spark-submit` and its options precede the script instead. `sdk` and `run_directory` are paths from
     the script's point of view. With several nodes, the target replaces the variable in RENDEZVOUS_WORD. Raises
     ConfigurationError.
     """
     launcher: tuple[str, ...] = ()
+    if is_notebook(spec.script):
+        _require_no_torchrun(spec)
+        launcher = (f"{sdk}/{NOTEBOOK_LAUNCHER}",)
     if processes := spec.run_configuration.processes_per_node:
         # Option names of PyTorch 1.9, which later versions also accept.
         meeting: tuple[str, ...] = ("--standalone",)
@@ -108,6 +115,17 @@ def script_command(
     return (*before, script, *spec.arguments)
 
 
+def _require_no_torchrun(spec: RunSpec) -> None:
+    configuration = spec.run_configuration
+    if configuration.processes_per_node:
+        raise ConfigurationError(
+            f"torchrun, which `ProcessesPerNode` starts, cannot run the notebook {spec.script}",
+            remedy="Remove `ProcessesPerNode`, or convert the notebook with `jupyter nbconvert --to script`.",
+            file=configuration.path,
+            line=line_of_key(configuration.path, "ProcessesPerNode"),
+        )
+
+
 def describe_launcher(spec: RunSpec) -> str:
     """Return a phrase about the launcher and the nodes for the plan, with a leading space.
 
@@ -115,6 +133,8 @@ def describe_launcher(spec: RunSpec) -> str:
     """
     if spec.run_configuration.uses_spark:
         return " under spark-submit"
+    if is_notebook(spec.script):
+        return " under nbclient"
     processes = spec.run_configuration.processes_per_node
     each = f" on each of {spec.nodes} nodes" if spec.nodes > 1 else ""
     if not processes:

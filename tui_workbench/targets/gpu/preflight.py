@@ -25,6 +25,7 @@ from tui_workbench.config.checks.image_names import (
 )
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.notebooks import LARGEST, code_of, is_notebook
 from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.checks.result import (
@@ -415,7 +416,7 @@ def imported_frameworks(root: str, script: str) -> frozenset[str]:
 def _text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_LARGEST)
+            return code_of(file.read(LARGEST)) if is_notebook(path) else file.read(_LARGEST)
     except OSError:
         return ""
 

@@ -29,6 +29,10 @@ CONFIGURATION = Scope("configuration", "An open configuration file", (
     Command("config.fix", "f9", "fix", "Fix", "Fix the problem at the cursor. Undo reverts the fix.", priority=True),
 ))
 
+NOTEBOOK = Scope("notebook", "An open notebook", (
+    Command("notebook.view", "ctrl+t", "change_view", "Cells/text", "Switch between cells and text.", priority=True),
+))
+
 FORM = Scope("form", "The form of a configuration file", (
     quiet("form.up", "up,k", "step(-1)", "Up", "Move up a row."),
     quiet("form.down", "down,j", "step(1)", "Down", "Move down a row."),

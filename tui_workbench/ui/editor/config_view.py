@@ -22,12 +22,14 @@ from tui_workbench.config.document import Document
 from tui_workbench.config.schema.field_types import Field
 from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.notebooks import is_notebook
 from tui_workbench.core.text_files import TextFile
 from tui_workbench.ui.blocking import OneAtATime, messages_handled
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import CONFIGURATION
 from tui_workbench.ui.editor.editor_status import Note, about_finding_elsewhere, about_finding_here, severity_rank
 from tui_workbench.ui.editor.file_view import FileView
+from tui_workbench.ui.editor.notebook_view import NotebookView
 from tui_workbench.ui.editor.text_editor import Mark
 from tui_workbench.ui.files.file_tree import is_changeable
 from tui_workbench.ui.form.form_drawing import FormHelp
@@ -81,6 +83,8 @@ def view_of(file: TextFile, checker: Checker) -> FileView:
         file = file._replace(read_only="it contains private-use characters that the editor reserves")
     if kind_of(file.path) is not None and not file.read_only:
         return ConfigView(file, checker).view
+    if is_notebook(file.path) and not file.is_binary:
+        return NotebookView(file).view
     return FileView(file)
 
 

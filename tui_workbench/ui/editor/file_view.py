@@ -101,7 +101,7 @@ class FileView(Widget):
     class ClosingDecided(Changed):
         """Posted when the user has decided to close the file."""
 
-    def __init__(self, file: TextFile, presenter: ConfigView | None = None) -> None:
+    def __init__(self, file: TextFile, presenter: TextPresenter | ConfigView | None = None) -> None:
         super().__init__()
         self.file = file
         self.theirs: TextFile | None = None

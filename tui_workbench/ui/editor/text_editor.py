@@ -40,6 +40,8 @@ _KINDS = {
     "muted": "punctuation.delimiter punctuation.bracket heading.marker list.marker",
     "error": "error toml.error json.error",
 }
+ROLES = {name: role for role, names in _KINDS.items() for name in names.split()}
+"""The field of the palette for each name in the highlight queries."""
 
 
 class Mark(NamedTuple):
@@ -275,7 +277,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
 @lru_cache(8)
 def editor_theme(palette: Palette) -> TextAreaTheme:
     """Return the theme of text areas for a palette."""
-    styles = {name: Style(color=getattr(palette, role)) for role, names in _KINDS.items() for name in names.split()}
+    styles = {name: Style(color=getattr(palette, role)) for name, role in ROLES.items()}
     styles["comment"] += Style(italic=True)
     styles["heading"] += Style(bold=True)
     styles["link.uri"] += Style(underline=True)

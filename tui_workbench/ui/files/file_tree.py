@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tui_workbench.core.notebooks import is_notebook
 from tui_workbench.core.progress import meter
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, is_excluded, read_ignore_file
 
@@ -136,7 +137,12 @@ def walk(root: str, is_canceled: Callable[[], bool] = lambda: False) -> list[str
 
 def scripts_among(files: list[str]) -> list[str]:
     """Return the files that can be scripts of runs."""
-    return [path for path in files if path.endswith(".py")]
+    return [path for path in files if is_script(path)]
+
+
+def is_script(path: str) -> bool:
+    """Return True for Python files and notebooks, which can be scripts of runs."""
+    return path.endswith(".py") or is_notebook(path)
 
 
 def read_ignore_files(root: str) -> tuple[IgnoreFile, ...]:

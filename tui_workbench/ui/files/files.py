@@ -116,8 +116,8 @@ class FilesPane(Pane):
             return "No file is under the cursor."
         if action == "edit" and (entry is None or entry.is_folder):
             return "No file is under the cursor."
-        if action == "use_script" and entry is not None and not entry.path.endswith(".py"):
-            return "Only a Python file can be the script of a run."
+        if action == "use_script" and entry is not None and not file_tree.is_script(entry.path):
+            return "Only a Python file or a notebook can be the script of a run."
         if action in ("expand", "collapse") and searching:
             return "Search results contain no folders."
         if action == "change_file" and not self.changeable_file():

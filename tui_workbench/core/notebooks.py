@@ -1,0 +1,102 @@
+"""Read Jupyter notebooks: their cells, the code of a notebook, and what its outputs show.
+
+Source of the format: https://nbformat.readthedocs.io/en/latest/format_description.html (version 4).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NamedTuple
+
+from tui_workbench.core.errors import UsageError
+
+SUFFIX = ".ipynb"
+LARGEST = 32 << 20
+"""Maximum size in bytes of a notebook that is read. Images in outputs make notebooks large."""
+
+FORMAT = 4
+CODE, MARKDOWN = "code", "markdown"
+TEXT, ERROR, MEDIA = "text", "error", "media"
+
+
+class CellOutput(NamedTuple):
+    """An output of a cell: text, the traceback of an error, or data that is not shown as text, such as an image."""
+
+    kind: str  # TEXT, ERROR or MEDIA
+    text: str
+    media_type: str = ""  # for MEDIA, such as image/png
+    size: int = 0  # for MEDIA, in bytes
+
+
+class Cell(NamedTuple):
+    """A cell. `number` is the number of its execution, or None if it was not executed."""
+
+    kind: str  # CODE, MARKDOWN or raw
+    source: str
+    number: int | None = None
+    outputs: tuple[CellOutput, ...] = ()
+
+
+def is_notebook(path: str) -> bool:
+    """Return True if the name of a file is that of a notebook."""
+    return os.path.splitext(path)[1].lower() == SUFFIX
+
+
+def parse_notebook(text: str) -> list[Cell]:
+    """Return the cells of a notebook. Raises UsageError if the text is not a notebook of version 4."""
+    try:
+        content = json.loads(text)
+        version = content["nbformat"]
+        cells = [_cell(cell) for cell in content["cells"]] if version == FORMAT else []
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UsageError(f"not a valid notebook: {_describe(error)}", remedy="Correct the text.") from error
+    if version != FORMAT:
+        remedy = "Open the notebook in Jupyter and save it."
+        raise UsageError(f"notebooks of format {version!r} cannot be shown", remedy=remedy)
+    return cells
+
+
+def code_of(text: str) -> str:
+    """Return the code of all cells, without lines that only IPython understands; "" if the text is not a notebook."""
+    try:
+        cells = parse_notebook(text)
+    except UsageError:
+        return ""
+    lines = (line for cell in cells if cell.kind == CODE for line in cell.source.split("\n"))
+    return "\n".join(line for line in lines if not line.lstrip().startswith(("%", "!", "?")))
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno}, column {error.colno}: {error.msg[:1].lower()}{error.msg[1:]}"
+    return f"{error} is missing" if isinstance(error, KeyError) else "a value has the wrong type"
+
+
+def _cell(cell: dict[str, Any]) -> Cell:
+    kind, number = str(cell["cell_type"]), cell.get("execution_count")
+    outputs = tuple(_output(output) for output in cell.get("outputs") or ()) if kind == CODE else ()
+    return Cell(kind, _joined(cell["source"]), number if isinstance(number, int) else None, outputs)
+
+
+def _output(output: dict[str, Any]) -> CellOutput:
+    if output["output_type"] == "stream":
+        return CellOutput(TEXT, _joined(output["text"]))
+    if output["output_type"] == "error":
+        traceback = "\n".join(map(str, output.get("traceback") or ()))
+        return CellOutput(ERROR, traceback or f"{output.get('ename', '')}: {output.get('evalue', '')}")
+    data = {str(kind): value for kind, value in (output.get("data") or {}).items()}
+    plain = _joined(data.pop("text/plain", ""))
+    image = next((kind for kind in data if kind.startswith("image/")), "")
+    if plain and not image:
+        return CellOutput(TEXT, plain)
+    kind = image or next(iter(data), "")
+    value = data.get(kind, "")
+    content = _joined(value) if isinstance(value, str | list) else json.dumps(value)
+    is_text = not image or image.endswith("+xml")
+    return CellOutput(MEDIA, plain, kind, len(content.encode()) if is_text else len(content) * 3 // 4)
+
+
+def _joined(text: str | list[str]) -> str:
+    """Join a multi-line string, which the format stores as one string or as a list of lines. Raises TypeError."""
+    return text if isinstance(text, str) else "".join(text)
