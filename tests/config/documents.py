@@ -24,10 +24,10 @@ def document(text: str, name: str = "test.runconfig", context: ProjectContext | 
 
 
 def project(root: Path, **files: str) -> Path:
-    """Return a project at `root` with these files, in aml_config/ unless they end in .py; `__` stands for a dot."""
+    """Return a project at `root` with these files, in aml_config/ unless they are scripts; `__` stands for a dot."""
     for written, text in files.items():
         name = written.replace("__", ".")
-        path = root / name if name.endswith(".py") else root / "aml_config" / name
+        path = root / name if name.endswith((".py", ".ipynb")) else root / "aml_config" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="")
     return root

@@ -108,7 +108,7 @@ class Execution:
             loop.run_until_complete(self._execute_cells(loop))
         except nbclient.exceptions.CellExecutionError as error:
             place = "cell [%s] of %s.ipynb" % (self._cell.execution_count, self._name)
-            return _exit_code(place, error.ename, error.evalue)
+            return exit_code(place, error.ename, error.evalue)
         except nbclient.exceptions.DeadKernelError:
             code = self._kernel.poll() if self._kernel is not None else None
             _print("%s.ipynb: the kernel has ended (%s)\n" % (self._name, code), sys.stderr)
@@ -205,7 +205,7 @@ def _manager(folder: "str") -> "Any":
     return AsyncKernelManager(kernel_spec_manager=OwnKernel(), transport="ipc", connection_file=file)
 
 
-def _exit_code(place: "str", error: "str", text: "str") -> "int":
+def exit_code(place: "str", error: "str", text: "str") -> "int":
     """Return the exit code after an exception in a cell. Print the exception, which becomes the reason of the run."""
     if error == "SystemExit":
         if text in ("", "0", "None"):

@@ -94,3 +94,25 @@ def test_virtual_environment_is_checked_for_torch(tmp_path: Path, system: str, h
     problems = in_project(root, "box.runconfig").problems()
     assert [finding.code for finding in problems] == found
     assert all(finding.severity == WARNING and finding.line == 4 for finding in problems)
+
+
+@pytest.mark.parametrize(
+    ("setting", "fixed"),
+    [("ProcessesPerNode: 2\n", "Framework: Python\n"), ("Framework: PySpark\n", "Framework: Python\n")],
+)
+def test_notebook_cannot_have_torchrun_or_spark(tmp_path: Path, setting: str, fixed: str) -> None:
+    text = f"Target: box\nArgumentVector: [a.ipynb]\n{setting}"
+    text += "" if "Framework" in setting else "Framework: Python\n"
+    editing = in_project(project(tmp_path, box__compute=LOCAL, box__runconfig=text, **{"a.ipynb": ""}), "box.runconfig")
+    (finding,) = editing.problems()
+    assert (finding.code, finding.line) == ("notebook-launcher", 3)
+    assert finding.fix is not None
+    editing.apply(finding.fix)
+    assert (editing.text, editing.problems()) == (f"Target: box\nArgumentVector: [a.ipynb]\n{fixed}", [])
+
+
+@pytest.mark.parametrize(("package", "found"), [("nbclient", []), ("jupyterlab", []), ("numpy", ["no-nbclient"])])
+def test_environment_of_a_notebook_needs_nbclient(tmp_path: Path, package: str, found: list[str]) -> None:
+    text = "Target: box\nFramework: Python\nPrepareEnvironment: true\nArgumentVector: [a.ipynb]\n"
+    files = {"conda_dependencies__yml": CONDA.format(package), "a.ipynb": ""}
+    assert codes(project(tmp_path, box__compute=DOCKER, box__runconfig=text, **files)) == found

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.notebooks import markdown, notebook
 from tui_workbench.targets.gpu.preflight import imported_frameworks
 
 
@@ -53,6 +54,11 @@ def test_relative_and_circular_imports_are_followed(tmp_path: Path) -> None:
     (package / "b.py").write_text("from .a import x\nfrom .c import z\n")
     (package / "c.py").write_text("import jax\n")
     assert imported_frameworks(str(tmp_path), "train.py") == {"JAX"}
+
+
+def test_cells_of_a_notebook_are_read(tmp_path: Path) -> None:
+    (tmp_path / "train.ipynb").write_text(notebook(markdown("import jax"), "%load_ext x\nimport torch"))
+    assert imported_frameworks(str(tmp_path), "train.ipynb") == {"PyTorch"}
 
 
 def test_missing_script_imports_nothing() -> None:

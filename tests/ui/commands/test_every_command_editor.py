@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.notebooks import notebook
 from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.commands.main_commands import Workbench, on, shows
 from tests.ui.main.test_main import opened, screen_of, seen
@@ -73,6 +74,16 @@ async def test_configuration_commands(project: Project, project_root: Path) -> N
         await driver.changes("config.fix", lambda: seen(pilot))
         await driver.does("config.view", lambda: isinstance(screen.focused, TextEditor))
         await driver.does("config.gpu_ready", on(pilot, ChangeScreen))
+
+
+@proves("notebook.view")
+async def test_notebook_commands(project: Project, project_root: Path) -> None:
+    (project_root / "train.ipynb").write_text(notebook("print(1)"))
+    async with opened(project) as pilot:
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
+        await screen.panes.editor.open_file(str(project_root / "train.ipynb"))
+        await until(shows(pilot, "│ print(1)"))
+        await driver.does("notebook.view", lambda: isinstance(screen.focused, TextEditor))
 
 
 RUNCONFIG = """Target: "local"

@@ -139,7 +139,7 @@ def test_links_are_followed(root: Path) -> None:
 
 
 def test_scripts_are_python_files() -> None:
-    assert scripts_among(["a.py", "b.txt", "c/d.py", "e.pyi"]) == ["a.py", "c/d.py"]
+    assert scripts_among(["a.py", "b.txt", "c/d.py", "e.pyi", "f.ipynb"]) == ["a.py", "c/d.py", "f.ipynb"]
 
 
 def test_unread_folder_is_empty() -> None:

@@ -29,7 +29,9 @@ SLURM = option("--slurm", metavar="KEY=VALUE,...", action="append", default=[],
                help="override options of a Slurm job, such as gpus=2,time=2:00:00; repeatable")  # fmt: skip
 ALLOW_CPU = option("--allow-cpu", action="store_true", help="run even if the script would train on the CPU")
 OUTPUT = output(default="", note="output format, only with --detach or --dry-run; without -o, the output is text")
-SCRIPT = option("script", metavar="SCRIPT", nargs="?", default="", help="the script (default: from ArgumentVector)")
+SCRIPT = option(
+    "script", metavar="SCRIPT", nargs="?", default="", help="the script or notebook (default: from ArgumentVector)"
+)
 
 configure_submit = options(
     CONFIGURATION,
@@ -69,6 +71,7 @@ exit codes:
 examples:
   workbench-tui experiment submit -c local train.py --epochs 3
   workbench-tui experiment submit -c local -t gpu-box --detach train.py
+  workbench-tui experiment submit -c local train.ipynb
   workbench-tui experiment submit -c local --repeat 5 train.py --lr 0.1
   workbench-tui experiment submit -c local --dry-run -o json train.py""",
 )  # fmt: skip

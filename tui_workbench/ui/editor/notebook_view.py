@@ -164,8 +164,10 @@ def _code_lines(source: str) -> Iterator[Line]:
     document = SourceDocument("\n".join(line.expandtabs(4) for line in source.rstrip().split("\n")), "python")
     roles = [["text"] * (len(line.encode()) + 1) for line in document.lines]
     for name, nodes in document.highlights(0, document.line_count).items():
-        for node in nodes:
-            _color(roles, node.start_point, node.end_point, ROLES.get(name, "text"))
+        role = ROLES.get(name, "error")
+        # Commands of IPython, such as `%time` and `!ls`, are errors for the grammar of Python.
+        for node in nodes if role != "error" else ():
+            _color(roles, node.start_point, node.end_point, role)
     for line, colors in zip(document.lines, roles, strict=True):
         yield (Piece("│ ", "faint"), *_colored(line, colors))
 

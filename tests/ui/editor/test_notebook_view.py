@@ -1,0 +1,85 @@
+"""Notebooks in the editor: their cells, and their text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.notebooks import PIXEL, code, display, markdown, notebook, stream
+from tests.ui.panes.editor_driver import editor_app
+from tui_workbench.core.notebooks import Cell, CellOutput, parse_notebook
+from tui_workbench.ui.editor.notebook_view import NotebookView, notebook_lines
+
+
+def shown(cells: list[Cell]) -> list[str]:
+    return ["".join(piece.text for piece in line) for line in notebook_lines(cells, 60)]
+
+
+def test_cells_are_shown_with_their_outputs() -> None:
+    outputs = (
+        stream("1 %\r2 %\n\x1b[31mred\x1b[0m \x1b]0;title\x07\n"),
+        display(image__png=PIXEL, text__plain="<Figure>"),
+    )
+    text = notebook(markdown("# Training\n\nA **short** text."), code("def f():\n\treturn 'é'", *outputs, number=3))
+    assert shown(parse_notebook(text)) == [
+        "Training", "", "A short text.", "",
+        "[3]", "│ def f():", "│     return 'é'", "  2 %", "  red ␛]0;title␇", "  image/png, 72 B  <Figure>",
+    ]  # fmt: skip
+
+
+def test_code_is_highlighted() -> None:
+    line = notebook_lines([Cell("code", "é = 'é'  # x")], 60)[1]
+    assert [(piece.text, piece.role) for piece in line if piece.role in ("string", "comment")] == [
+        ("'é'", "string"), ("# x", "comment")
+    ]  # fmt: skip
+
+
+def test_long_output_is_shortened() -> None:
+    lines = shown([Cell("code", "", 1, (CellOutput("text", "\n".join(map(str, range(5_000)))),))])
+    assert len(lines) == 1 + 1 + 200 + 1 + 100
+    assert lines[201:204] == ["  199", "  … 4,700 lines not shown", "  4900"]
+
+
+async def test_notebook_opens_as_cells_and_a_key_shows_the_text(tmp_path: Path) -> None:
+    (tmp_path / "a.ipynb").write_text(notebook("print(1)"))
+    async with editor_app(tmp_path) as it:
+        await it.pane.open_file(it.path("a.ipynb"))
+        await it.settled()
+        presenter = it.view.presenter
+        assert isinstance(presenter, NotebookView)
+        assert "│ print(1)" in ["".join(piece.text for piece in line) for line in presenter.cells.lines]
+        assert presenter.cells.has_focus
+        assert "The cells are read-only. ctrl+t shows the text." in it.status.replace("Ctrl", "ctrl")
+        assert "1 cell" in it.status
+        await it.press("ctrl+t")
+        assert it.text.has_focus
+        assert "JSON" in it.status
+        it.text.replace_source(notebook("print(2)"))
+        await it.press("ctrl+t")
+        assert "│ print(2)" in ["".join(piece.text for piece in line) for line in presenter.cells.lines]
+
+
+async def test_large_notebook_is_shown_whole(tmp_path: Path) -> None:
+    large = display(image__png=PIXEL * 40_000)
+    (tmp_path / "a.ipynb").write_text(notebook(code("x", large), "last"))
+    async with editor_app(tmp_path) as it:
+        await it.pane.open_file(it.path("a.ipynb"))
+        await it.settled()
+        presenter = it.view.presenter
+        assert isinstance(presenter, NotebookView)
+        assert "".join(piece.text for piece in presenter.cells.lines[-1]) == "│ last"
+        assert "2 cells" in it.status
+
+
+@pytest.mark.parametrize("text", ["{", '{"nbformat": 3}'])
+async def test_broken_notebook_opens_as_text_with_the_reason(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.ipynb").write_text(text)
+    async with editor_app(tmp_path) as it:
+        await it.pane.open_file(it.path("a.ipynb"))
+        await it.settled()
+        assert it.text.has_focus
+        assert it.text.source == text
+        assert "notebook" in it.status
+        await it.press("ctrl+t")
+        assert it.text.has_focus
