@@ -64,7 +64,9 @@ def lines_of_commands(text: str) -> list[list[str]]:
     lines = []
     for line, inline in shown:
         words = re.split(r"\s*(?:[|;#]|&&) ", line or inline)[0].split()
-        ends = [number for number, word in enumerate(words) if word.endswith((".py", "SCRIPT")) or word == "--"]
+        ends = [
+            number for number, word in enumerate(words) if word.endswith((".py", ".ipynb", "SCRIPT")) or word == "--"
+        ]
         lines.append(words[: ends[0]] if ends else words)
     return lines
 

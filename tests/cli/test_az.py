@@ -142,7 +142,7 @@ def test_az_creates_and_deletes_run_configurations(workbench: Workbench) -> None
 
 
 def test_az_errors_have_their_exit_code(workbench: Workbench) -> None:
-    in_shell(workbench, "az ml notebook start").error(2, "`az ml notebook` is not supported", "jupyter")
+    in_shell(workbench, "az ml notebook start").error(2, "`az ml notebook` is not supported", "workbench-tui notebook")
     in_shell(workbench, "az ml experiment submit -c none report.py").error(3, "unknown run configuration 'none'")
 
 

@@ -227,6 +227,24 @@ def test_local_server_ends_when_it_is_closed(
     workbench.run("open", "-r", "7", "jupyter").error(2, "no run '7'")
 
 
+def test_notebook_starts_jupyter_on_the_project(project_root: Path, short_folder: Path) -> None:
+    packages = project_root.parent / "packages"
+    add_packages(packages)
+    python = python_with(packages, sys.executable)
+    write_configuration(project_root, suffix="compute", type="local", pythonLocation=str(python))
+    write_configuration(project_root, "box", suffix="compute", type="remote", address="box", username="u")
+    workbench = Workbench(project_root, {"XDG_RUNTIME_DIR": str(short_folder)})
+    with workbench.start("notebook", "--no-browser") as process:
+        opened = Opened(process)
+        assert status_of(opened.url) == 200
+        (listed,) = json.loads(workbench.run("port", "list", "-o", "json").out)
+        assert (listed["kind"], listed["run_id"], listed["run_title"]) == ("jupyter", "", "project")
+        assert "closed jupyter" in workbench.run("port", "close", "--all").err
+        opened.end()
+    workbench.run("notebook", "-t", "box").error(2, "needs a target of type local", "open -r ID jupyter")
+    workbench.run("notebook", "-t", "none").error(3, "none")
+
+
 @pytest.mark.parametrize("kind", ["slurm", "group"])
 def test_clusters_and_groups_are_refused(kind: str) -> None:
     target = ComputeTarget("big", "big.compute", kind, address="login")

@@ -64,7 +64,7 @@ REMEDIES: Mapping[str, str] = {
     "project delete": "A project is a folder: remove the folder.",
     "project list": "The workbench keeps no list of projects. To find projects, run `find ~ -name aml_config`.",
     "experiment diagnostics": "Copy the files of a run: `workbench-tui history download -r ID -d DIR`.",
-    "notebook": "Start a notebook server in this shell: `jupyter notebook`.",
+    "notebook": "Start Jupyter on the project: `workbench-tui notebook`.",
     "datasource": "The workbench has no data sources: read the data files directly in your script.",
     **dict.fromkeys(
         ("env", "model", "manifest", "image", "service"), f"{_GONE}. The workbench does not deploy models."

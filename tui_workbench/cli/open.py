@@ -1,4 +1,4 @@
-"""`open`: TensorBoard, Jupyter or a port of a run, at the loopback address of this machine."""
+"""`open` and `notebook`: TensorBoard, Jupyter or a port of a run, and Jupyter on the project, at 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from tui_workbench.cli.shared.parser import RUN, option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.ports import KINDS, PORT, OpenPort, parse_destination
+from tui_workbench.runs.ports import KINDS, PORT, OpenPort, parse_destination, project_owner, run_owner
+from tui_workbench.targets.hosts.serving import JUPYTER
+
+NO_BROWSER = option("--no-browser", action="store_true", help="only print the address")
 
 configure_open = options(
     RUN,
     option("kind", choices=KINDS, metavar="WHAT", help="tensorboard, jupyter or port"),
     option("port", nargs="?", default="", metavar="[HOST:]PORT",
            help="the port of the run; with HOST, the port of a host that the machine of the run can reach"),
-    option("--no-browser", action="store_true", help="only print the address"),
+    NO_BROWSER,
     output(TEXT),
     usage="%(prog)s -r ID {tensorboard | jupyter | port [HOST:]PORT} [--no-browser]",
     epilog="""\
@@ -41,12 +44,37 @@ def run_open(arguments: argparse.Namespace) -> int:
         raise UsageError("`port` needs a number" if is_port else f"{arguments.kind} takes no port", remedy=remedy)
     destination = parse_destination(arguments.port) if is_port else None
     directory = Runs(Project.find(arguments.project)).directory(arguments.run)
-    opened = OpenPort(directory, arguments.kind, destination)
+    return _keep_open(OpenPort(run_owner(directory), arguments.kind, destination), arguments)
+
+
+configure_notebook = options(
+    option("-t", "--target", metavar="TARGET", default="local", help="a target of type local (default: local)"),
+    NO_BROWSER,
+    output(TEXT),
+    epilog="""\
+Starts Jupyter in the folder of the project, with the Python of the target, which
+needs jupyterlab, notebook or jupyter_server. The server listens only at 127.0.0.1
+and needs the token in the address. It ends when you press Ctrl+C or use
+`port close`.
+
+examples:
+  workbench-tui notebook
+  workbench-tui notebook -t conda-env --no-browser""",
+)
+
+
+def run_notebook(arguments: argparse.Namespace) -> int:
+    owner = project_owner(Project.find(arguments.project), arguments.target)
+    return _keep_open(OpenPort(owner, JUPYTER), arguments)
+
+
+def _keep_open(opened: OpenPort, arguments: argparse.Namespace) -> int:
+    """Print the address of a port, show it in the browser, and keep the port open until it is closed."""
     try:
         if opened.record.port != opened.wanted:
             notify(f"port {opened.wanted} of this machine is in use, so port {opened.record.port} is used")
         emit(opened.record._asdict(), arguments, text=[opened.record.url])
-        if not is_port and not arguments.no_browser:
+        if opened.record.kind != PORT and not arguments.no_browser:
             opened.show_in_browser()
         if opened.stays_open:
             notify("Press Ctrl-C to close the port.")

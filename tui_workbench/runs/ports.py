@@ -18,13 +18,15 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import UsageError, WorkbenchError, storage_errors
+from tui_workbench.core.model import RunSpec
 from tui_workbench.core.processes import clean_environment, find_program, is_alive, start_detached
 from tui_workbench.core.waiting import wait_ready
+from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.limits import label_of
 from tui_workbench.runs.store.history_record import utc
-from tui_workbench.runs.store.record import Record
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.hosts.host import PortForward
 from tui_workbench.targets.hosts.serving import JUPYTER, LOOPBACK, PORTS, TENSORBOARD, Server, ServerPlace, local_port
 from tui_workbench.targets.ssh.ssh_wire import receive, runtime_directory, send
@@ -56,8 +58,8 @@ class PortRecord(NamedTuple):
     kind: str
     leads_to: str  # the address and port on `machine`
     machine: str
-    run_id: str
-    run_title: str  # such as `train.py [7]`
+    run_id: str  # "" for Jupyter on a project
+    run_title: str  # such as `train.py [7]`, or the name of the project
     since: str
 
 
@@ -85,13 +87,36 @@ def parse_destination(text: str) -> Destination:
     return Destination(int(number), host)
 
 
+class PortOwner(NamedTuple):
+    """The run for which a port is opened, or the project, which has no run ID."""
+
+    spec: RunSpec
+    title: str
+
+
+def run_owner(directory: RunDirectory) -> PortOwner:
+    """Return the owner for a run. Raises RunNotFound, or ImportedRun if it is not this user's own."""
+    run = directory.own_record()
+    return PortOwner(run.spec, label_of(run.spec, run.run_number))
+
+
+def project_owner(project: Project, target: str) -> PortOwner:
+    """Return the owner for the files of a project. Raises ConfigurationError, or UsageError for other machines."""
+    compute = project.target(target)
+    if not compute.kind.runs_here:
+        raise UsageError(
+            f"Jupyter on the files of the project needs a target of type local, but {target} is of type {compute.type}",
+            remedy="Name a target of type local. For the files of a run: `workbench-tui open -r ID jupyter`.",
+        )
+    return PortOwner(spec_of(compute), project.name)
+
+
 class OpenPort:
     """A port that this process keeps open until `close`, until another process closes it, or until it ends itself."""
 
-    def __init__(self, directory: RunDirectory, kind: str, destination: Destination | None = None) -> None:
+    def __init__(self, owner: PortOwner, kind: str, destination: Destination | None = None) -> None:
         """Start a server if needed, and forward its port. `destination` is only for PORT. Raises WorkbenchError."""
-        run = directory.own_record()
-        spec = run.spec
+        spec = owner.spec
         place = target_for(spec.target).server_place(spec)
         token = secrets.token_urlsafe(16)
         trace.hide((token,))
@@ -99,7 +124,7 @@ class OpenPort:
         with contextlib.ExitStack() as undo:
             self._server: Server | None = None
             if destination is None:
-                self._server = Server(place, kind, token, directory.path)
+                self._server = Server(place, kind, token, spec.run_directory)
                 undo.callback(self._server.close)
                 address, port, self.wanted = place.address, self._server.port, PORTS[kind]
             else:
@@ -110,7 +135,7 @@ class OpenPort:
                 _require_listener(address, port)
             else:
                 undo.callback(self._forward.connection.close)
-            self.record = _record(run, kind, place, address, port, self._forward, token)
+            self.record = _record(owner, kind, place, address, port, self._forward, token)
             self._path = os.path.join(_folder(), f"{os.getpid()}-{secrets.token_hex(4)}")
             self._asked = _listen(self._path, undo)
             self._undo = undo.pop_all()
@@ -192,14 +217,14 @@ def _require_listener(address: str, port: int) -> None:
 
 
 def _record(
-    run: Record, kind: str, place: ServerPlace, address: str, port: int, forward: PortForward | None, token: str
+    owner: PortOwner, kind: str, place: ServerPlace, address: str, port: int, forward: PortForward | None, token: str
 ) -> PortRecord:
     here, number = (address, port) if forward is None else (LOOPBACK, forward.port)
     path = {TENSORBOARD: f"{token}/", JUPYTER: f"?token={token}"}.get(kind, "")
     host = f"[{here}]" if ":" in here else here
     url = f"http://{host}:{number}/{path}"
-    title = label_of(run.spec, run.run_number)
-    return PortRecord(url, number, kind, f"{address}:{port}", place.label, run.run_id, title, utc(time.time()) or "")
+    leads_to, since = f"{address}:{port}", utc(time.time()) or ""
+    return PortRecord(url, number, kind, leads_to, place.label, owner.spec.run_id, owner.title, since)
 
 
 def _listen(path: str, undo: contextlib.ExitStack) -> socket.socket:

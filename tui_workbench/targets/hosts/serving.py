@@ -204,7 +204,7 @@ class Server:
             package = PACKAGES[self._kind]
             command = self._place.install.replace("PACKAGE", package)
             return ConfigurationError(
-                f"{package} is not installed in the environment of the run ({self._place.label})",
+                f"{package} is not installed in the environment of runs ({self._place.label})",
                 remedy=f"Install it: {command}",
             )
         last = self._errors.decode("utf-8", "replace").strip().split("\n")[-1].replace(token, "***")

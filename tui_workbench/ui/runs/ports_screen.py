@@ -19,6 +19,7 @@ from tui_workbench.runs.ports import (
     close_ports,
     open_ports,
     parse_destination,
+    run_owner,
 )
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.ui.blocking import CallQueue, OneAtATime, call_at_exit, in_thread
@@ -137,7 +138,7 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
 
 def _open_and_keep(directory: RunDirectory, kind: str, destination: Destination | None) -> OpenPort:
     """Open a port, show it in the browser, and keep it open in a thread that ends with the workbench."""
-    opened = OpenPort(directory, kind, destination)
+    opened = OpenPort(run_owner(directory), kind, destination)
 
     def keep() -> None:
         opened.wait()
