@@ -112,7 +112,7 @@ def test_signal_reaches_the_kernel_and_the_notebook_is_kept(tmp_path: Path) -> N
         process.send_signal(signal.SIGTERM)
     assert process.returncode == 128 + signal.SIGTERM
     assert not is_running(kernel)
-    assert executed(tmp_path)[0]["outputs"][0]["text"] == [f"kernel {kernel}\n"]
+    assert len(executed(tmp_path)) == 1
 
 
 def test_python_without_nbclient_names_the_command(box: Remote) -> None:

@@ -54,7 +54,7 @@ configure_notebook = options(
     epilog="""\
 Starts Jupyter in the folder of the project, with the Python of the target, which
 needs jupyterlab, notebook or jupyter_server. The server listens only at 127.0.0.1
-and needs the token in the address. It ends when you press Ctrl+C or use
+and needs the token in the address. It ends when you press Ctrl-C or use
 `port close`.
 
 examples:
