@@ -18,6 +18,9 @@ OURS = {"tui_workbench", "tests", "benchmarks", "docs", "workbench", "azureml"}
 TEMPLATES = REPOSITORY / "tui_workbench" / "templates_data"
 """Templates and samples, which declare their dependencies themselves."""
 
+IN_RUNS = REPOSITORY / "tui_workbench" / "sdk" / "workbench_notebook.py"
+"""A file that only the Python of a run executes, with the packages of the run."""
+
 distributions_of_packages = functools.cache(packages_distributions)  # it reads the files of all distributions
 
 BROUGHT_BY_DOCKER = {"requests", "urllib3"}
@@ -27,7 +30,7 @@ def imported_by(*folders: str) -> dict[str, str]:
     """Return the third-party modules that these folders import, each with a file that imports it."""
     found: dict[str, str] = {}
     paths = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.py")]
-    for path in sorted(path for path in paths if not path.is_relative_to(TEMPLATES)):
+    for path in sorted(path for path in paths if path != IN_RUNS and not path.is_relative_to(TEMPLATES)):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names: list[str] = []
             if isinstance(node, ast.Import):
