@@ -96,6 +96,7 @@ PLACEHOLDERS = {
     "facts": "PLATFORM",
     "failed": "FILES",
     "file_name": "FILE",
+    "extra_command": "COMMAND",
     "first": "PACKAGE",
     "first.name": "FIRST_MEMBER",
     "fix_of_check": "Apply the fix of the failed check: `workbench-tui gpu check -t TARGET` shows it.",
@@ -134,6 +135,7 @@ PLACEHOLDERS = {
     "origin": "ID",
     "ours": "PLATFORM",
     "package": "PACKAGE",
+    "package_command": "COMMAND",
     "package_place": "on that machine",
     "parent": "FOLDER",
     "part": "TEXT",
@@ -155,6 +157,7 @@ PLACEHOLDERS = {
     "remedy_of": "Correct the Slurm option that the message names. If a limit is reached, wait or request fewer "
     "resources.",
     "repeat": "NUMBER",
+    "repeat_remedy": "Install the workbench again: `COMMAND`.",
     "reply['refused']": "REASON",
     "repository": "REPOSITORY",
     "request": "NAME",

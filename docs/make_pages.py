@@ -1,4 +1,4 @@
-"""Generate docs/reference/command-line.md and docs/reference/errors.md from the code.
+"""Generate the pages of commands and errors in docs/reference, and the man page, from the code.
 
     python -m docs.make_pages
 
@@ -8,13 +8,11 @@ tests/test_docs.py checks that the pages are current.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from docs.command_options import options_of
 from docs.error_texts import errors
+from docs.man_page import man_page
 from tui_workbench.cli import COMMANDS, Command, build_parser
-
-if TYPE_CHECKING:
-    import argparse
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
@@ -57,33 +55,10 @@ def _command(command: Command) -> str:
     parser = build_parser(command)
     name = " ".join(command.words)
     lines = [f"## {name}", "", f"{command.help[0].upper()}{command.help[1:]}.", "", "| | |", "|---|---|"]
-    lines += [f"| `{_cell(_called(action))}` | {_cell(_help(action))} |" for action in _shown(parser)]
+    lines += [f"| `{_cell(names)}` | {_cell(text)} |" for names, text in options_of(parser)]
     if parser.epilog:
         lines += ["", "```text", parser.epilog.replace("%(prog)s", parser.prog), "```"]
     return "\n".join([*lines, ""])
-
-
-def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Return the arguments, then the options, without those that every command has."""
-    actions = [action for action in parser._actions if action.dest not in ("help", "project")]
-    return sorted(actions, key=lambda action: bool(action.option_strings))
-
-
-def _called(action: argparse.Action) -> str:
-    names = ", ".join(action.option_strings)
-    if action.nargs == 0:
-        return names
-    values = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
-    value = str(action.metavar or values)
-    several = {"*": f"[{value} ...]", "+": f"{value} [{value} ...]", "?": f"[{value}]", "...": f"[{value} ...]"}
-    value = several.get(str(action.nargs), value)
-    return f"{names} {value}".strip()
-
-
-def _help(action: argparse.Action) -> str:
-    values = {**vars(action), "prog": "workbench-tui"}
-    text = (action.help or "") % values
-    return f"{text} (required)" if action.required and action.option_strings else text
 
 
 def _cell(text: str) -> str:
@@ -106,7 +81,7 @@ def _markdown(text: str) -> str:
     return "`".join(parts).strip()
 
 
-PAGES = {"command-line.md": command_line, "errors.md": error_page}
+PAGES = {"command-line.md": command_line, "errors.md": error_page, "workbench-tui.1": man_page}
 
 
 def main() -> None:

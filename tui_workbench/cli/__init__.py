@@ -278,7 +278,8 @@ screen readers, --plain.
 options:
   --ascii        draw the screens in ASCII
   -h, --help     show this help
-  -V, --version  show the version
+  -V, --version  show the version; with --check, ask the source of this
+                 installation for a newer version
 
 exit codes: the exit code of the script for a finished run, 130 for a canceled
 run or after Ctrl-C; otherwise 0, 1 for an error on this machine, 2 for wrong
@@ -291,6 +292,9 @@ def _without_command(arguments: Sequence[str]) -> int:
     if arguments in (["--version"], ["-V"]):
         sys.stdout.write(f"workbench-tui {tui_workbench.__version__}\n")
         return 0
+    if sorted(arguments) in (["--check", "--version"], ["--check", "-V"]):
+        checked: int = _load("doctor.version").check_version()
+        return checked
     if any(word in ("-h", "--help") for word in arguments):
         sys.stdout.write(_help())
         return 0

@@ -6,6 +6,7 @@ import argparse
 
 from tui_workbench.cli.shared.parser import PROJECT, option, options
 from tui_workbench.core.errors import UsageError
+from tui_workbench.core.installation import extra_command
 from tui_workbench.projects.project import Project
 
 PORT = 8347
@@ -32,7 +33,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise UsageError(
             f"`serve` needs the package {error.name}, which is not installed",
-            remedy="Install it: `pip install 'workbench-tui[serve]'`.",
+            remedy=f"Install it: `{extra_command('serve')}`.",
         ) from error
     serve(root, arguments.port)
     return 0

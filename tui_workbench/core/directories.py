@@ -10,6 +10,7 @@ import os
 import stat
 
 from tui_workbench.core.errors import StorageError
+from tui_workbench.core.installation import repeat_remedy
 
 CONFIG_DIRECTORY = "aml_config"
 """A folder with this subfolder is a project."""
@@ -23,8 +24,7 @@ def packaged(name: str) -> str:
     found = next((path for place in _DATA_PLACES if os.path.isdir(path := os.path.join(place, name))), "")
     if found:
         return found
-    remedy = "Install the workbench again: `pip install --force-reinstall workbench-tui`."
-    raise StorageError(f"the installation in {_PACKAGE} lacks the folder {name!r}", remedy=remedy)
+    raise StorageError(f"the installation in {_PACKAGE} lacks the folder {name!r}", remedy=repeat_remedy())
 
 
 def theme_directories() -> list[str]:

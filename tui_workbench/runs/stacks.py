@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from tui_workbench.core import trace
 from tui_workbench.core.errors import RunNotFound, StorageError, UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import make_folders, read_below, unlink_below
+from tui_workbench.core.installation import package_command
 from tui_workbench.core.masking import mask_words
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import counted
@@ -104,7 +105,7 @@ def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
         raise WorkbenchError(
             f"py-spy cannot read the processes of run {run.run_id}: {problems[0]}",
             remedy="Update py-spy, which may be too old for the interpreter of the run: "
-            "`pip install --upgrade py-spy`.",
+            f"`{package_command('py-spy')}`.",
         )
     if reading.scope > 0:
         raise WorkbenchError(

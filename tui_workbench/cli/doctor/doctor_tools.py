@@ -14,6 +14,7 @@ from typing import Any
 
 from tui_workbench.cli.doctor.answer import Answer, broken, limited, ok, run_program
 from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.installation import repeat_command, repeat_remedy
 from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.base.secrets import SecretStore
 from tui_workbench.targets.checks.check_engine import check_version
@@ -40,9 +41,10 @@ def python() -> Answer:
     wrong = _wrong_packages()
     if wrong:
         message = f"{version} in {sys.prefix} lacks {', '.join(wrong)}"
-        command = f"{sys.executable} -m pip install --upgrade --force-reinstall workbench-tui"
+        command = repeat_command()
+        remedy = "Install the workbench again:" if command else repeat_remedy()
         cost = "Features that need these packages fail."
-        return broken("python", message, cost, "Install the workbench again:", command)
+        return broken("python", message, cost, remedy, command)
     return ok("python", f"{version} in {sys.prefix}")
 
 

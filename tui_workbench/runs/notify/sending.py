@@ -19,6 +19,7 @@ from types import ModuleType
 
 from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.files import append_below, make_folders, read_below, unlink_below
+from tui_workbench.core.installation import extra_command
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.waiting import pause
@@ -105,7 +106,7 @@ def _apprise() -> ModuleType:
     except ModuleNotFoundError as error:
         raise UsageError(
             f"notifications need the package {error.name}, which is not installed",
-            remedy="Install it: `pip install 'workbench-tui[notify]'`.",
+            remedy=f"Install it: `{extra_command('notify')}`.",
         ) from error
     return apprise
 

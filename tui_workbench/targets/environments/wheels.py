@@ -30,6 +30,7 @@ from typing import NamedTuple
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError, storage_error
 from tui_workbench.core.files import replacing
+from tui_workbench.core.installation import repeat_remedy
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.processes import find_program, run
 from tui_workbench.core.progress import Meter, meter
@@ -68,7 +69,7 @@ def find_uv() -> str:
     except FileNotFoundError as error:
         raise ConfigurationError(
             "uv is not installed, but it is needed to build environments",
-            remedy="Install the workbench again: `pip install --force-reinstall workbench-tui`.",
+            remedy=repeat_remedy(),
         ) from error
 
 

@@ -11,6 +11,7 @@ import os
 from typing import NamedTuple
 
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.core.installation import package_command
 from tui_workbench.targets.base.stacks import MOST_PROCESSES, Reading, parse
 from tui_workbench.targets.hosts.host import Completed, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout
@@ -113,10 +114,8 @@ def installed_py_spy() -> PySpy:
         paths = []
     found = next((os.path.realpath(path) for path in paths if os.access(path, os.X_OK)), "")
     if not found:
-        raise ConfigurationError(
-            "py-spy is not installed on this machine",
-            remedy="Install it in the environment of the workbench: `pip install py-spy`.",
-        )
+        remedy = f"Install it: `{package_command('py-spy')}`."
+        raise ConfigurationError("py-spy is not installed on this machine", remedy=remedy)
     return PySpy(found, package.version, os.uname().machine)
 
 
