@@ -99,6 +99,6 @@ def _command(command: Command) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return a line of text without a meaning in roff. Quotes and hyphens stay ASCII, so that commands can be copied."""
+    """Return a line of text without a meaning in roff. Quotes and hyphens stay ASCII, for copied commands."""
     escaped = text.translate(_SPECIAL)
     return f"\\&{escaped}" if escaped.startswith(".") else escaped

@@ -61,6 +61,7 @@ LONGEST_FILES = (
     "tests/ui/starting/test_starting.py",
     "tests/trust/test_looking.py",
     "tests/terminal/test_key_walk.py",
+    "tests/packaging/test_distributions.py",
 )
 """Files that take the longest, in this order. Each runs in one process, so the last file should be a short one."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from docs.make_pages import PAGES
 from docs.make_pictures import SCREENS
 from tests.cli.support import Installed, options_of
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, require
 from tests.runs.support import make_run
 from tui_workbench.cli import COMMANDS, build_parser, find_command
 from tui_workbench.projects.project import Project
@@ -40,6 +41,15 @@ def cells(text: str) -> list[list[str]]:
 @pytest.mark.parametrize("name", PAGES)
 def test_generated_page_is_current(name: str) -> None:
     assert text_of(f"reference/{name}") == PAGES[name](), "run python -m docs.make_pages"
+
+
+def test_man_page_is_valid_roff() -> None:
+    words = [require("groff"), "-man", "-Tutf8", "-ww", str(DOCS / "reference" / "workbench-tui.1")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert not done.stderr
+    shown = re.sub("\x1b\\[[0-9;]*m|.\b", "", done.stdout)
+    assert all(f"   {command.name}\n" in shown for command in COMMANDS)
+    assert "workbench-tui experiment submit -c local train.py --epochs 3\n" in shown
 
 
 @BY_NAME

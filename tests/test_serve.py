@@ -18,6 +18,7 @@ import pytest
 from tests.browser import Browser
 from tests.conftest import write_project
 from tui_workbench.core.errors import UsageError
+from tui_workbench.core.installation import extra_command
 from tui_workbench.ui.browser import serving
 from tui_workbench.ui.browser.serving import Server, tunnel_command
 
@@ -291,4 +292,4 @@ def test_missing_package_shows_the_install_command(project_root: Path, tmp_path:
         check=False,
     )
     assert done.returncode == 2
-    assert "which is not installed. Install it: `pip install 'workbench-tui[serve]'`" in done.stderr
+    assert f"which is not installed. Install it: `{extra_command('serve')}`." in done.stderr

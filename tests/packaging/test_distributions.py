@@ -1,4 +1,7 @@
-"""The wheel and the source distribution hold exactly what they need, and the wheel works."""
+"""The wheel and the source distribution hold exactly what they need, and the wheel works.
+
+pip, `uv tool` and pipx install the wheel with its dependencies from the package index, as `.ci/install` does.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import email.message
 import email.parser
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,6 +25,10 @@ from benchmarks.terminal import Terminal
 from tests.conftest import REPOSITORY
 
 DATA = "tui_workbench/_data/"
+MAN_PAGE = "share/man/man1/workbench-tui.1"
+LARGEST_WHEEL = 2_000_000
+"""Bytes."""
+
 LEFT_BEHIND = (
     "sample_project/.workbench/runs/r1/run.json",
     "sample_project/outputs/model.pt",
@@ -74,11 +83,12 @@ def files_below(source: Path, *folders: str) -> set[str]:
 
 
 def test_wheel_holds_package_themes_and_sample_only(source: Path, wheel: Path) -> None:
-    names = {name for name in names_in(wheel) if ".dist-info/" not in name}
+    names = {name.partition(".data/data/")[2] or name for name in names_in(wheel) if ".dist-info/" not in name}
     wanted = files_below(source, "tui_workbench") | {
         DATA + name for name in files_below(source, "themes", "sample_project")
     }
-    assert names == wanted
+    assert names == wanted | {MAN_PAGE}
+    assert wheel.stat().st_size < LARGEST_WHEEL
     assert DATA + "sample_project/aml_config/local.runconfig" in names
     assert any(name.startswith(DATA + "themes/") for name in names)
 
@@ -169,3 +179,72 @@ def test_installed_program_opens_its_sample(installed: Path, tmp_path: Path) -> 
     with Terminal([str(installed / "workbench-tui"), str(sample)], directory=str(tmp_path)) as terminal:
         for name in ("train.py", "readme.md", "gpu-box"):
             terminal.until_text(name)
+
+
+class Bare:
+    """A home folder, and a PATH with Python, uv and pipx, but without a compiler."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder
+        programs = folder / "programs"
+        programs.mkdir()
+        (programs / "python3").symlink_to(Path(sys.executable).resolve())
+        for name in ("uv", "pipx"):
+            (programs / name).symlink_to(Path(sys.executable).with_name(name))
+        apart = ("PYTHON", "XDG_", "VIRTUAL_ENV")
+        self.variables = {name: value for name, value in os.environ.items() if not name.startswith(apart)}
+        # Bytecode of all dependencies would take longer than the rest of the test.
+        self.variables |= {"HOME": str(folder), "PATH": str(programs), "PIP_NO_COMPILE": "1"}
+
+    def run(self, command: str) -> str:
+        """Run a shell command and return its output."""
+        done = self.attempt(command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def attempt(self, command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, shell=True, cwd=self.home, env=self.variables, capture_output=True, text=True, check=False
+        )
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Bare:
+    return Bare(tmp_path_factory.mktemp("bare"))
+
+
+INSTALLERS = {
+    "pip": ("python3 -m venv environment && environment/bin/python -m pip install {wheel}", "environment"),
+    "uv tool": ("uv tool install {wheel}", ".local/share/uv/tools/workbench-tui"),
+    "pipx": ("pipx install {wheel}", ".local/share/pipx/venvs/workbench-tui"),
+}
+"""For each installer, the command that installs the wheel, and the environment in the home folder."""
+
+
+@pytest.mark.parametrize("installer", INSTALLERS)
+def test_installs_without_a_compiler_and_extends_itself(
+    bare: Bare, wheel: Path, project_root: Path, installer: str
+) -> None:
+    command, environment = INSTALLERS[installer]
+    bare.run(command.format(wheel=shlex.quote(str(wheel))))
+    program = f"{environment}/bin/workbench-tui"
+    said = bare.run(f"{program} --version --check")
+    assert f"installed by {installer} from the file {wheel}\nno newer version to look for" in said
+
+    def fix(failing: str) -> str:
+        """Return the command in the error of a command."""
+        complaint = bare.attempt(failing).stderr
+        found = re.search(r"[Ii]nstall .*: `(.*)`\.", complaint)
+        assert found, complaint
+        return found[1]
+
+    bare.run(fix(f"{program} serve {shlex.quote(str(project_root))}"))
+    address = shlex.quote("ntfy://127.0.0.1/topic")
+    bare.run(fix(f"echo {address} | {program} notify add phone --on end --url-stdin"))
+    (packages,) = (bare.home / environment).glob("lib/python*/site-packages")
+    if installer != "pip":  # it would download all dependencies again
+        shutil.rmtree(packages / DATA / "themes")
+        bare.run(fix(f"{program} theme list"))
+        assert "name" in bare.run(f"{program} theme list -o json")
+    # The later commands have kept the packages of the first.
+    bare.run(f"{environment}/bin/python -c 'import aiohttp, textual_serve, apprise'")
