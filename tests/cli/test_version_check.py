@@ -52,7 +52,7 @@ def test_commit_of_a_branch_is_compared(repository: Repository, revision: str) -
     what = revision or "the default branch"
     assert newest(source) == f"newest commit of {what}: {source.commit} (installed)"
     newer = repository.commit()
-    assert newest(source).startswith(f"newest commit of {what}: {newer}; installed: {source.commit}. Update: ")
+    assert newest(source).startswith(f"newest commit of {what}: {newer}; installed: {source.commit}\nupdate: ")
 
 
 def test_version_tags_are_compared_as_numbers(repository: Repository) -> None:
@@ -87,7 +87,7 @@ def test_index_is_asked_with_the_installer(index: PackageIndex, monkeypatch: pyt
     index.add("workbench_tui", __version__)
     assert newest(Source(INDEX)) == f"newest version: {__version__} (installed)"
     index.add("workbench_tui", "99.0")
-    assert newest(Source(INDEX)).startswith(f"newest version: 99.0; installed: {__version__}. Update: ")
+    assert newest(Source(INDEX)).startswith(f"newest version: 99.0; installed: {__version__}\nupdate: ")
 
 
 def test_silent_index_is_an_error(index: PackageIndex) -> None:

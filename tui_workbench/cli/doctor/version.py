@@ -51,12 +51,12 @@ def check_version() -> int:
     )
     sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
     sys.stdout.flush()
-    sys.stdout.write(f"{visible(newest(source))}\n")
+    sys.stdout.write("".join(f"{visible(line)}\n" for line in newest(source).split("\n")))
     return 0
 
 
 def newest(source: Source) -> str:
-    """Return a line about the newest version of a source. Raises WorkbenchError if the source does not answer."""
+    """Return lines about the newest version of a source. Raises WorkbenchError if the source does not answer."""
     if source.kind in (FOLDER, FILE, URL):
         return f"no newer version to look for: a {source.kind} contains one version"
     if source.kind == GIT:
@@ -68,7 +68,7 @@ def newest(source: Source) -> str:
 def _compare(what: str, found: str, installed: str) -> str:
     if found == installed:
         return f"newest {what}: {found} (installed)"
-    return f"newest {what}: {found}; installed: {installed}. Update: {repeat_command(upgrade=True)}"
+    return f"newest {what}: {found}; installed: {installed}\nupdate: {repeat_command(upgrade=True)}"
 
 
 def _newest_in_git(source: Source) -> str:
