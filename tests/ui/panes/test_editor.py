@@ -395,7 +395,7 @@ class TestProblems:
             assert "▲" not in it.status
 
     async def test_long_problem_is_wrapped(self, configuration: Path) -> None:
-        async with editor_app(configuration, size=(60, 24)) as it:
+        async with editor_app(configuration, size=(64, 24)) as it:
             await it.open("gpu.compute", line=3)
             await it.settled()
             await until(lambda: "f9 fix" in it.status)

@@ -214,8 +214,7 @@ COMPUTE = FileKind(
     "compute",
     "Compute target",
     "aml_config/NAME.compute",
-    "A machine, Docker engine, cluster or group of machines that runs scripts. The file name without `.compute` is the "
-    "name of the target.",
+    "A machine, Docker engine, cluster or group that runs scripts. The file name without `.compute` is its name.",
     _COMPUTE_FIELDS,
 )
 
@@ -419,25 +418,15 @@ _SDK_FIELDS = (
     Field("environment.docker.baseImageRegistry.password", "Password of the image registry.", secret=True),
     Field("environment.spark.repositories", "Maven repositories of Spark packages.", STRINGS, default=()),
     Field("environment.spark.packages", "Maven coordinates of Spark packages.", ROWS, default=(), row=_MAVEN),
-    Field(
-        "history.enabled",
-        "Runs the script in a copy of the project, and keeps a snapshot and the outputs.",
-        BOOLEAN,
-        default=True,
-    ),
+    Field("history.enabled", "Keeps a snapshot and the outputs of the run.", BOOLEAN, default=True),
     Field("spark.configuration", "Spark properties.", MAPPING, default={}),
     Field(
         "hdi.yarnDeployMode", "Where the Spark driver runs.", CHOICE, default="cluster", choices=("cluster", "client")
     ),
-    Field("batchai.nodeCount", "Number of machines of a Batch AI job. Ignored by the workbench.", INTEGER, default=1),
-    Field("containerInstance.cpuCores", "Cores of a container instance. Ignored by the workbench.", INTEGER, default=1),
-    Field(
-        "containerInstance.memoryGb",
-        "Memory of a container instance in GB. Ignored by the workbench.",
-        INTEGER,
-        default=4,
-    ),
-    Field("containerInstance.region", "Region of a container instance. Ignored by the workbench."),
+    Field("batchai.nodeCount", "Number of machines of a Batch AI job. Ignored.", INTEGER, default=1),
+    Field("containerInstance.cpuCores", "Cores of a container instance. Ignored.", INTEGER, default=1),
+    Field("containerInstance.memoryGb", "Memory of a container instance in GB. Ignored.", INTEGER, default=4),
+    Field("containerInstance.region", "Region of a container instance. Ignored."),
 )
 
 SDK_RUNCONFIG = FileKind(

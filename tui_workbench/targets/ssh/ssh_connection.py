@@ -279,9 +279,7 @@ def _needs_password(login: Login, message: str, *, remedy: str = "", host_verifi
 
 def _wrong_password(login: Login, prefix: str, *, host_verified: bool = False) -> SecretNeeded:
     message = f"{prefix}the password is wrong, or the server does not allow passwords"
-    remedy = (
-        f"Enter the correct password: {_login_command(login)}. Or replace `password` in the target with `privateKey`."
-    )
+    remedy = f"Enter the correct password: {_login_command(login)}. Or use `privateKey` instead of `password`."
     return _needs_password(login, message, remedy=remedy, host_verified=host_verified)
 
 

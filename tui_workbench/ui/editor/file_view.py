@@ -254,8 +254,7 @@ class FileView(Widget):
         self.editor.read_only = bool(version.read_only)
         self.editor.replace_source(version.text)
         self._compare()
-        restored = "Loaded the disk version. Undo restores your text."
-        self.note = restored if was_dirty else "Reloaded after a change on disk."
+        self.note = "Reloaded. Undo restores your text." if was_dirty else "Reloaded after a change on disk."
         self.draw()
 
     async def _show_difference(self) -> None:
