@@ -211,6 +211,7 @@ class Recorder:
                     self._take(Note(time.time(), text))
                 return True
             inspect()
+            self._report_stall()
             self._enforce_time()
             if reason := self._policies.by_use(self._usage):
                 self._policies.disable()
@@ -234,7 +235,6 @@ class Recorder:
             self._write(encode(seen))
             if self._usage.samples % SUM_EVERY == 0:
                 self._write(sum_line(self._usage))
-                self._report_stall()
 
     def _report_stall(self) -> None:
         if not self._has_stalled and self._usage.progress.is_stalled():
