@@ -209,7 +209,7 @@ class TestSsh:
             monkeypatch.setenv("SSH_AUTH_SOCK", path)
             # ssh-add exits with 1 if the agent has no keys, and with 2 if it does not answer yet.
             until(lambda: subprocess.run(["ssh-add", "-l"], capture_output=True).returncode == 1, "the agent")
-            assert doctor_tools.agent()[1:3] == (LIMITED, "0 keys, no keys in ~/.ssh")
+            assert doctor_tools.agent()[1:3] == (LIMITED, "0 keys, no keys with the usual names in ~/.ssh")
             key = str(tmp_path / "key")
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
             subprocess.run(["ssh-add", "-q", key], check=True, stderr=subprocess.DEVNULL)

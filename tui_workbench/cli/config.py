@@ -40,7 +40,10 @@ configure_unset = options(FILE, KEY, RESULT)
 configure_fix = options(
     FILE,
     option(
-        "--code", metavar="CODE", default="", help="fix only findings with this code, even if their severity is info"
+        "--code",
+        metavar="CODE",
+        default="",
+        help="fix only findings with this code, also those of severity info and those whose fix needs your decision",
     ),
     DRY_RUN,
     RESULT,

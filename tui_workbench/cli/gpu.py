@@ -45,7 +45,8 @@ _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 OPTIONS = (
     option("-t", "--target", metavar="NAME", action="append", default=[],
            help="only this target (default: all); repeatable"),
-    option("--watch", action="store_true", help="repeat every second until Ctrl-C; -o json prints one line each time"),
+    option("--watch", action="store_true",
+           help="repeat every second until Ctrl-C; without --query, -o json prints one line each time"),
     option("--wait", metavar="SECONDS", type=seconds, default=DEFAULT_WAIT,
            help=f"time limit for the machines to answer (default: {DEFAULT_WAIT:g})"),
     output(default="table", example="[?target=='local']"),

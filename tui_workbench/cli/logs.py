@@ -34,8 +34,8 @@ configure_logs = options(
     option("--plain", action="store_true", help="for screen readers: complete lines of plain text"),
     PROJECT,
     epilog="""\
-If stdout is a file or a pipe, it gets every byte that the run wrote to stdout
-and stderr. On a terminal, control sequences other than colors and line erasing
+If stdout is a file or a pipe, the output is copied byte by byte, unless --plain
+is given. On a terminal, control sequences other than colors and line erasing
 are shown as text. Ctrl-C stops following; the run continues.""",
 )
 

@@ -56,7 +56,7 @@ configure_test = options(
 
 
 def run_add(arguments: argparse.Namespace) -> int:
-    """Store a channel, or replace one. Raises UsageError for an invalid argument, and WorkbenchError if this fails."""
+    """Store or replace a channel. Raises UsageError for an invalid argument, and WorkbenchError without a keyring."""
     check_name(arguments.name)
     for text in arguments.metric:
         parse_condition(text)

@@ -27,8 +27,8 @@ Starts TensorBoard or Jupyter on the machine or in the container of the run, wit
 the Python of the run, or opens a port of that machine or container (`port`). If
 the run is on another machine, the port is forwarded through the SSH connection to
 127.0.0.1 of this machine. No port is published, and the server on the other machine
-ends with the connection. The port is open until you press Ctrl-C or use
-`port close`, or until the connection ends.
+ends with the connection. A port that this command opens stays open until you
+press Ctrl-C or use `port close`, or until the server or the connection ends.
 
 examples:
   workbench-tui open -r 12 tensorboard

@@ -23,8 +23,8 @@ configure_create = options(
     output(),
     epilog="""\
 A folder or repository without aml_config/ gets a configuration for this
-machine and for Docker. Runs, outputs and files that git ignores are not
-copied.
+machine and for Docker. Runs, outputs/ and, if git is installed, files that git
+ignores are not copied from a folder.
 
 examples:
   workbench-tui project create my-digits --template digits

@@ -18,7 +18,7 @@ from tui_workbench.runs.shell import Shell
 
 configure_shell = options(
     option("-c", "--run-configuration", metavar="NAME", default="",
-           help="the .runconfig to use (default: the first that runs on this machine)"),
+           help="the .runconfig to use (default: local, or the first for this machine without Docker)"),
     option("-r", "--run", metavar="ID", default="", help="open the shell in the files of this run"),
     PROJECT,
     option("script", metavar="COMMAND", nargs="?", default="", help="a command to run instead of a shell"),

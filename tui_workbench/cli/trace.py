@@ -34,7 +34,7 @@ configure_trace = options(
         help="only the last N calls (default: 100)",
     ),
     option("--kind", choices=KINDS, help="only calls of this kind"),
-    option("--failed", action="store_true", help="only failed calls"),
+    option("--failed", action="store_true", help="only failed calls, and calls whose process ended without a result"),
     option("--filter", metavar="TEXT", default="", help="only calls that contain every word of TEXT"),
     option(
         "--shell", action="store_true", help="print a shell script: full commands, with times and results as comments"

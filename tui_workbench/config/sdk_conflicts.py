@@ -46,7 +46,7 @@ def conflicts(values: Mapping[str, Any], target: ComputeTarget, has_file: Callab
         value = values.get(key)
         if value not in (None, "", fitting):
             ways = [f"remove `{key}`" if fitting is None else f"set `{key}: {written(fitting)}`"]
-            ways.append(f"set `target` to {other}" if other else "correct the target")
+            ways.append(f"set `target` to {other}" if other else f"change aml_config/{target.name}.compute")
             remedy = " or ".join(ways)
             message = f"`{key}` is {written(value)}, but the target {target.name} {does}"
             yield Conflict(key, message, f"{remedy[0].upper()}{remedy[1:]}.", fitting)

@@ -3,7 +3,7 @@
 ```
 WorkbenchError            exit 1   something on this machine failed (disk full, no permission)
 ├── UsageError            exit 2   the command or its arguments are wrong
-│   ├── ProjectNotFound            the folder is not a project
+│   ├── ProjectNotFound            the folder is missing or not in a project
 │   ├── RunNotFound                unknown run ID
 │   ├── LargeFiles                 files of the project are too large to copy for each run
 │   └── ImportedRun                the run was submitted elsewhere and cannot be started or canceled
@@ -75,7 +75,7 @@ class UsageError(WorkbenchError):
 
 
 class ProjectNotFound(UsageError):
-    """The folder is not a project."""
+    """The folder does not exist, or neither it nor a parent is a project."""
 
 
 class RunNotFound(UsageError):
@@ -155,7 +155,10 @@ CAUSES: Mapping[int, tuple[str, str]] = {
     errno.EACCES: ("permission denied", "Check the permissions of the file and of its folder."),
     errno.EPERM: ("permission denied", "Check the permissions of the file and of its folder."),
     errno.ENOENT: ("no such file or folder", "Check the path, and create the folder of the file if it is missing."),
-    errno.ENOTDIR: ("a part of the path is a file, not a folder", "Correct the path, or remove that file."),
+    errno.ENOTDIR: (
+        "a part of the path is a file or a symbolic link, not a folder",
+        "Correct the path, or replace that file or link with a folder.",
+    ),
     errno.EISDIR: ("this is a folder", "Choose a file in the folder."),
     errno.ELOOP: (
         "a symbolic link is not allowed here, or symbolic links form a loop",

@@ -188,7 +188,7 @@ def rename_below(top: str, old: str, new: str) -> None:
 
 
 def merge_below(top: str, old: str, new: str) -> None:
-    """Move a file or folder below `top`. Folders are merged, and other files at the new place are replaced.
+    """Move a file or folder below `top`. Folders are merged; anything else at the new place is replaced.
 
     After an interruption, every file is at its old or its new place, and the call can be repeated. Raises OSError.
     """

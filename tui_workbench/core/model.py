@@ -372,5 +372,5 @@ class Run(NamedTuple):
 
     @property
     def duration(self) -> float:
-        """Seconds from start to end; 0.0 before the end."""
+        """Seconds from start to end; 0.0 before the end, or if the run never started."""
         return max(0.0, self.end - self.start) if self.end and self.start else 0.0

@@ -62,7 +62,7 @@ class TracedCall(NamedTuple):
 
     @property
     def result(self) -> str:
-        """The result in one or two words."""
+        """The result in one or two words, or "" if the call ended without an exit code, an error or a note."""
         if self.seconds is None:
             return self.state
         if self.error:
@@ -178,9 +178,9 @@ def _call_of(line: Mapping[str, Any]) -> TracedCall | None:
 
 
 def matches(call: TracedCall, text: str) -> bool:
-    """Return True if every word of a filter occurs in the command, kind, result, run or error of the call.
+    """Return True if every word of a filter occurs in the command, kind, result, run, error or stderr of the call.
 
-    The words `kind:ssh` and `failed` filter by kind and state.
+    The word `kind:ssh` selects calls of a kind, and `failed` selects failed and lost calls.
     """
     place = " ".join((call.kind, shell_line(call), call.result, call.run, call.error, call.stderr)).lower()
 

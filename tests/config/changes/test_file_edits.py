@@ -92,8 +92,8 @@ def test_get_of_an_unset_field_lists_those_that_are_set(root: Path) -> None:
     with pytest.raises(UsageError) as caught:
         file_edits.get(at(root, "box.runconfig"), "Nope")
     assert (
-        str(caught.value)
-        == "Nope is not set in box.runconfig. Use a field that is set: Target, Framework, PrepareEnvironment."
+        str(caught.value) == "Nope is not set in box.runconfig. "
+        "Choose a field that has a value. Fields with a value: Target, Framework, PrepareEnvironment."
     )
 
 

@@ -340,7 +340,7 @@ def test_missing_files_are_notes(tmp_path: Path) -> None:
     )
     plan = plan_gpu_ready(str(root), "box")
     assert ids(plan) == ["baseDockerImage", "nvidiaDocker", "Framework", "PrepareEnvironment"]
-    assert "aml_config/conda_dependencies.yml does not exist: runs have only the packages of the image." in plan.notes
+    assert any(note.startswith("aml_config/conda_dependencies.yml does not exist. ") for note in plan.notes)
     (root / "aml_config" / "x.runconfig").unlink()
     assert "No run configuration uses box yet." in plan_gpu_ready(str(root), "box").notes
 

@@ -167,7 +167,7 @@ def test_invalid_channels_are_refused(shell: Installed, home: Path) -> None:
     for name, url, error in (
         ("a/b", "ntfy://x/y", "is not a valid channel name"),
         ("phone", "nonsense://x", "Apprise does not support this URL"),
-        ("phone", "", "--url-stdin: stdin is empty"),
+        ("phone", "", "--url-stdin: the first line of stdin is empty"),
     ):
         process = shell.start("notify", "add", name, "--url-stdin", stdin=subprocess.PIPE)
         assert error.encode() in process.communicate(url.encode())[1]

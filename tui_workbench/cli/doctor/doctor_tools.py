@@ -106,8 +106,17 @@ def agent() -> Answer:
         number, message = 0, f"no answer at {path} ({error})"
         path = ""
     if not number and not files:
-        cost = "Key logins do not work; `workbench-tui computetarget attach -k` creates a key for the workbench."
-        return limited("ssh agent", f"{message}, no keys in ~/.ssh", cost, "Create a key:", "ssh-keygen -t ed25519")
+        cost = (
+            "Logins work only with keys that a target or ~/.ssh/config names, or with passwords. "
+            "`workbench-tui computetarget attach -k` creates a key for the workbench."
+        )
+        return limited(
+            "ssh agent",
+            f"{message}, no keys with the usual names in ~/.ssh",
+            cost,
+            "Create a key:",
+            "ssh-keygen -t ed25519",
+        )
     if path:
         return ok("ssh agent", message)
     command = 'eval "$(ssh-agent)" && ssh-add'

@@ -27,8 +27,9 @@ configure_cancel = options(
     output(),
     epilog="""\
 Asks every process of the run to end, kills the remaining processes after the
-grace period, and returns when all have ended. A daemon that clears its
-environment and leaves its session cannot be found and continues.""",
+grace period, and returns when all have ended. Outside containers and Slurm
+jobs, a daemon that clears its environment and leaves its session cannot be
+found and continues.""",
 )  # fmt: skip
 
 

@@ -33,7 +33,9 @@ configure_download = options(
 configure_promote = options(
     RUN,
     option("-ap", "--artifact-path", metavar="PATH", required=True, help="file or folder, such as outputs/model.pkl"),
-    option("-n", "--name", metavar="NAME", default="", help="the name of the asset (default: the file name)"),
+    option(
+        "-n", "--name", metavar="NAME", default="", help="the name of the asset (default: that of the file or folder)"
+    ),
     output(),
 )
 configure_export = options(

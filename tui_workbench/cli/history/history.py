@@ -91,7 +91,8 @@ def _list_with_best(records: list[dict[str, Any]], arguments: argparse.Namespace
     if not known:
         raise UsageError(
             f"no completed run has a number for the metric {metric!r}",
-            remedy="Choose another metric. `workbench-tui history list` prints the metrics.",
+            remedy="Choose another metric, or wait until a run completes. `workbench-tui history list` prints the "
+            "metrics.",
         )
     best = min(known) if goal == "min" else max(known)
     marked = [

@@ -73,10 +73,12 @@ def ask_secret(prompt: str) -> str:
 
 
 def secret_from_stdin(option: str = "--password-stdin") -> str:
-    """Read a secret from the first line of stdin. Raises UsageError if stdin is empty."""
+    """Read a secret from the first line of stdin. Raises UsageError if this line is empty or missing."""
     line = sys.stdin.readline().rstrip("\r\n")
     if not line:
-        raise UsageError(f"{option}: stdin is empty", remedy="Pipe the secret into the command.")
+        raise UsageError(
+            f"{option}: the first line of stdin is empty", remedy="Pipe the secret into the command, in the first line."
+        )
     return line
 
 
@@ -88,7 +90,7 @@ def warn_of_visible_secret(option: str) -> None:
 
 
 def is_accepted(error: HostKeyRefused) -> bool:
-    """Ask the user to trust an unknown host key. Return False for a changed key, or without a terminal."""
+    """Ask the user to trust an unknown host key. Return False for a refused or changed key, or without a terminal."""
     if error.known or not error.presented or not can_ask():
         return False
     with open(TERMINAL, "r+b", buffering=0) as terminal:
@@ -105,7 +107,8 @@ def reach(
 ) -> None:
     """Repeat a login, asking about unknown host keys and missing secrets, until it succeeds.
 
-    Raises the error of the attempt without a terminal, or after a refused key or too many wrong secrets.
+    Raises the error of the attempt without a terminal, for a changed or refused key, or after too many wrong secrets,
+    and UsageError if the user enters no secret.
     """
     asked = 0
     while True:

@@ -86,7 +86,7 @@ class OutputStream:
             self._write(self._filter.flush())
 
     def copy_new(self) -> bool:
-        """Write the bytes since the last call. Return True if there were any."""
+        """Write the bytes since the last call. Return True if there were any; an error is stored in `problem`."""
         try:
             descriptor = open_below(self._directory.path, os.path.relpath(self._path, self._directory.path))
         except FileNotFoundError:

@@ -183,7 +183,7 @@ def _unknown_key(document: Document, key: str) -> UsageError:
 def _not_set(document: Document, key: str) -> UsageError:
     known = ", ".join(document.reading.nodes) or "none"
     message = f"{key} is not set in {os.path.basename(document.path)}"
-    return UsageError(message, remedy=f"Use a field that is set: {known}.")
+    return UsageError(message, remedy=f"Choose a field that has a value. Fields with a value: {known}.")
 
 
 # -- files of a project ----------------------------------------------------------------------------------------------

@@ -307,7 +307,10 @@ class _Planning:
     def _package_hunks(self, path: str) -> Iterator[Hunk]:
         if not os.path.isfile(path):
             name = os.path.relpath(path, self.context.root)
-            self.notes.append(f"{name} does not exist: runs have only the packages of the image.")
+            self.notes.append(
+                f"{name} does not exist. If a run configuration names it, its runs fail; otherwise, they have only the "
+                "packages of the image."
+            )
             return
         document = Document.open(path)
         requirements = requirements_of(document.tree.root)

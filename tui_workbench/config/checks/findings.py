@@ -120,12 +120,12 @@ CODES: dict[str, Code] = {
     "placeholder": Code(ERROR, "The value is a placeholder from a manual, such as `<ipAddress>`."),
     "indentation": Code(ERROR, "A line is indented as if it were part of the value above."),
     "bad-image": Code(ERROR, "Docker does not accept this image name."),
-    "bad-address": Code(ERROR, "The address contains a user, a scheme or spaces."),
+    "bad-address": Code(ERROR, "The address contains a user or a scheme, or begins or ends with a space."),
     "bad-variable": Code(ERROR, "The name of an environment variable is empty, or contains `=` or a NUL character."),
     "data-reference": Code(
         ERROR,
-        "An item of `DataReferences` is empty, is the project folder, is in a reserved folder, or is a relative path "
-        "that leads out of the project.",
+        "An item of `DataReferences` is empty, contains a NUL character, is the project folder, is in a reserved "
+        "folder, or is a relative path that leads out of the project.",
     ),
     "plain-password": Code(ERROR, "The file contains a password or passphrase in plain text."),
     "unknown-target": Code(ERROR, "`Target` names a compute target that does not exist."),

@@ -184,7 +184,7 @@ def _gpus_per_node(subject: Subject, target: ComputeTarget, count: int, wanted: 
     elif wanted != GPUS_WORD and int(wanted) > count // nodes:
         gpus = counted(count // nodes, "GPU") + each
         message = f"`{KEY}` is {wanted}, but runs on {target.name} get {gpus}: NCCL does not let processes share a GPU"
-        remedy = f"Set `{KEY}: gpus`, or give the target {int(wanted) * nodes} GPUs."
+        remedy = f"Set `{KEY}: gpus`, or give each run {int(wanted) * nodes} GPUs."
         yield subject.finding("more-processes-than-gpus", message, remedy, KEY, set_field(KEY, GPUS_WORD))
 
 

@@ -61,7 +61,8 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "privateKey",
-        "Private key file. By default, the keys in the SSH agent and in ~/.ssh are tried.",
+        "Private key file. By default, the keys of the SSH agent are tried, and those that ~/.ssh/config names or, if it "
+        "names none, those in ~/.ssh.",
         completion="file",
         example="~/.ssh/id_ed25519",
         source="workbench",
@@ -269,8 +270,8 @@ _RUNCONFIG_FIELDS = (
     ),
     Field(
         "DataReferences",
-        "Files and folders that runs read in place: they are linked into the working copy of a run, never copied or "
-        "included in a snapshot. Paths are relative to the project, or absolute.",
+        "Files and folders that runs read in place, without copies and snapshots. Paths in the project are linked into "
+        "working copies on this machine; absolute paths outside the project are paths on the target.",
         STRINGS,
         default=(),
         completion="file",
@@ -456,7 +457,7 @@ _SETTINGS_FIELDS = (
     ),
     Field(
         "window_title",
-        "Shows the number of active runs in the window title.",
+        "Shows the project and the number of its active runs in the window title.",
         CHOICE,
         default="on",
         choices=("on", "off"),

@@ -296,9 +296,8 @@ class _Builder:
             elif node.kind == SCALAR:
                 key = node
             else:
-                raise self._error(
-                    node.start, "a key must be text, not a list or map", "Quote the key if it begins with [ or {."
-                )
+                remedy = "Write text as the key. Quote it if it begins with [ or {."
+                raise self._error(node.start, "a key must be text, not a list or map", remedy)
         if parent.flow:
             parent.end = event.end_mark.index
         elif parent.entries:
