@@ -119,7 +119,7 @@ def status_environment(folder: str) -> dict[str, str]:
 
 
 def _filters_of(folder: str) -> set[str]:
-    """Return the names of the filters in the configuration of a repository and the files that it includes."""
+    """Return the names of the filters in the configuration of a repository and in the files that it includes."""
     names: set[str] = set()
     for scope in ("--local", "--worktree"):
         command = ["git", "config", "--includes", scope, "--null", "--name-only", "--get-regexp", r"^filter\."]

@@ -213,5 +213,5 @@ def _scale(size: float) -> tuple[float, str]:
 
 
 def _digits(number: float) -> str:
-    """Format a number with two or three digits."""
+    """Format a number without decimals from 100, with one decimal from 1, and otherwise with two."""
     return f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 1 else f"{number:.2f}"

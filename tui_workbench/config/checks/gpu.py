@@ -199,7 +199,7 @@ def _requested(subject: Subject) -> Iterator[Finding]:
 
 
 def _gpus_given(target: ComputeTarget, configuration: RunConfiguration) -> int | None:
-    """Return the number of GPUs of a run on the target, or None if it depends on the machine."""
+    """Return the number of GPUs of a run on the target, or None if the files do not show it."""
     if target.kind.has_scheduler:
         return requested_gpus(slurm_options(target, configuration))
     gpus = target.gpus

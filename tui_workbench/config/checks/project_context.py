@@ -1,7 +1,7 @@
 """The input of checks: a parsed configuration file, and the project with its other files.
 
-An invalid file is treated as missing. Parsed files are cached until they change on disk. Unsaved text of an editor
-takes precedence over the file.
+A file that is not valid YAML is treated as missing, and an invalid value as unset. Parsed files are cached until they
+change on disk. Unsaved text of an editor takes precedence over the file.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ProjectContext:
         return [target for target in found if target is not None]
 
     def target(self, name: str) -> ComputeTarget | None:
-        """Return a compute target, or None if it does not exist or is invalid."""
+        """Return a compute target, or None if it does not exist or is not valid YAML."""
         path = os.path.join(self.directory, f"{name}.compute")
         found = self._load(path) if name and "/" not in name else None
         return compute_target_of(path, found.values, found.values) if found is not None else None
@@ -82,7 +82,7 @@ class ProjectContext:
         return [configuration for configuration in found if configuration is not None]
 
     def configuration(self, name: str) -> RunConfiguration | None:
-        """Return a run configuration, or None if it does not exist or is invalid."""
+        """Return a run configuration, or None if it does not exist or is not valid YAML."""
         path = os.path.join(self.directory, f"{name}.runconfig")
         found = self._load(path)
         return run_configuration_of(path, found.kind, found.values, {}) if found is not None else None
@@ -97,7 +97,7 @@ class ProjectContext:
         return [one for one, names in files_of if wanted in map(self.absolute, names)]
 
     def role_of(self, path: str) -> FileKind | None:
-        """Return the kind of the dependency file at `path`, or None if no run configuration uses it."""
+        """Return the kind of the dependency file at `path`, or None if it is not YAML or not used."""
         if not path.lower().endswith((".yml", ".yaml")):
             return None
         wanted = os.path.abspath(path)
@@ -116,7 +116,7 @@ class ProjectContext:
     def uses_spark(self, script: str = "") -> bool | None:
         """Return whether `script` uses Spark, or for "" whether any script in the project folder does.
 
-        Return None if no script can be read.
+        Return None if no Python script can be read.
         """
         try:
             names = [script] if script else sorted(os.listdir(self.root))
@@ -126,7 +126,7 @@ class ProjectContext:
         return None if all(each is None for each in known) else any(known)
 
     def tree(self, path: str) -> Tree | None:
-        """Return the parsed file at `path`, or None if it does not exist or is invalid."""
+        """Return the parsed file at `path`, or None if it does not exist or is not valid YAML."""
         found = self._load(path)
         return found.tree if found is not None else None
 

@@ -61,8 +61,8 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "privateKey",
-        "Private key file. By default, the keys of the SSH agent are tried, and those that ~/.ssh/config names or, if it "
-        "names none, those in ~/.ssh.",
+        "Private key file. By default, the keys of the SSH agent are tried, and those that ~/.ssh/config names or, if "
+        "it names none, those in ~/.ssh.",
         completion="file",
         example="~/.ssh/id_ed25519",
         source="workbench",

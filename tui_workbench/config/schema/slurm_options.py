@@ -63,7 +63,7 @@ _OPTIONS = (
     Field("qos", "Quality of service.", pattern=_WORD, form=_WORD_FORM, example="normal"),
     Field(
         "time",
-        "Time limit of the job. The default is the limit of the partition.",
+        "Time limit of the job. By default, the default limit of the partition applies.",
         pattern=TIME,
         form="minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS",
         example="4:00:00",

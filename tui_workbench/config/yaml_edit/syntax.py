@@ -87,11 +87,11 @@ class Node:
                 yield from [value] if value.kind == MAP else value.items
 
     def entry(self, key: str | int) -> tuple[Node, Node] | None:
-        """Return the key and value of an entry; for a duplicate key, the last entry. Merged maps are ignored."""
+        """Return the key and value nodes of the last entry with `key`, or None. Merged maps are ignored."""
         return next((entry for entry in reversed(self.entries) if entry[0].text == key), None)
 
     def get(self, key: str) -> Node | None:
-        """Return the value of `key` in a map or its merged maps."""
+        """Return the value of `key` in a map or its merged maps, or None."""
         own = self.entry(key)
         if own is not None:
             return own[1]
