@@ -246,7 +246,7 @@ class RunSpec(NamedTuple):
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
     gpu_check_due: bool = False  # the run requires a GPU, but this could not be checked at submission
     sweep: SweepTask | None = None
-    attempt: int = 1  # the number of the execution of the script; more than 1 only with `Retry`
+    attempt: int = 1  # the number of the execution of the script; more than 1 after `Retry` or `resume --run`
     members: int = 0  # number of members, if this is the part of a run on one member of a group
 
     @property

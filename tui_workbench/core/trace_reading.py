@@ -193,7 +193,7 @@ def matches(call: TracedCall, text: str) -> bool:
 
 
 def short_line(call: TracedCall) -> str:
-    """Return the call as one line for a list, without the options that all calls of its kind have."""
+    """Return the call as one line for a list, with long words cut, and without options that all such calls have."""
     words = list(call.words)
     if words:
         words[0] = os.path.basename(words[0]) or words[0]
@@ -231,7 +231,8 @@ def _short_word(word: str) -> str:
 def shell_line(call: TracedCall) -> str:
     """Return a command for `sh` that repeats the call.
 
-    A masked value of a variable is replaced by a reference to the variable of that name in the shell.
+    A masked value of a variable is replaced by a reference to the variable of that name in the shell. A comment
+    mentions input and parts of arguments that were not stored.
     """
     line = _command_line(call.words)
     if call.login:
