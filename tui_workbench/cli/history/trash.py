@@ -25,7 +25,7 @@ MOST_LISTED = 20
 """Maximum number of runs that are listed before a question."""
 
 _YES = option("-y", "--yes", action="store_true", help="do not ask for confirmation")
-_REMEDY = "Add `--yes` to do this without asking."
+_REMEDY = "Add `--yes` to continue without confirmation."
 
 configure_delete = options(
     option("runs", metavar="ID", nargs="*", help="the runs, by ID or number"),

@@ -61,8 +61,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "privateKey",
-        "Private key file. By default, the keys of the SSH agent are tried, and those that ~/.ssh/config names or, if "
-        "it names none, those in ~/.ssh.",
+        "Private key file. By default, keys of the SSH agent, and of ~/.ssh/config or else ~/.ssh, are tried.",
         completion="file",
         example="~/.ssh/id_ed25519",
         source="workbench",
