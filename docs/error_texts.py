@@ -54,7 +54,7 @@ FACTORIES = {
     "_refusal": ("3", 2, ""),
     "_broken_framework": ("1", 0, ""),
     "_unseen": ("1", 0, "Check that VARIABLE is not set, and that the PLATFORM libraries are installed."),
-    "_bad_row": ("2", 1, "Write one value per column, and quote values that contain commas."),
+    "_bad_row": ("2", 1, "Write one value per column, and quote values that contain the separator."),
     "_needs_password": ("4", 1, "Enter the password: `workbench-tui computetarget login TARGET`."),
 }
 """Other classes and functions that create errors: exit code, position of the message in the arguments, usual fix.

@@ -47,7 +47,7 @@ class Purged(NamedTuple):
 
 
 def check(project: Project, run_id: str) -> None:
-    """Raise the error that `delete` would raise, if any."""
+    """Raise the error of `delete` if the run is unknown, active, pinned or needed by other runs."""
     directory = find_run(project, run_id)
     with _locked(directory):
         _refuse_needed(project, directory)
@@ -109,7 +109,7 @@ def _refuse_needed(project: Project, directory: RunDirectory) -> None:
         names = ", ".join(other.run_id for other in waiting)
         raise UsageError(
             f"run {run_id} cannot be deleted, because queued runs start after it: {names}",
-            remedy="Wait until they start, or cancel them.",
+            remedy="Wait until they start, or cancel them: `workbench-tui experiment cancel -r ID`.",
         )
     with contextlib.suppress(RunNotFound):
         group = directory.read_record().group

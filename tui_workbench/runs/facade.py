@@ -99,7 +99,7 @@ class Runs(History):
     def plan_details(self, request: RunRequest) -> tuple[Plan, str]:
         """Return the plan with details from the target, and the error if the target is unreachable, or "".
 
-        Nothing is changed. Raises ConfigurationError or UsageError.
+        Nothing is changed. Raises ConfigurationError, UsageError or StorageError.
         """
         plan, unknown = plan_details(prepare(self.project, request))
         return mask_plan(plan), unknown
@@ -145,14 +145,15 @@ class Runs(History):
         """Restore the project to the snapshot of the run, after saving the current state.
 
         Ignored files stay unchanged. With `dry_run`, nothing is changed. Raises RunNotFound, StorageError, or
-        UsageError if the run has no snapshot.
+        UsageError if the run has no snapshot or git is not installed.
         """
         return restore(self.project, self.directory(run_id).read_record(), dry_run=dry_run)
 
     def undo_restore(self, *, dry_run: bool = False) -> Restoration:
         """Undo the last `restore`; a second call redoes it.
 
-        With `dry_run`, nothing is changed. Raises StorageError, or UsageError if there is nothing to undo.
+        With `dry_run`, nothing is changed. Raises StorageError, or UsageError if there is nothing to undo, if the
+        journal of the last restore is damaged, or if git is not installed.
         """
         return undo(self.project, dry_run=dry_run)
 
@@ -161,7 +162,7 @@ class Runs(History):
         return undoable(self.project)
 
     def check_deletable(self, run_id: str) -> None:
-        """Raise the error that `delete` would raise, if any."""
+        """Raise the error of `delete` if the run is unknown, active, pinned or needed by other runs."""
         deleting.check(self.project, run_id)
 
     def delete(self, run_id: str) -> str:

@@ -109,9 +109,9 @@ def compare_families(families: Sequence[Family]) -> list[dict[str, Any]]:
 
 
 def left_out_notes(family: Family) -> list[str]:
-    """Return a sentence for each reason why runs of the family are left out of the statistics."""
+    """Return a text for each reason why runs of the family are left out of the statistics."""
     if not family.metrics:
-        return [f"{family.name}: no completed run has a metric"]
+        return [f"{family.name}: no completed run has a metric with a finite number"]
     runs: dict[str, list[int]] = {}
     for metric in family.metrics:
         for number, reason in family.sample(metric).left_out.items():

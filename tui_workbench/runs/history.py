@@ -121,7 +121,7 @@ class History:
         return record
 
     def exportable(self, run_ids: Sequence[str] = (), *, hidden: bool = False) -> builtins.list[RunRow]:
-        """Return the runs to export, newest first: the given runs, or all ended runs.
+        """Return the runs to export: the given runs in this order, or all ended runs, newest first.
 
         Archived runs are only returned if they are given, or with `hidden`. Raises RunNotFound, and UsageError for an
         active run.

@@ -1,4 +1,4 @@
-"""Open ports of a run: TensorBoard, Jupyter, or a port of the script, reached at the loopback address of this machine.
+"""Open ports of a run (TensorBoard, Jupyter, or a port of the script), or Jupyter on the files of a project.
 
 The process that opens a port keeps it open; nothing is stored. It answers other processes of the user on a Unix socket
 in the folder of the SSH connections, which only the user can enter, so that they can list its ports and close them.
@@ -261,7 +261,7 @@ def open_ports() -> list[PortRecord]:
 
 
 def close_ports(name: str = "") -> Iterator[PortRecord]:
-    """Close the open ports with this number or this URL, by default all, and yield each whose server has ended.
+    """Close the open ports with this number or this URL, by default all, and yield each when it is closed.
 
     Ports of several containers can have the same number. Raises UsageError if there is no such port, and WorkbenchError
     if a process that may have it does not answer.
@@ -282,7 +282,7 @@ def close_ports(name: str = "") -> Iterator[PortRecord]:
         pids = " ".join(silent)
         raise WorkbenchError(
             f"ports are still open, because these processes do not answer: {pids}",
-            remedy=f"If they are suspended, continue them: `kill -CONT {pids}`.",
+            remedy=f"If they are suspended, continue them: `kill -CONT {pids}`. Otherwise, end them: `kill {pids}`.",
         )
     if name and not closed:
         remedy = "`workbench-tui port list` lists the open ports."

@@ -2,7 +2,8 @@
 
 The `az ml ...` commands of Azure ML Workbench work in the shell, because a script `az` precedes the real program on
 the PATH. The shell reads the user's startup files, and then adjusts the PATH. The shell of an ended tracked
-run uses a copy of the snapshot and of the files that the run changed, so that the run itself stays unchanged.
+run uses a copy of the snapshot and of the files that the run changed outside `outputs/`, so that the run itself stays
+unchanged.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def project_shell(project: Project, run_configuration: str = "", *, is_interacti
     """Return a shell in the project for a run configuration.
 
     The default is a run configuration whose scripts run on this machine outside containers: `local`, or else the
-    first. Raises ConfigurationError or StorageError.
+    first. Without such a configuration, the shell has no interpreter of a target. Raises ConfigurationError or
+    StorageError.
     """
     configuration = project.run_configuration(run_configuration) if run_configuration else _first_here(project)
     if configuration is None:
@@ -61,7 +63,7 @@ def project_shell(project: Project, run_configuration: str = "", *, is_interacti
 def run_shell(project: Project, directory: RunDirectory, *, is_interactive: bool = True) -> Shell:
     """Return a shell in the files of a run; `_copy_of` chooses the folder.
 
-    Raises ConfigurationError, StorageError, or UsageError if the snapshot is not on this machine.
+    Raises ConfigurationError, StorageError, or UsageError if the snapshot cannot be read on this machine.
     """
     record = directory.read_record()
     folder = _copy_of(project, directory, record)
@@ -109,7 +111,7 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
     """Return the folder for the shell of a run.
 
     It is the project for an untracked run, the working copy while the run is active, and otherwise a separate copy of
-    the snapshot and of the files that the run changed, which is created if necessary.
+    the snapshot and of the files that the run changed outside `outputs/`, which is created if necessary.
     """
     if record.snapshot == "none" and not record.commit_id:
         return project.root
@@ -127,8 +129,8 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
             store.check_out(record.commit_id, building)
         elif record.snapshot != "copy":
             raise UsageError(
-                f"the snapshot of run {record.run_id} is not on this machine",
-                remedy="Open a shell in the project instead: `workbench-tui shell`.",
+                f"the snapshot of run {record.run_id} is not on this machine, or git is not installed",
+                remedy="Install git if it is missing. Otherwise, open a shell in the project: `workbench-tui shell`.",
             )
         if not os.path.lexists(os.path.join(building, OUTPUTS)):
             make_folders(directory.path, os.path.join(name, OUTPUTS))

@@ -104,8 +104,8 @@ def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
     if _REFUSED not in problems[0]:
         raise WorkbenchError(
             f"py-spy cannot read the processes of run {run.run_id}: {problems[0]}",
-            remedy="Update py-spy, which may be too old for the interpreter of the run: "
-            f"`{package_command('py-spy')}`.",
+            remedy="Try again, because a process may have been starting or ending. If the error remains, py-spy may be "
+            f"too old for the interpreter of the run. To update it: `{package_command('py-spy')}`.",
         )
     if reading.scope > 0:
         raise WorkbenchError(
@@ -126,7 +126,7 @@ def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
 
 
 def _keep(directory: RunDirectory, stacks: Stacks) -> Stacks:
-    """Write the stacks to a file, without the last processes if it were too large, and return them."""
+    """Write the stacks to a file, and return them. The last processes are omitted if the file would be too large."""
     while len(data := json_bytes(stacks_record(stacks), indent=1)) > LARGEST:
         stacks = stacks._replace(processes=stacks.processes[: len(stacks.processes) // 2])
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(stacks.time))
@@ -230,7 +230,7 @@ def rank_places(processes: Iterable[NamedProcess]) -> list[tuple[str, tuple[Fram
     """Return the places of the main threads of the ranks, most frequent first: `ranks 0-2, 5` and one or two calls.
 
     The calls are the innermost call in a file of the project and, if that has called a library, the innermost call. The
-    list is empty for fewer than two ranks. If a training hangs, a rank at another place is often the cause.
+    list is empty for fewer than two ranks. If training hangs, a rank at another place is often the cause.
     """
     ranks: dict[tuple[Frame, ...], list[int]] = {}
     for each in processes:

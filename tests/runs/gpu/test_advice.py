@@ -86,7 +86,7 @@ def test_given_gpu_without_memory_is_named() -> None:
     [
         (HEAT, "heat reduced the clocks of GPU 0 for 25 % of the time: check its fans and airflow"),
         (POWER_CAP, "the power limit reduced the clocks of GPU 0 for 25 % of the time: a higher limit "
-                    "(`nvidia-smi -pl`) or mixed precision usually helps"),
+                    "(`nvidia-smi -pl` for NVIDIA GPUs) or mixed precision usually helps"),
         (GPU_IDLE, ""),
         (APPLICATION_CLOCKS, ""),
         (None, ""),

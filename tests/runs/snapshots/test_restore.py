@@ -260,7 +260,7 @@ def _fails_for(fail: Any, path: str) -> Any:
 def test_run_without_a_snapshot_cannot_be_restored(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     run = bench.moment()
     write_configuration(bench.root, TrackedRun=False)
-    with pytest.raises(UsageError, match="ran in the project itself"):
+    with pytest.raises(UsageError, match="it was not tracked"):
         bench.runs.restore(bench.moment())
     shutil.rmtree(bench.root / ".workbench" / "snapshots.git")
     with pytest.raises(UsageError, match="no longer in the project's snapshots"):

@@ -103,7 +103,7 @@ def _limited(names: _Names, held: dict[int, DeviceUse]) -> str:
         return ""
     return (
         f"the power limit reduced the clocks of {gpus_text([number], names)} for {100 * part:.0f} % of the time: "
-        "a higher limit (`nvidia-smi -pl`) or mixed precision usually helps"
+        "a higher limit (`nvidia-smi -pl` for NVIDIA GPUs) or mixed precision usually helps"
     )
 
 

@@ -50,11 +50,11 @@ _RULES = (
     ),
     _Rule(
         rb"CUDA_ERROR_NO_DEVICE|no CUDA-capable device is detected", "CUDA",
-        "CUDA found no device (hidden by CUDA_VISIBLE_DEVICES, or the container has none)",
+        "CUDA found no device (CUDA_VISIBLE_DEVICES may hide it, or the container may have none)",
     ),
     _Rule(
         rb"No HIP GPUs are available|no ROCm-capable device is detected", "ROCm",
-        "ROCm found no device (hidden by HIP_VISIBLE_DEVICES, or /dev/kfd cannot be opened)",
+        "ROCm found no device (HIP_VISIBLE_DEVICES may hide it, or /dev/kfd may be inaccessible)",
     ),
     _Rule(rb"Torch not compiled with CUDA enabled|PyTorch \S+ is a CPU build", "PyTorch", "PyTorch is a CPU build"),
     _Rule(rb"Found no NVIDIA driver on your system", "PyTorch", "PyTorch found no NVIDIA driver"),

@@ -41,7 +41,7 @@ from tui_workbench.runs.store.attempts import AttemptRecord, current_attempt
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, Ending, RunDirectory
 from tui_workbench.targets.gpu.vendors import vendor_of_tool
 
-SHORTEST_SECONDS = 3.0  # minimum time for the verdict `not used`; a process needs about a second to load CUDA
+SHORTEST_SECONDS = 3.0  # minimum time for `not used` without a log message; loading CUDA takes about a second
 IDLE_PERCENT = 20.0  # the sentence names the ranks whose GPU was idle for at least this part of the time
 MOST_NAMED = 3  # the sentence names the ranks of this many GPUs
 SHARED_PART = 0.1  # the verdict is `shared` if other processes used the GPU for more than this part of the time
@@ -288,7 +288,7 @@ def attempt_verdict(directory: str, attempt: AttemptRecord, configuration: RunCo
 
 
 def judged(configuration: RunConfiguration, ending: Ending, word: str, cause: str) -> Ending:
-    """Return the ending, changed to failed if the run required a GPU and used none.
+    """Return the ending, changed to failed if a completed run required a GPU, but used none or has no verdict.
 
     `word` is the verdict, or ""; `cause` is the reason why no GPU was used.
     """

@@ -37,9 +37,9 @@ class Progress:
         self.moving = 0.0  # the sum of all pauses between changes
         self.longest = 0.0  # the longest pause
         self.second = 0.0  # the second longest pause
-        self.load: float | None = None  # % utilization of the busiest of its GPUs in the last sample
+        self.load: float | None = None  # % utilization of the busiest of its GPUs when it last held memory
         self.absent = 0.0  # seconds since the run last held memory of a GPU
-        self.last: float | None = None  # `quiet` of the last sample; None if the time before the next is not known
+        self.last: float | None = None  # `quiet` of the last sample; None if the next sample begins a new silence
 
     def add(self, quiet: float | None, passed: float, load: float | None, *, is_held: bool) -> None:
         """Add a sample, which represents `passed` seconds. `is_held` means that the run holds memory of a GPU.

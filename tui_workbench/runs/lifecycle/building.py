@@ -307,7 +307,7 @@ def is_copy_deferred(directory: RunDirectory) -> bool:
 
 
 def make_copy(directory: RunDirectory, record: Record) -> None:
-    """Create a deferred working copy, if it is not complete. Raises StorageError."""
+    """Create a deferred working copy, if it is not complete. Raises StorageError or LargeFiles."""
     if not is_copy_deferred(directory):
         return
     from tui_workbench.runs.snapshots.snapshot import SnapshotStore
@@ -326,7 +326,7 @@ def restore_copy(directory: RunDirectory, record: Record) -> None:
 
     Files of the snapshot that the run removed are restored too. The call can be repeated after an interruption:
     EARLIER exists until its files are moved, and until then the working copy must not be collected. Raises
-    StorageError.
+    StorageError or LargeFiles.
     """
     path = directory.path
     if record.snapshot == "none":

@@ -253,7 +253,7 @@ class Controller:
         grace = self._directory.cancel_request.grace
         forced = self._lifecycle.stop(grace)
         wanted = self._directory.cancel_request.reason
-        reason = f"{wanted or 'canceled'}; it did not end within {grace:g} s and was killed" if forced else wanted
+        reason = f"{wanted or 'canceled'}; its processes were killed after {grace:g} s" if forced else wanted
         state = RunState.FAILED if wanted.startswith(f"{REQUIRED}: ") else RunState.CANCELED
         self._wrap_up(Ending(state, reason or "canceled"))
 

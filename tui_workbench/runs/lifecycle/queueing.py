@@ -2,8 +2,9 @@
 
 No process watches the queue. A queued run has a file `waiting` in its directory, and a link in a folder of the user
 that all projects share. A process that ends a run starts the next runs; if it was killed, the next process that resumes
-runs starts them. One lock protects the queue. Runs start in the order of their submission; a run counts as started when
-its file `waiting` is removed. Runs that have neither a limit nor a dependency are never queued.
+runs starts them. One lock protects the queue. Runs are tried in the order of their submission. A run that must wait
+does not delay later runs that the limits allow. A run counts as started when its file `waiting` is removed. Runs that
+have neither a limit nor a dependency are never queued.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def add_attempt(directory: RunDirectory, ending: Ending, *, delay: float = 0.0, 
 
 
 def with_attempt(directory: RunDirectory, ending: Ending) -> Ending:
-    """Return the ending of the last attempt. The reason of a failure names the attempt, if there were several."""
+    """Return the ending of the last of several attempts. Its reason names the attempt, unless it completed."""
     number = attempt_number(directory)
     if number == 1 or ending.state == RunState.COMPLETED:
         return ending

@@ -79,8 +79,8 @@ class TargetLifecycle:
     def prepare(self, attempt: Attempt | None = None) -> None:
         """Prepare the target for the run, or for another attempt.
 
-        Raises Interrupted if the run is canceled, TargetUnreachable if the target has never answered, NoGpu, and
-        other WorkbenchErrors.
+        Raises Interrupted if the run is canceled, TargetUnreachable if the target has never answered, TryLater, NoGpu,
+        and other WorkbenchErrors.
         """
         if self._target.starts_at_once:
             return
@@ -103,7 +103,10 @@ class TargetLifecycle:
         self._check_gpu()
 
     def _connect(self) -> None:
-        """Connect to the target for the first time. Raises TargetUnreachable, ConfigurationError or Interrupted."""
+        """Connect to the target for the first time.
+
+        Raises TargetUnreachable, ConfigurationError, TryLater or Interrupted.
+        """
         self.progress.begin(CONNECT, "")
         pauses = Backoff()
         for left in reversed(range(CONNECT_ATTEMPTS)):

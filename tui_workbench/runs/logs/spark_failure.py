@@ -27,7 +27,7 @@ def spark_failure(path: str) -> str:
     with suppress(OSError):
         text = read_end(path, TAIL_BYTES).decode("utf-8", "replace")
     if packages := list(dict.fromkeys(":".join(found) for found in _UNRESOLVED.findall(text))):
-        return f"Spark cannot download {', '.join(packages)}: check the repositories and the network"[:MOST_CHARACTERS]
+        return f"Spark cannot download {', '.join(packages)}: check names, repositories and network"[:MOST_CHARACTERS]
     if _OTHER_JAVA.search(text):
         return (
             "the Java of the run does not work with this Spark: set JAVA_HOME to Java 17 for Spark 3.3 or newer, "

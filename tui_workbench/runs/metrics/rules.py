@@ -144,7 +144,7 @@ class Rules:
 
 
 def read_rules(project_root: str) -> Rules:
-    """Read the rules of a project. If the file is missing or cannot be read, return the default rules."""
+    """Read the rules of a project. If the file is missing or cannot be read or parsed, return the default rules."""
     rules = Rules()
     if not project_root:
         return rules

@@ -1,7 +1,7 @@
 """Count the files that a run would get from its project, to enforce limits and to describe the plan.
 
-Ignored files are copied for each run. Their total size is limited, unless the file system can share blocks between
-copies. The user must declare files above the limit as data, or exclude them.
+Ignored files are copied for each run. Their number is limited. Their total size is limited too, unless the file system
+can share blocks between copies. The user must declare files above the limit as data, or exclude them.
 """
 
 from __future__ import annotations
@@ -234,8 +234,8 @@ def _large_files(message: str, parts: tuple[Part, ...], configuration_path: str)
         f"{message}: {named}",
         paths=tuple((part.path, part.size) for part in parts),
         remedy=f"To link them instead of copying them, add `{line}` to "
-        f"{configuration_path or 'the run configuration'}. To exclude them from runs, add patterns such as "
-        f"`/{parts[0].path}` to {IGNORE_FILE}.",
+        f"{configuration_path or 'the run configuration'}; runs on other machines do not get linked files. "
+        f"To exclude them from runs, add patterns such as `/{parts[0].path}` to {IGNORE_FILE}.",
         configuration=configuration_path,
     )
 
@@ -283,7 +283,8 @@ def _require_data(project: Project, configuration: RunConfiguration) -> None:
         if problem:
             raise ConfigurationError(
                 problem,
-                remedy="Use an existing path in the project, or an absolute path outside the project.",
+                remedy="Use an existing path in the project, but not in `outputs`, `aml_config`, `.git` or "
+                "`.workbench`. Or use an absolute path outside the project.",
                 file=configuration.path,
                 line=line_of_key(configuration.path, "DataReferences"),
             )

@@ -64,7 +64,7 @@ def restore(project: Project, record: Record, *, dry_run: bool = False) -> Resto
     """Restore the project to the snapshot of a run; see `Runs.restore`."""
     store = _store(project, record)
     why = {
-        "none": "it ran in the project itself and has no snapshot",
+        "none": "it was not tracked, or its snapshot is on another machine",
         "copy": "git was not available, so it has no snapshot",
     }.get(record.snapshot, "")
     if not why and not store.holds(record.commit_id):

@@ -50,13 +50,13 @@ _LOCK = "workbench.lock"
 
 _EXECUTABLE, _LINK = "100755", "120000"
 _REMEDY = (
-    "Free some space if the disk is full. Otherwise move {} away (earlier runs then lose their snapshots), or set "
-    "`TrackedRun: false`."
+    "If files of the project were changing, try again. If the disk is full, free some space. Otherwise, move {} away "
+    "(earlier runs then lose their snapshots), or for runs on this machine set `TrackedRun: false`."
 )
 
 
 class Snapshot(NamedTuple):
-    """A snapshot of kind `git`, `copy` or `none`. Only one of kind `git` has a commit in the hidden repository."""
+    """A snapshot of kind `git`, `copy` or `none`. Only a snapshot of kind `git` has a commit in the repository."""
 
     kind: str
     commit_id: str = ""
@@ -120,7 +120,7 @@ class SnapshotStore:
         """Remove the references of runs without a folder, and the files that no other snapshot contains.
 
         Runs in the trash have a folder. Return the number of freed bytes. Without git, or if this user did not create
-        the repository here, nothing changes. Raises StorageError.
+        the repository here, nothing changes and 0 is returned. Raises StorageError.
         """
         if not self.available or ownership.own_record(os.path.join(self.repository, "HEAD")) is None:
             return 0
@@ -143,7 +143,7 @@ class SnapshotStore:
             return [name for name in names if not ownership.has_folder(runs_directory, os.path.basename(name))]
 
     def holds(self, commit: str, path: str = "") -> bool:
-        """Return True if the commit exists and, if `path` is given, contains that file."""
+        """Return True if the commit exists and, if `path` is given, contains that file; False without git."""
         if not self.available or not os.path.isdir(self._state_directory):
             return False
         name = f"{commit}:{path}" if path else f"{commit}^{{commit}}"

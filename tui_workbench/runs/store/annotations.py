@@ -143,7 +143,10 @@ def _check(wanted: Annotations) -> None:
 
 
 def script_tags(directory: str) -> dict[str, str]:
-    """Return the tags that the script of the run at `directory` logged; "" for a tag without a value."""
+    """Return the tags that the script of the run at `directory` logged, at most MOST_SCRIPT_TAGS.
+
+    The value is "" for a tag without a value.
+    """
     found: dict[str, str] = {}
     for line in _script_tag_lines(f"{directory}/metrics.jsonl"):
         try:

@@ -208,7 +208,7 @@ class RunIndex:
 
     @_rebuilds
     def families(self, names: Sequence[str] | None = None) -> dict[str, list[RunRow]]:
-        """Return the runs of these families, or of all, by family; the newest family first, its oldest run first.
+        """Return the runs of these families, or of all, by family. The newest family is first; its oldest run is first.
 
         Archived runs are included, so that archiving a run does not change the statistics of its family.
         """

@@ -28,7 +28,7 @@ class Record(NamedTuple):
     spec: RunSpec
     plan: Plan
     commit_id: str
-    snapshot: str  # git, copy (no git on this machine) or none (untracked)
+    snapshot: str  # git, copy (no git on this machine) or none (untracked or adopted)
     origin: str = ""  # the run that this run repeats
     group: str = ""  # the sweep of the run
     member: int = 0  # number in the sweep, from 1

@@ -79,7 +79,7 @@ class Ending(NamedTuple):
     reason: str = ""
     exit_code: int | None = None
     end: float = 0.0
-    error_code: int = 0  # exit code of the command if the script did not run (3 or 4, as for errors), or 0
+    error_code: int = 0  # exit code of the error that prevented the start of the script, or 0
 
 
 class Attempt(NamedTuple):

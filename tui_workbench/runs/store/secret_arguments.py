@@ -48,7 +48,7 @@ def save(spec: RunSpec) -> None:
 def with_secrets(spec: RunSpec) -> RunSpec:
     """Return the specification with the submitted arguments and the current secrets of variables and `setup`.
 
-    Raises ConfigurationError if a secret no longer exists.
+    Raises ConfigurationError if a configuration file is invalid, or a secret no longer exists.
     """
     arguments, masked = spec.arguments, find_mask(spec.arguments)
     if masked:
@@ -66,7 +66,7 @@ def with_secrets(spec: RunSpec) -> RunSpec:
 def variables_of(spec: RunSpec) -> Mapping[str, str]:
     """Return the variables of a run. Secrets are read from the current run configuration.
 
-    Raises ConfigurationError if a secret no longer exists.
+    Raises ConfigurationError if the run configuration is invalid, or a secret no longer exists.
     """
     variables = spec.run_configuration.environment_variables
     masked = [name for name, value in variables.items() if MASK in value]
@@ -121,7 +121,7 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
             shown = masked if masked != MASK else "the value of an option"
             raise UsageError(
                 f"{shown} is a secret, but the arguments of a sweep are written to a file",
-                remedy="Set the secret in EnvironmentVariables of the run configuration.",
+                remedy="Remove it from the arguments, and set it in EnvironmentVariables of the run configuration.",
             )
 
 

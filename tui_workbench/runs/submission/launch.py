@@ -77,7 +77,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     """Check the request, take the snapshot and create the run directory.
 
     The caller holds the returned lock, so that no other process resumes the run. Raises ConfigurationError, UsageError
-    or StorageError, and leaves no files in this case.
+    or StorageError; no run directory remains in this case.
     """
     spec, plan, origin_commit = prepare(project, request)
     if asks_for_gpu(spec, request):

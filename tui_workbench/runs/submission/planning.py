@@ -281,7 +281,7 @@ def nothing_to_prepare(target: ComputeTarget) -> UsageError | None:
     if not target.builds_environment:
         return UsageError(
             f"nothing to prepare: runs on target {target.name!r} use your own Python",
-            remedy="Install the packages into that Python.",
+            remedy="Install the packages into that Python, or into the container image of a Slurm target.",
         )
     return None
 

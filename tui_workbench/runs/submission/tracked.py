@@ -21,7 +21,8 @@ def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, 
     if is_never_taken(spec.script):
         raise UsageError(
             f"the script {spec.script} is in a folder that is not copied for tracked runs",
-            remedy="Move the script, or set `TrackedRun: false` in the run configuration to run it in the project.",
+            remedy="Move the script to another folder. If the run uses this machine, you can instead set "
+            "`TrackedRun: false` in the run configuration, to run the script in the project.",
         )
     store = SnapshotStore(project.root, project.state_directory)
     if origin:
@@ -48,7 +49,7 @@ def script_in_snapshot(project: Project, request: RunRequest, origin: Record) ->
     if store.holds(origin.commit_id, script):
         return script
     if not store.holds(origin.commit_id):
-        raise no_snapshot(origin, "its commit is no longer in the project's snapshots")
+        raise no_snapshot(origin, "git is not installed, or its commit is no longer in the project's snapshots")
     # An ignored script is not in the snapshot. The working copy gets it from the project.
     if script == origin.spec.script and os.path.isfile(os.path.join(project.root, script)):
         return script

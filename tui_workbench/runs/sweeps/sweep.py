@@ -1,9 +1,9 @@
 """Run a script with a grid, a random choice or a list of argument values.
 
 A sweep consists of a file with the requested runs (members), and of the runs, whose `group` is the name of the sweep.
-All runs use the snapshot and the configuration from the start of the sweep, because later members repeat the first. If
-the process that creates them is killed, another process creates the missing runs. The queue (`queueing`) limits the
-number of active runs.
+With git, all runs use the snapshot and the configuration from the start of the sweep, because later members repeat the
+first. If the process that creates them is killed, another process creates the missing runs. The queue (`queueing`)
+limits the number of active runs.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def members_of(
     unique = [dict(values) for values in dict.fromkeys(tuple(each.items()) for each in value_sets)]
     total = len(unique) * (seeds.number if seeds is not None else 1)
     if not 0 < total <= MOST_MEMBERS:
-        remedy = f"Use fewer values, or choose at most {MOST_MEMBERS} of them with `--random N`."
+        remedy = f"Use fewer values or rows, or run at most {MOST_MEMBERS} combinations of `--param` with `--random N`."
         if not total:
             remedy = "Give values with `--param lr=0.1,0.01`, or in the file of `--list FILE`."
         elif len(unique) <= MOST_MEMBERS:

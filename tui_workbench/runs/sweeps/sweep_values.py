@@ -60,7 +60,8 @@ def parameter(text: str) -> Parameter:
         if not _is_balanced(value):
             raise UsageError(
                 f"--param {text!r}: unbalanced brackets in {value!r}",
-                remedy="Write a distribution as `uniform(0,0.5)`. For values that contain commas, use `--list FILE`.",
+                remedy="Write a distribution as `uniform(0,0.5)`, `loguniform(1e-5,1e-1)` or `randint(1,4)`. "
+                "For values that contain commas, use `--list FILE`.",
             )
     return Parameter(name, values)
 
@@ -133,7 +134,7 @@ def chosen(parameters: Sequence[Parameter], number: int, seed: int) -> list[dict
 def listed(path: str) -> list[dict[str, str]]:
     """Read combinations from a file: CSV or TSV with a header, JSON, or one JSON object on each line.
 
-    An empty cell omits its parameter. Raises StorageError, and UsageError with the place of the error.
+    An empty cell, or null in JSON, omits its parameter. Raises StorageError, or UsageError with the place of the error.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -203,7 +204,7 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-_COLUMNS = "Write one value per column, and quote values that contain commas."
+_COLUMNS = "Write one value per column, and quote values that contain the separator."
 _OBJECTS = "Write a JSON object of names and values for each run."
 
 

@@ -91,13 +91,14 @@ def asset_of(project: Project, link: str) -> Asset:
     if not os.path.lexists(link):
         raise UsageError(
             f"link file not found: {link}",
-            remedy="Choose another file: `workbench-tui asset list` lists the link files of the project.",
+            remedy="Choose another file. `workbench-tui asset list` lists the assets of the project with their link "
+            "files.",
         )
     if (found := _read_link(link)) is None:
         raise UsageError(
             f"{link} is not a link file",
             remedy='Choose a file with the format {"assetSource": ..., "name": ..., "version": ...}. '
-            "`workbench-tui asset list` lists the link files of the project.",
+            "`workbench-tui asset list` lists the assets of the project with their link files.",
         )
     name, version = found
     folder = os.path.join(project.state_directory, STORE, name, str(version), CONTENT)

@@ -158,7 +158,10 @@ def copy_files(sources: Mapping[str, str], destination: str, *, overwrite: bool)
     targets = {name: target_below(destination, name) for name in sources}
     existing = next((path for path in targets.values() if os.path.lexists(path)), "")
     if existing and not overwrite:
-        raise UsageError(f"{existing} already exists", remedy="Choose another folder, or add `--overwrite`.")
+        raise UsageError(
+            f"{existing} already exists",
+            remedy="Choose another folder, or remove the file. On the command line, `--overwrite` replaces it.",
+        )
     with meter("copying", BYTES, sum(os.stat(path).st_size for path in sources.values())) as copying:
         copied = 0
         for name, path in targets.items():

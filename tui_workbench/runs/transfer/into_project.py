@@ -81,15 +81,15 @@ def copy_artifacts(
 ) -> CopyResult:
     """Copy artifacts (default: all files outside outputs/) to the project.
 
-    Raises UsageError, before any file is copied, for unknown names and files of the run's record, and if a file would
-    be replaced and `overwrite` is not set.
+    Raises UsageError, before any file is copied, for unknown names, for names outside `outputs/` and `work/`, and if a
+    file would be replaced and `overwrite` is not set.
     """
     chosen = chosen_artifacts(directory, names) if names else sorted(written_files(directory))
     record = next((name for name in chosen if name.split(os.sep)[0] not in (OUTPUTS, WORKING_COPY)), "")
     if record:
         raise UsageError(
-            f"{record} is part of the run's record and cannot be copied into the project",
-            remedy="Copy it to another folder with `--directory DIR`.",
+            f"{record} is not in {OUTPUTS}/ or {WORKING_COPY}/ and cannot be copied into the project",
+            remedy="Copy it to another folder: `workbench-tui history download -r ID -a NAME -d DIR`.",
         )
     if not overwrite:
         for name in chosen:

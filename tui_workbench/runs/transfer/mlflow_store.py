@@ -37,7 +37,7 @@ _WORDS = {"FINISHED": 3, "FAILED": 4, "KILLED": 5}
 def number_of_state(state: str) -> int:
     """Return the number of a state in the file store.
 
-    A run that has not ended has the number 1 (running), and an unknown state that of a failed run.
+    A run that has not ended has the number 1 (running), and a run in state `unknown` the number of a failed run.
     """
     if state == RunState.UNKNOWN:
         state = RunState.FAILED
@@ -100,7 +100,7 @@ def read_values(folder: str) -> dict[str, str]:
 
 
 def point_line(time: float, value: float, step: float) -> str:
-    """Format a point of a metric. `time` is in seconds since the epoch."""
+    """Format a point of a metric. `time` is in seconds since the epoch. A step that is not finite becomes 0."""
     return f"{milliseconds(time)} {value!r} {int(step) if math.isfinite(step) else 0}\n"
 
 
