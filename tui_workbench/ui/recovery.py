@@ -189,6 +189,6 @@ def _set_aside(path: str, why: str) -> StorageError:
         aside = path
     return StorageError(
         f"cannot read a recovery file for unsaved edits: {why}",
-        remedy="Open the file in another editor: its key `text` holds the edited text.",
+        remedy="Try to open the file in another editor: its key `text` holds the edited text.",
         file=aside,
     )

@@ -1,8 +1,8 @@
 """Undo of annotations, archived and deleted runs, restored files, filters and the theme.
 
-The invariant: one key undoes the newest step, on any screen. Changes to configuration files have separate undo steps
-(`config.changes`). Each step here records the number of such changes before it, so that the newest of all steps is
-found.
+The invariant: one key undoes the newest step; on the main screen, this includes changes to configuration files.
+Such changes have separate undo steps (`config.changes`). Each step here records the number of such changes before it,
+so that the newest of all steps is found.
 """
 
 from __future__ import annotations

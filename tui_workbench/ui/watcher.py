@@ -193,7 +193,7 @@ def _signature(path: str) -> FileSignature:
 
 
 def _branch(head: str) -> str:
-    """Return the checked-out branch, else the abbreviated commit, or "" outside git."""
+    """Return the checked-out branch, else the abbreviated commit; "" if the file `HEAD` cannot be read."""
     try:
         with open(head, encoding="utf-8", errors="replace") as file:
             text = file.read(4096).strip()

@@ -52,14 +52,14 @@ class ProjectChanges:
                 self._removed_secrets[change_set] = await in_thread(partial(forget_secrets, change.detachment))
 
     async def apply(self, change_set: ChangeSet) -> None:
-        """Apply a change that the user has agreed to."""
+        """Apply a change that the user has agreed to. Raises UsageError if one of its files has unsaved edits."""
         if unsaved := self._unsaved(change_set):
             raise UsageError(f"not changed: unsaved edits in {unsaved}", remedy="Save or undo the edits first.")
         await asyncio.to_thread(self.history.apply, change_set)
         await self._was_made(change_set, opened=False)
 
     async def undo(self) -> None:
-        """Undo the last change, unless one of its files has unsaved edits."""
+        """Undo the last change. Raises UsageError if one of its files has unsaved edits."""
         if self.history.newest is not None and (unsaved := self._unsaved(self.history.newest)):
             raise UsageError(f"not undone: unsaved edits in {unsaved}", remedy="Save or undo the edits first.")
         undone = await asyncio.to_thread(self.history.undo)

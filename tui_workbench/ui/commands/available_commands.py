@@ -81,10 +81,10 @@ def unavailable_reason(node: DOMNode, action: str) -> str:
 
 
 def why_refused(screen: Screen[Any], key: str) -> str:
-    """Return the reason why the command of a key is unavailable now, or "".
+    """Return the name of a key's command and the reason why it is unavailable now; "" if it is available.
 
-    If several widgets bind the key, return the reason of the outermost, because inner widgets such as a filter are
-    temporary.
+    The escape key has no reason. If several widgets bind the key, use the outermost, because inner
+    widgets such as a filter are temporary.
     """
     found = ""
     for node, bound in binding_chain(screen):

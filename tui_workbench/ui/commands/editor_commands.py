@@ -40,7 +40,8 @@ FORM = Scope("form", "The form of a configuration file", (
     quiet("form.page_down", "pagedown", "page(1)", "Page down", "Move down a page."),
     quiet("form.first", "home,g", "go_to_end(-1)", "First", "Go to the first row."),
     quiet("form.last", "end,G", "go_to_end(1)", "Last", "Go to the last row."),
-    Command("form.edit", "enter", "edit", "Edit", "Edit the value, or toggle the switch."),
+    Command("form.edit", "enter", "edit", "Edit",
+        "Edit the value, or toggle the switch. A value that cannot be edited here is shown in the text."),
     Command("form.toggle", "space", "switch", "Toggle", "Switch to the next value."),
     Command("form.add", "a", "add", "Add", "Add an entry to the list or map."),
     Command("form.clear", "d,delete,backspace", "clear", "Clear", "Remove the value or entry. Undo restores it."),
@@ -53,7 +54,7 @@ FORM = Scope("form", "The form of a configuration file", (
 ))
 
 FORM_VALUE = Scope("form value", "A value being edited", (
-    Command("form.accept", "enter", "accept", "Accept", "Accept the typed value."),
+    Command("form.accept", "enter", "accept", "Accept", "Accept the typed or selected value."),
     Command("form.cancel", "escape", "cancel", "Cancel", "Discard the typed value."),
     Command("form.complete", "tab", "complete", "Complete", "Fill in the selected or first suggestion."),
 ))
@@ -99,10 +100,10 @@ TEXT_EDITOR = Scope("text", "Text of a file", (
     quiet("text_editor.delete_line_start", "ctrl+u,super+backspace", "delete_to_start_of_line", "Delete to start",
         "Delete to the start of the line."),
     quiet("text_editor.delete_line_end", "ctrl+k", "delete_to_end_of_line_or_delete_line", "Delete to end",
-        "Delete to the end of the line, or delete an empty line."),
+        "Delete to the end of the line. At the end of a line, join the next line to it."),
     quiet("text_editor.delete_line", "ctrl+shift+k", "delete_line", "Delete line", "Delete the line."),
     quiet("text_editor.cut", "ctrl+x,super+x", "cut", "Cut", "Cut the selection or the line."),
-    quiet("text_editor.copy", "ctrl+c,super+c", "copy", "Copy", "Copy the selection or the line."),
+    quiet("text_editor.copy", "ctrl+c,super+c", "copy", "Copy", "Copy the selection."),
     quiet("text_editor.paste", "ctrl+v", "paste", "Paste", "Insert the text last copied in the workbench."),
     quiet("text_editor.undo", "ctrl+z,super+z", "undo", "Undo", "Undo the last edit."),
     quiet("text_editor.redo", "ctrl+y,super+y", "redo", "Redo", "Redo the last undone edit."),
@@ -154,10 +155,10 @@ SEARCH_STEPS = (
     quiet("search_field.down", "down", "step(1)", "Down", "Move down a row in the list."),
 )
 
-SEARCH_FIELD = Scope("search field", "Search fields above a list", (
+SEARCH_FIELD = Scope("search field", "Fields for searches, filters and prompts", (
     *SEARCH_STEPS,
-    Command("search_field.take", "enter", "submit", "Choose", "Choose the selected row."),
-    Command("search_field.leave", "escape", "leave", "Cancel", "End the search and show all rows."),
+    Command("search_field.take", "enter", "submit", "Choose", "Accept the text, or choose the selected row."),
+    Command("search_field.leave", "escape", "leave", "Cancel", "Close the field and discard its text."),
 ))
 
 FIND_ROW = Scope("find in file", "Search in a file", (

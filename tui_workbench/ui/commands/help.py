@@ -60,7 +60,10 @@ class HelpScreen(DialogScreen[None], inherit_bindings=False):
 
 
 def sections(screen: Screen[Any]) -> list[Section]:
-    """Return the sections for the focused widget, the widgets around it, and the screen."""
+    """Return a section for the focused widget and each widget around it that has commands, up to the app.
+
+    Without a focused widget, return only the section of the screen.
+    """
     nodes = list(screen.focused.ancestors_with_self) if screen.focused is not None else [screen]
     # The purpose of a pane comes before the keys of the list in it.
     nodes.sort(key=lambda node: not getattr(node, "about", ""))

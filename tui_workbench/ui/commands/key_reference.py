@@ -13,7 +13,7 @@ HEAD = """\
 
 `make pages` generates this page from the tables in `tui_workbench/ui/commands/`.
 
-The last line of every screen shows the keys that work now. `?` explains the focused pane and all
+The last line of a screen shows the main keys that work now. `?` explains the focused pane and all
 its keys, and `ctrl+p` finds any command by its name. If a command is unavailable, its key shows the
 reason in the last line. `workbench-tui keys` prints this list with your own keys; `-o json` prints
 the list as JSON.
@@ -29,13 +29,13 @@ view.zoom: ""            # no key; the command is still in the palette
 ```
 
 Write keys as `f5`, `ctrl+r`, `alt+up`, `space` or `"?"`. Commands that the file does not name keep
-their default keys. The screens and `workbench-tui keys` report these errors with their lines:
+their default keys. The screens and `workbench-tui keys` report errors with their lines, such as:
 
 - an unknown command or key,
 - a key that two commands have in the same pane or dialog,
-- a letter for a command that works while you type text.
+- a letter, digit or sign for a command that works while you type text.
 
-The other lines of the file still apply.
+The other lines of the file still apply, unless the file is not valid YAML.
 """
 
 

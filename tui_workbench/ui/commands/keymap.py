@@ -4,8 +4,8 @@
     files.run: [s, "!"]
     view.zoom: ""            # only in the palette
 
-An invalid entry is ignored and reported with its line; the other entries are used. No key gets two meanings in one
-scope.
+An invalid entry is ignored and reported with its line; the other entries are used. Of a file that is not valid YAML, no
+entry is used. No key gets two meanings in one scope.
 """
 
 from __future__ import annotations
@@ -209,6 +209,6 @@ def _nearest(name: str, known: Mapping[str, object]) -> str:
 
 
 _LIST = "Write lines such as `run.start: ctrl+r`. `workbench-tui keys` lists all commands."
-_READABLE = "Make the file readable, and save it as UTF-8 text."
+_READABLE = "Save the keymap as a readable file of UTF-8 text."
 _QUOTES = 'Write lines such as `view.zoom: "?"`, and quote characters with a special meaning in YAML.'
 _KEYS = 'Write a list such as `files.run: [s, "!"]`, and quote characters with a special meaning in YAML.'

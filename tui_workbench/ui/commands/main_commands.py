@@ -31,12 +31,13 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     quiet("pane.previous", "shift+tab", "app.focus_previous", "Previous pane", "Go to the previous pane or field."),
     quiet("run.arguments", "minus", "focus_arguments", "Arguments", "Edit the arguments of the run."),
     quiet("changes.undo", "ctrl+z", "undo_change", "Undo",
-        "Undo the last change. This applies to configuration files, tags, notes, filters and the theme."),
+        "Undo the last change. This applies to configuration files, tags, notes, pins, archived and deleted runs, "
+        "restored files, filters and the theme."),
     quiet("shell.open", "exclamation_mark", "shell", "Shell",
-        "Open a shell in the project, where `az ml` works. It uses the Python of a local target, or yours."),
+        "Open a shell in the project, where `az ml` works. For a local target, it uses the Python of the target."),
     Command("view.history", "6", "history", "All runs", "Show all runs with charts and tables."),
     Command("view.gpus", "7", "gpu_monitor", "GPUs", "Monitor the GPUs of all targets."),
-    Command("view.trace", "8", "trace", "Calls", "Show every call to an external program."),
+    Command("view.trace", "8", "trace", "Calls", "Show the calls to external programs."),
     quiet("view.ports", "9", "ports", "Ports", "Open TensorBoard, Jupyter or a port."),
     quiet("view.border_left", "less_than_sign", "move_border('x', -1)", "Move border left",
         "Move the pane's side border left. You can also drag borders with the mouse."),
@@ -52,7 +53,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     quiet("view.theme", "", "change_theme", "Theme", "Choose a color theme, with a preview."),
     quiet("text.copy", "ctrl+c", "interrupt", "Copy", "Copy the selected text."),
     Command("quit", "q", "quit", "Quit", "Quit the workbench. Runs continue."),
-), about="Available everywhere on the main screen, except while you type text.")
+), about="Available everywhere on the main screen. While you type, letters, digits and signs are text, not commands.")
 
 APP = Scope("app", "On every screen", (
     quiet("view.jump", "ctrl+g", "jump", "Jump",
@@ -78,7 +79,7 @@ LIST_FILTER = Scope("list filter", "The filter of a list", (
 
 FILES = Scope("files", "1 Files", (
     Command("files.open", "enter", "open", "Open", "Edit the file, or toggle the folder."),
-    quiet("files.expand", "right,l", "expand", "Expand", "Expand the folder, or go to its first file."),
+    quiet("files.expand", "right,l", "expand", "Expand", "Expand the folder, or go to its first entry."),
     quiet("files.collapse", "left,h", "collapse", "Collapse", "Collapse the folder, or go to its parent."),
     Command("files.search", "slash", "search", "Search", "Find project files by parts of their paths."),
     Command("files.refresh", "r", "refresh_files", "Refresh",
@@ -92,7 +93,7 @@ TARGETS = Scope("targets", "2 Compute targets", (
     Command("targets.open", "enter", "open", "Open", "Edit the .compute file. It opens at its first error."),
     quiet("targets.edit", "e", "edit", "External editor", "Open the file in $VISUAL or $EDITOR."),
     Command("targets.use", "u", "use", "Use target",
-        "Select the target in the run bar. This also selects its first valid run configuration."),
+        "Use the target for the next run. The run bar selects its first valid run configuration."),
     Command("targets.attach", "a", "attach", "Attach", "Attach a machine, a cluster or local Docker."),
     quiet("targets.detach", "x", "detach", "Detach",
         "Remove the target. This also removes its secrets and the run configuration of the same name. Undo restores "
@@ -138,7 +139,7 @@ LOG_VIEW = Scope("log view", "Logs", (
     quiet("log.wrap", "w", "toggle_wrap", "Wrap", "Wrap or cut long lines."),
     quiet("log.numbers", "number_sign", "toggle_numbers", "Numbers", "Show or hide line numbers."),
     quiet("log.copy", "y", "copy_line", "Copy",
-        "Copy the selection or the current line. Without either, copy the last visible line."),
+        "Copy the selection or the marked line. If no visible line is marked, copy the last visible line."),
 ), about="Available in Log, in run details, and while an environment is built.")
 
 LOG = Scope("log", "4 Log", (
@@ -172,7 +173,8 @@ LOG_SEARCH = Scope("log search", "Search in a log", (
     Command("log_search.next", "down,f3", "step(1)", "Next", "Go to the next match."),
     Command("log_search.previous", "up,shift+f3", "step(-1)", "Previous", "Go to the previous match."),
     Command("log_search.mode", "alt+r,f4", "toggle_mode", "Regex", "Toggle regular expressions."),
-    Command("log_search.cancel", "escape", "cancel", "Cancel", "End the search; restore the old position."),
+    Command("log_search.cancel", "escape", "cancel", "Cancel",
+        "End the search. This restores the old position, unless you have stepped to another match."),
 ))
 
 RUN_BAR = Scope("run bar", "0 Run bar", (
@@ -199,5 +201,5 @@ RUN_BUTTON = Scope("run button", "The Run button", (
 
 RECENT = Scope("runs at the side", "6 All runs", (
     Command("recent.open", "enter", "open", "Details", "Show metrics, outputs, plan and files."),
-), about="Shown beside the other panes in terminals with 180 columns or more.")
+), about="Shown beside the other panes in terminals with at least 180 columns and 22 lines.")
 # fmt: on

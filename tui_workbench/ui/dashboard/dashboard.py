@@ -152,7 +152,10 @@ class RunsView(RunContainer, inherit_bindings=False):
     BINDINGS = DASHBOARD.bindings
     DEFAULT_CSS = "RunsView { height: 1fr; }"
     heading = "All runs"
-    about = "All runs of this project on all targets. The actions apply to the marked runs, or to the selected run."
+    about = (
+        "The runs of this project on all targets. Archived runs are hidden at first. `Mark` selects several runs, to "
+        "compare them or to tag, pin, cancel or delete them together."
+    )
 
     def __init__(self, project: Project, request: RunRequest | None, query: RunQuery) -> None:
         """Show the runs that match `query`, and above them `request`, the content of the run bar."""

@@ -281,7 +281,7 @@ def gpu_of(run: Run) -> list[Line]:
     if not isinstance(gpus, list):
         return [(Piece("The GPUs of the machine were not recorded.", "muted"),)]
     if not gpus:
-        return [(Piece("The machine had no GPU, or neither nvidia-smi nor amd-smi was installed.", "warning"),)]
+        return [(Piece("Neither nvidia-smi nor amd-smi found a GPU in the machine.", "warning"),)]
     title = (Piece(f"{counted(len(gpus), 'GPU')} in the machine", "accent"),)
     return [title, *chain.from_iterable(_section(f"GPU {place}", gpu) for place, gpu in enumerate(gpus))]
 

@@ -20,7 +20,7 @@ from tui_workbench.ui.widgets.text_view import MIN_WIDTH, Line, TextView
 WAITING = ("No Spark session yet. Stages appear here when the script starts a session.",)
 NO_EVENTS = (
     "No Spark session was recorded.",
-    "Either the script started no session, or the Spark dependencies of the run set spark.eventLog.enabled or "
+    "Perhaps the script started no session, or the Spark dependencies of the run set spark.eventLog.enabled or "
     "spark.eventLog.dir. To see stages here, remove these properties.",
 )
 IN_CLUSTER = (

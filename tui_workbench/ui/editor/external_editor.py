@@ -96,7 +96,10 @@ def copy_to_read(path: str) -> str:
         shutil.copyfile(path, copy)
         os.chmod(copy, 0o400)
     except OSError as error:
-        remedy = "Check that the file is readable and that the folder for temporary files (TMPDIR) has free space."
+        remedy = (
+            "Check that the file is readable and that the folder for temporary files (TMPDIR) is writable and has free "
+            "space."
+        )
         message = f"cannot copy the file for an editor: {error.strerror}"
         raise StorageError(message, remedy=remedy, file=path) from error
     return copy

@@ -91,7 +91,7 @@ class FileView(Widget):
 
     @dataclass(eq=False)
     class Changed(Message):
-        """Posted when the file becomes dirty or clean or is deleted, and when a question about it is asked."""
+        """Posted when the state of the file may have changed: edits, deletion, errors, or a question."""
 
         view: FileView
 

@@ -171,5 +171,5 @@ def _is_folder(item: os.DirEntry[str]) -> bool:
 
 
 def _is_foreign(path: str) -> bool:
-    """Return True for links, which may form a loop, and for environments, which contain thousands of files."""
+    """Return True for links, which may form a loop, and for environments and `node_modules`, which are large."""
     return os.path.islink(path) or os.path.exists(os.path.join(path, "pyvenv.cfg")) or path.endswith("node_modules")

@@ -56,7 +56,7 @@ class ReadmeScreen(HistoryScreen, inherit_bindings=False):
 
 
 def read_readme(root: str) -> str:
-    """Return the readme's text, or a sentence if it is missing or unreadable."""
+    """Return the first `MOST_BYTES` of the readme as text, or a sentence if it is missing or unreadable."""
     for name in NAMES:
         path = os.path.join(root, name)
         try:

@@ -35,6 +35,7 @@ def why_not(action: str, rows: list[FormRow], row: FormRow) -> str:
 def accept(document: Document, row: FormRow, text: str) -> None:
     """Set the value of a row to a typed text, or add the text as an entry for an `add` row.
 
+    An empty text removes an entry or a value, except the value of a string field, which becomes empty.
     Raises WorkbenchError when the text is invalid.
     """
     if row.kind == "add" or (row.kind == "field" and row.field.type in COLLECTIONS):

@@ -62,8 +62,8 @@ class MonitorPane(Pane):
     title = "GPUs"
     about = (
         "All GPUs of all compute targets, sampled once a second. ● is the selected run, ○ another run of yours, "
-        "■ a stalled run, ◇ another user. — means that the driver does not report the value. For a Slurm cluster, the "
-        "pane shows the GPUs of each partition and the nodes of your jobs, updated every 30 seconds."
+        "■ a stalled run, ◇ another user or process. — means that the driver does not report the value. For a Slurm "
+        "cluster, the pane shows the GPUs of each partition and the nodes of your jobs, updated every 30 seconds."
     )
     BINDINGS = MONITOR.bindings
     DEFAULT_CSS = """

@@ -28,7 +28,7 @@ POLL_SECONDS = 2.0  # interval between reads of targets and active runs
 
 
 class MonitorScreen(HistoryScreen):
-    """The screen with the GPUs of all targets. Its result is always ""."""
+    """The screen with the GPUs of all targets."""
 
     AUTO_FOCUS = "GpuView"
     heading = "GPUs"

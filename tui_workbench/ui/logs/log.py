@@ -316,7 +316,10 @@ class LogPane(Pane):
 
 
 def status_text(run: Run | None, state: LogState) -> str:
-    """Return the number of lines, the place in the log, and the time left of a job with a time limit."""
+    """Return the place in the log and the number of lines, or the error of the log, and the time left of a job.
+
+    Return "" without a run.
+    """
     if run is None:
         return ""
     return ", ".join(filter(None, (_place_text(run, state), left_words(run, time.time()))))

@@ -191,7 +191,10 @@ class LogSession:
         self._origin = self._here()
 
     def search(self, pattern: Pattern | None) -> None:
-        """Search from the saved or the current position: backwards if the end is followed, else forwards."""
+        """Search from the saved or the current position: backwards if the end is followed, else forwards.
+
+        None ends the search and returns to that position.
+        """
         origin = self._origin or self._here()
         self._go_back(origin)
         self._wrapped = False
@@ -219,7 +222,7 @@ class LogSession:
         self._finder = self._find(self._search, start, direction > 0)
 
     def end_search(self, *, keep: bool) -> None:
-        """End the search. Stay at the match if `keep`, else return to the position where the search began."""
+        """End the search. Stay at the match if `keep` or after a `step`, else return to where the search began."""
         if not keep:
             if self._origin is not None:
                 self._go_back(self._origin)

@@ -122,7 +122,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self.post(lambda session: session.search(pattern))
 
     def end_search(self, *, keep: bool) -> None:
-        """End the search. Stay at the match if `keep`, else return to the position where the search began."""
+        """End the search. Stay at the match if `keep` or after a step, else return to where the search began."""
         self.pattern = self.pattern if keep else None
         self.post(lambda session: session.end_search(keep=keep))
 

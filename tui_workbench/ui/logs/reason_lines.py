@@ -1,4 +1,4 @@
-"""The reason why a run has failed or is unreachable, shown above its log."""
+"""The reason for the state of a run, a warning, or its last exception, shown above its log."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ _YES, _NO = shown_key("machine.yes", "y"), shown_key("machine.no", "n")
 class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
     """The screen that attaches a machine to the project, as one undo step.
 
-    Its result is the last `Checked`, or None if the files were not written or no check has ended.
+    Its result is the last `Checked`, or None if the files were not written or no check has ended. The `Checked` has no
+    results if the user must install the workbench's key first.
     """
 
     def __init__(self, project: Project, history: ChangeHistory, written: Callable[[], None]) -> None:
@@ -247,7 +248,7 @@ class MachineView(DialogView, inherit_bindings=False):
         self.run_worker(work, group="machine", exclusive=True)
 
     async def accepts(self, error: HostKeyRefused) -> bool:
-        """Show an unknown host key. Return True if the user accepts it."""
+        """Show an unknown host key, and return True if the user accepts it. Return False for a changed key."""
         if error.known or not error.presented:
             return False
         self._answer = asyncio.get_running_loop().create_future()

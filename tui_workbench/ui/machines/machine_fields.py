@@ -91,7 +91,7 @@ def _login_fields(login: str) -> tuple[DialogField, ...]:
         key = DialogField("private_key", "Key file", hint="~/.ssh/id_ed25519")
         return key, DialogField(SECRET, "Passphrase", hint="if the key has one", is_secret=True)
     if login == PASSWORD:
-        return (DialogField(SECRET, "Password", hint="saved in the keyring", is_secret=True),)
+        return (DialogField(SECRET, "Password", hint="saved in the keyring, if any", is_secret=True),)
     if login == WORKBENCH_KEY:
         hint = "to install the key; if empty, SSH defaults are used"
         return (DialogField(SECRET, "Password", hint=hint, is_secret=True),)

@@ -1,4 +1,4 @@
-"""A row that asks for a secret. Typed characters are drawn as dots. Only `Answered` contains the secret."""
+"""A row that asks for a secret. Typed characters are drawn as dots. The secret leaves the row only in `Answered`."""
 
 from __future__ import annotations
 

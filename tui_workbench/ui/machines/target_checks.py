@@ -12,7 +12,7 @@ from tui_workbench.targets.gpu.fleet import MachineState
 
 
 class Checked(NamedTuple):
-    """The results of a check, and the target at that time. `results` is empty if the check could not run."""
+    """The results of a check, and the target at that time. `results` is empty if no check has run."""
 
     target: ComputeTarget
     results: Sequence[CheckResult] = ()

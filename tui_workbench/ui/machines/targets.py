@@ -72,9 +72,9 @@ class TargetsPane(Pane):
     title = "Compute targets"
     short_title = "Targets"
     about = (
-        "Machines and Docker engines that run scripts. Each is a .compute file in aml_config. `ready` means that the "
-        "interpreter was found or the check succeeded. If the selected target has a `problem`, the reason is below "
-        "the list."
+        "Machines, clusters and Docker engines that run scripts. Each has a .compute file in aml_config. `ready` means "
+        "that the interpreter was found or the check succeeded. If the selected target has a `problem`, the reason is "
+        "below the list."
     )
     BINDINGS = TARGETS.bindings + CHANGES.bindings
     DEFAULT_CSS = """

@@ -34,7 +34,7 @@ from tui_workbench.ui.watcher import ProjectWatcher
 from tui_workbench.ui.widgets.question_row import Choice, Question, QuestionRow
 
 FOCUS_KEY = shown_key("run.start", "ctrl+r")  # the key starts a run, or focuses the question that a run waits for
-WAITING_QUESTION = "A question about a run is open on the main screen."
+WAITING_QUESTION = "A question is open on the main screen."
 
 
 class Questions(Widget, inherit_bindings=False):

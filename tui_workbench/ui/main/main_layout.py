@@ -93,7 +93,7 @@ def _notice_lines(view: View) -> int:
 
 
 def _one_pane(width: int, bottom: int, view: View) -> dict[str, Region]:
-    """Place the tabs, the active pane, and the last line of the log unless the log is shown."""
+    """Place the run bar, the tabs, the active pane, and the last line of the log unless the log is shown."""
     bar = 1 + _notice_lines(view) if view.has_error else 1
     top = 2 + bar
     latest = 0 if view.active == "log" else 1

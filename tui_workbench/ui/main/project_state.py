@@ -6,7 +6,6 @@ watcher starts after the panes are mounted.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -219,8 +218,8 @@ class ProjectState:
             self._context.show_error(
                 UsageError(
                     f"no valid run configuration uses the target {name!r}",
-                    remedy="Correct the run configuration of the target, or create one: "
-                    f"`workbench-tui runconfiguration create -n NAME -t {shlex.quote(name)}`.",
+                    remedy="Correct the run configuration of the target, or create one with `New runconfig` in Compute "
+                    "targets.",
                 )
             )
 

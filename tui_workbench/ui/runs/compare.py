@@ -289,12 +289,12 @@ def _value(row: ComparedRow, value: str | float | None, role: str) -> Piece:
 
 
 def read_difference(project: Project, found: Comparison, row: ComparedRow, base: int, other: int) -> list[Line]:
-    """Return the values of a row, or the diff of a file, as lines. Blocks; raises StorageError."""
+    """Return the values of a row, a diff of the code, or the uncommitted changes. Blocks; raises StorageError."""
     if row.section == "code":
         paths = () if row.name in ("commit", "unchanged files") else (row.name,)
         commits = found.runs[base].commit_id, found.runs[other].commit_id
         if not all(commits):
-            return [(Piece("Cannot compare the code: one of the runs has no snapshot.", "warning"),)]
+            return [(Piece("Cannot compare the code: at least one run has no snapshot.", "warning"),)]
         lines = diff_lines(snapshot_diff(project.state_directory, *commits, paths))
         return lines or [(Piece(NO_DIFFERENCE, "muted"),)]
     if row.section == "git":

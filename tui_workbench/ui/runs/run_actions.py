@@ -56,7 +56,7 @@ def annotate(project: Project, run_ids: Sequence[str], change: Callable[[Annotat
 
 
 def set_annotations(project: Project, wanted: Mapping[str, Annotations]) -> list[WorkbenchError]:
-    """Replace the annotations of runs, keyed by run ID. Return the errors of missing runs. Raises WorkbenchError."""
+    """Replace the annotations of runs, keyed by run ID. Return the errors of missing runs; raise others."""
     problems: list[WorkbenchError] = []
     for run_id, old in wanted.items():
         try:

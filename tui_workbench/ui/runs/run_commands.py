@@ -445,7 +445,7 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action == "restore" and not self._changes:
-            return "The project already matches the run."
+            return "No files to restore."
         if action == "undo" and not self._undo:
             return "No restore to undo."
         return super().why_not(action)

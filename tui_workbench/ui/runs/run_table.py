@@ -115,7 +115,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         number: int
 
     class CursorMoved(Message):
-        """Posted when the cursor moves to another row or column."""
+        """Posted when the cursor moves, a row is clicked, or another row is set at the cursor."""
 
     class Chosen(Message):
         """Posted when a row is double-clicked."""
@@ -180,7 +180,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
     def set_rows(
         self, total: int, first: int, rows: Sequence[TableRow], *, empty: tuple[str, ...] = (), replace: bool = False
     ) -> None:
-        """Set the rows from number `first` on, of `total` rows. `replace` discards all earlier rows."""
+        """Set the rows from number `first` on, of `total` rows. `replace` or a new total discards all earlier rows."""
         before = self.current
         if replace or total != self.total or len(self.known) > MOST_KEPT:
             self.known = {}

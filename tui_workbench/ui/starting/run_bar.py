@@ -394,7 +394,7 @@ class RequestLine(Line):
         request = self._request
         if request is None:
             key = shown_key("dashboard.run_bar", "0")
-            return [Piece(" No script selected", "muted"), Piece(f"  {key} opens the run bar", "accent")], ()
+            return [Piece(" Nothing to run yet", "muted"), Piece(f"  {key} opens the run bar", "accent")], ()
         words = (request.run_configuration, request.script, shlex.join(request.arguments), request.slurm)
         room = max(6, (width - _LABEL_CELLS) // (4 if request.slurm else 3))
         left = [Piece(" Run on", "muted")]

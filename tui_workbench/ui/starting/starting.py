@@ -249,7 +249,10 @@ class Starting:
         """
         configuration, target = self._context.panes.run_bar.chosen
         if configuration is None:
-            raise UsageError("no run configuration is chosen", remedy="Choose a run configuration in the run bar.")
+            raise UsageError(
+                "no run configuration is chosen",
+                remedy="Choose a run configuration in the run bar, or create one with `New runconfig` in Files.",
+            )
         await self._save(self._makes_environment(configuration, target))
         if not await self._login.reach(target):
             return False

@@ -84,7 +84,7 @@ def _refuses(environ: Mapping[str, str]) -> bool:
 
 
 def copy(app: App[Any], text: str) -> bool:
-    """Copy the text. Return False if it was saved to a file instead; a notification then shows the path."""
+    """Copy the text. Return False if no clipboard can be reached: it is then saved to a file, which a message names."""
     app._clipboard = text
     command, why = desktop_command(os.environ), ""
     if command:

@@ -59,7 +59,7 @@ def notification(title: str, text: str, environ: Mapping[str, str], chosen: str 
 
 
 def title(text: str, environ: Mapping[str, str]) -> str:
-    """Return the sequence that sets the title of the window or of the tmux pane."""
+    """Return the sequence that sets the title of the window or of the tmux pane; "" if the terminal has no title."""
     return f"\x1b]2;{_plain(text)}\x1b\\" if understands(environ) else ""
 
 

@@ -149,7 +149,7 @@ def read_theme(path: str) -> WorkbenchTheme:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        remedy = "Make the file readable, and save it as UTF-8 text."
+        remedy = "Save the theme as a readable file of UTF-8 text."
         raise ConfigurationError(f"cannot read the theme: {reason}", remedy=remedy, file=path) from error
     values = _flat_values(text)
     if values is None:

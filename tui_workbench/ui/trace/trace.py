@@ -66,7 +66,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
     DECLARED_COMMANDS = (*TRACE, *HISTORY)
     AUTO_FOCUS = "RowList"
     heading = "Calls"
-    about = "Every call to ssh, docker, git and other programs, with its time and result. Secrets are shown as ***."
+    about = "The calls to ssh, docker, git and other programs, with times and results. Secrets are shown as ***."
     DEFAULT_CSS = """
     TraceScreen > RowList { height: 3fr; min-height: 4; }
     TraceScreen > TextView { height: 2fr; min-height: 4; border-top: solid $border-blurred; }

@@ -31,7 +31,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
     @dataclass(eq=False)
     class CursorMoved(Message):
-        """Posted when another row is selected by a key or the mouse, or because the selected row was removed."""
+        """Posted when another row is selected by the user or the owner, or because the selected row was removed."""
 
         row_list: RowList
         key: str
