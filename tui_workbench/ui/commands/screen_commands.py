@@ -76,7 +76,7 @@ PREPARING = Scope("preparing", "Building an environment", (
 
 SECRET = Scope("secret", "Entering a secret", (
     Command("secret.give", "enter", "give", "Submit",
-        "Submit the secret. If there is a keyring, the secret is stored in it."),
+        "Submit the secret. After the login, it is stored in the keyring, if there is one."),
     Command("secret.leave", "escape", "leave", "Cancel", "Cancel the operation that needs the secret."),
 ))
 
@@ -138,7 +138,8 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
 ))
 
 ONE_RUN = Scope("one run", "One run", (
-    Command("one_run.again", "r", "rerun", "Rerun", "Run again with the same files and configuration."),
+    Command("one_run.again", "r", "rerun", "Rerun",
+        "Run again with the same files and configuration. An untracked run uses the current project files."),
     quiet("one_run.start_again", "a", "start_again", "Start again",
         "Start a failed, canceled or lost run again."),
     Command("one_run.edit", "e", "rerun_edited", "Edit and rerun", "Run again with other arguments or configuration."),

@@ -36,5 +36,6 @@ def enter_shell(app: App[Any], shell: Shell) -> int:
     except OSError as error:
         raise StorageError(
             f"cannot start the shell {shell.argv[0]}: {error.strerror}",
-            remedy="Set SHELL to an installed shell before you start the workbench: `export SHELL=/bin/bash`.",
+            remedy=f"Check that the folder {shell.directory} exists, or set SHELL to another shell before you start "
+            "the workbench: `export SHELL=/bin/bash`.",
         ) from error

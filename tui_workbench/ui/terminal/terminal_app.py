@@ -88,7 +88,7 @@ class TerminalApp(App[Result], inherit_bindings=False):
     # --- For subclasses
 
     def why_refused(self, key: str) -> str:
-        """Return the reason why the command of a key is unavailable now, or ""."""
+        """Return the name of a key's command and the reason why it is unavailable now, or ""."""
         return ""
 
     def crashed(self, error: Exception) -> None:

@@ -216,7 +216,7 @@ def _yaml_values(text: str, path: str) -> dict[str, _Value]:
 _COPY_REMEDY = (
     f"Use the keys of the theme `{DEFAULT_THEME}`. `workbench-tui theme list -o json` shows the path of its file."
 )
-_LINE_REMEDY = 'Write one `key: "#rrggbb"` on each line.'
+_LINE_REMEDY = 'Write one `key: value` on each line, and each color as "#rrggbb".'
 
 
 def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:
