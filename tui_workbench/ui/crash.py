@@ -63,7 +63,7 @@ def _write(text: str) -> str:
 
 @contextlib.contextmanager
 def thread_errors_to(handle: Callable[[BaseException], None]) -> Iterator[None]:
-    """Pass exceptions that end a thread to `handle`, which is called in that thread."""
+    """Pass exceptions that end a thread, except SystemExit, to `handle`, which is called in that thread."""
     usual = threading.excepthook
 
     def hook(arguments: threading.ExceptHookArgs) -> None:
@@ -82,6 +82,7 @@ def quit_signal_to(leave: Callable[[str], None], restore_terminal: Callable[[], 
     """Write a report of all threads on SIGQUIT, and call `leave` with its path in a thread.
 
     If the process still runs after `PATIENCE`, restore the terminal and end the process immediately.
+    Outside the main thread, SIGQUIT is not handled.
     """
 
     def on_quit(_number: int, _frame: FrameType | None) -> None:

@@ -317,7 +317,7 @@ The address works once. ctrl+c stops the server; runs continue."""
 
 
 def tunnel_command(port: int) -> str:
-    """Return the `ssh` command that forwards the port to another machine."""
+    """Return the `ssh` command that makes the port reachable on the machine where it is run."""
     import getpass
 
     # The address of the user's SSH connection is reachable; the host name may not resolve elsewhere.

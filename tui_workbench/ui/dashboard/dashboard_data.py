@@ -169,7 +169,7 @@ class Sparklines:
         return found
 
     def read(self, missing: Iterable[tuple[RunRow, list[str]]]) -> dict[tuple[str, str], str]:
-        """Read the missing sparklines; return them, keyed by run ID and metric. Blocks."""
+        """Read the missing sparklines, keyed by run ID and metric; "" for fewer than two values. Blocks."""
         found = {}
         for row, names in missing:
             metrics = read_metrics(row.run)

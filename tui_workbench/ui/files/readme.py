@@ -70,7 +70,7 @@ def read_readme(root: str) -> str:
 
 
 def rendered(text: str, width: int) -> list[Line]:
-    """Render a Markdown text as lines, wrapped to `width` cells except for code."""
+    """Render a Markdown text as lines. Text is wrapped to `width` cells, tables are cut, and code keeps its width."""
     lines: list[Line] = []
     paragraph: list[str] = []
     table: list[list[str]] = []

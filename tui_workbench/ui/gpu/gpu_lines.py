@@ -107,7 +107,7 @@ def has_no_gpus(state: MachineState) -> bool:
 
 
 def problem_lines(state: MachineState, width: int) -> list[Line]:
-    """Describe the reason why a machine's GPUs cannot be shown, and the remedy."""
+    """Describe the problem of a machine or of its GPUs, and the remedy; empty without a problem."""
     if state.machine is None and not state.problem:
         return [(Piece(" ◌ looking for GPUs...", "muted"),)]
     remedy = hanging((Piece("   "),), (state.remedy or _REMEDY)[:LONGEST], width, "muted")

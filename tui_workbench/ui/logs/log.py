@@ -126,7 +126,7 @@ class LogPane(Pane):
         self._show_failure()
 
     def _show_log(self) -> None:
-        """Open the setup log, the log of the selected rank, or the log of the run."""
+        """Open the setup log, the log of the selected rank or node, or the log of the run."""
         run, choice = self._run, self._choice
         path = choice.log_of(run) if run is not None else None
         if run is not None and self._shows_setup:

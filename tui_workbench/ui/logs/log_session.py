@@ -171,7 +171,7 @@ class LogSession:
         self._ordinal = None
 
     def show_traceback(self) -> None:
-        """Go to the last traceback, with two lines before it."""
+        """Go to the last traceback, if any, with two lines before it."""
         if self._traceback is not None:
             self._moves()
             self.mark_line(self._traceback.offset)

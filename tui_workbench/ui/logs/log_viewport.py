@@ -94,7 +94,7 @@ class Viewport:
         self.top = self._end() if self.pinned else min(self.top, self._end())
 
     def refresh(self) -> None:
-        """Show the end if pinned; start at the beginning if the log was replaced."""
+        """Show the end if the viewport is pinned or the log was replaced."""
         if self._generation != self.log.generation:
             self._generation = self.log.generation
             self._clear_cache()
@@ -124,7 +124,7 @@ class Viewport:
         self.refresh()
 
     def go_to(self, offset: int) -> None:
-        """Put the line at this offset at the top, or as near to it as the end allows."""
+        """Put the line at this offset at the top. If the end does not allow this, go to the end and follow it."""
         self.pinned = False
         self._go_down_to(Anchor(offset))
 

@@ -248,7 +248,7 @@ class MachineView(DialogView, inherit_bindings=False):
         self.run_worker(work, group="machine", exclusive=True)
 
     async def accepts(self, error: HostKeyRefused) -> bool:
-        """Show an unknown host key, and return True if the user accepts it. Return False for a changed key."""
+        """Show an unknown host key, and return True if the user accepts it. Any other refusal gives False."""
         if error.known or not error.presented:
             return False
         self._answer = asyncio.get_running_loop().create_future()

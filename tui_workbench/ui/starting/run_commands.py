@@ -37,7 +37,7 @@ class RunCommands:
         self._retry: Timer | None = None
 
     def start(self) -> None:
-        """Save the edited files and start a run of the current request."""
+        """Save the edited files and start a run of the current request. If a question is open, focus it instead."""
         if self._state.wait_until_read(self.start):
             return
         with self._context.errors_shown():

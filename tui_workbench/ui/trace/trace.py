@@ -210,7 +210,7 @@ class CallReader:
         self._found = FoundCalls((), (), 0, 0)
 
     def look(self, words: str, width: int) -> FoundCalls:
-        """Return the newest calls that contain all words, for a list of this width.
+        """Return the newest calls that match all words and conditions, for a list of this width.
 
         Return the same object as before if nothing has changed.
         """
