@@ -1,8 +1,8 @@
 """Log metrics, tables, images, tags and files from a training script.
 
-Each call appends one line to `metrics.jsonl` in the run directory with a single write. Nothing is lost if the script is
-killed, and threads, processes and ranks can log at the same time. No server or cleanup is needed. Outside a run, the
-functions check their arguments and do nothing.
+Each value or file is one line of `metrics.jsonl` in the run directory, appended with a single write. Nothing is lost if
+the script is killed, and threads, processes and ranks can log at the same time. No server or cleanup is needed. Outside
+a run, the functions check their arguments and do nothing.
 
 This file must run on Python 3.5 or newer with the standard library only.
 """
@@ -60,7 +60,10 @@ def log_list(name: "str", values: "Any", step: "Optional[float]" = None) -> "Non
 def log_row(
     name: "str", columns: "Optional[Mapping[str, Any]]" = None, step: "Optional[float]" = None, **more: "Any"
 ) -> "None":
-    """Log a row of the table `name`. Give the columns as a dict or keywords: `log_row("epochs", loss=0.3)`."""
+    """Log a row of the table `name`. Give the columns as a dict or keywords: `log_row("epochs", loss=0.3)`.
+
+    Raises ValueError without columns.
+    """
     row = dict(columns or {})
     row.update(more)
     if not row:
@@ -69,7 +72,10 @@ def log_row(
 
 
 def log_table(name: "str", columns: "Mapping[str, Any]", step: "Optional[float]" = None) -> "None":
-    """Log a table, given as a dict of lists (columns) or a list of dicts (rows)."""
+    """Log a table, given as a dict of lists (columns) or a list of dicts (rows).
+
+    Raises ValueError if the columns have different lengths.
+    """
     table = _plain(columns)
     if isinstance(table, list):
         table = _from_rows(table)
@@ -84,7 +90,10 @@ def log_table(name: "str", columns: "Mapping[str, Any]", step: "Optional[float]"
 def log_confusion_matrix(
     name: "str", matrix: "Any", labels: "Optional[Sequence[Any]]" = None, step: "Optional[float]" = None
 ) -> "None":
-    """Log a confusion matrix. `matrix[true][predicted]` is a count, and `labels` are the names of the classes."""
+    """Log a confusion matrix. `matrix[true][predicted]` is a count, and `labels` are the names of the classes.
+
+    Without `labels`, the classes are numbered from 0. Raises ValueError if the matrix is not square.
+    """
     rows = _plain(matrix)
     if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != len(rows) for row in rows):
         raise ValueError("a confusion matrix must be square")
@@ -95,7 +104,10 @@ def log_confusion_matrix(
 
 
 def log_image(name: "str", image: "Any", step: "Optional[float]" = None) -> "None":
-    """Log an image: a path, a Matplotlib figure or a PIL image. A copy is stored in the outputs of the run."""
+    """Log an image: a path, a Matplotlib figure or a PIL image. A copy is stored in the outputs of the run.
+
+    Raises FileNotFoundError if the path is not a file.
+    """
     if isinstance(image, (str, bytes)) or hasattr(image, "__fspath__"):
         source = _path(image)
         if not os.path.isfile(source):
@@ -120,7 +132,7 @@ def tag(name: "str", value: "Any" = None) -> "None":
 
 
 def upload(path: "Any", name: "Optional[str]" = None) -> "None":
-    """Copy a file or folder to the outputs of the run, as `name`. Files in `outputs/` need no upload.
+    """Copy a file or folder to the outputs of the run, as `name` (default: its own name). Files there need no upload.
 
     Raises FileNotFoundError if `path` does not exist, and ValueError if `name` is outside the outputs.
     """

@@ -356,7 +356,7 @@ def _check_address(request: AttachRequest) -> None:
     if not host:
         raise UsageError(
             f"a {request.type} target needs the address of its machine",
-            remedy="Give the address: `--address HOST[:PORT]`.",
+            remedy="Give the address as HOST or HOST:PORT (on the command line with `--address`).",
         )
     if port > 65535:
         raise UsageError(f"invalid port {port}", remedy="Use a port from 1 to 65535.")

@@ -116,7 +116,7 @@ def move_secrets(target: ComputeTarget) -> tuple[ChangeSet, tuple[KeyringResult,
             raise ConfigurationError(
                 f"cannot store the secrets in the keyring: {refused.reason}",
                 remedy="Unlock or install a keyring and try again.\n"
-                f"Or remove {' and '.join(secrets)} from the file: the workbench then asks for secrets at login.",
+                "Or detach the target and attach it again: without a keyring, the workbench keeps secrets in memory.",
                 file=target.path,
             )
         change_set = _with_references(target, references)

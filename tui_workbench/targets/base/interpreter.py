@@ -43,10 +43,11 @@ def _version(interpreter: str, _mtime_ns: int, _size: int) -> str:
 
 
 def version_without_project(interpreter: str, project_root: str) -> str:
-    """Return the version of an interpreter; "" if starting it would execute a file of the project or of another user.
+    """Return the version of an interpreter without executing a file of the project or of another user.
 
-    In a virtual environment, starts the interpreter that the link points to. An interpreter that is started through the
-    link reads the project's pyvenv.cfg, which can name a library to load. Raises the error of `python_version`.
+    Returns "" if this is impossible, or if the interpreter is missing. In a virtual environment, starts the interpreter
+    that the link points to: an interpreter that is started through the link reads the project's pyvenv.cfg, which can
+    name a library to load. Raises the error of `python_version`.
     """
     real, root = os.path.realpath(interpreter), os.path.realpath(project_root)
     if real.startswith(f"{root}{os.sep}") or not os.path.basename(real).startswith(("python", "pypy")):

@@ -219,7 +219,8 @@ class Target(abc.ABC):
         """
         raise ConfigurationError(
             f"ports of runs on targets of type {self.target.type} cannot be opened",
-            remedy="Forward the port yourself: `ssh -L PORT:localhost:PORT NODE`, where NODE is the node of the run.",
+            remedy="Forward the port yourself: `ssh -L PORT:localhost:PORT NODE`, where NODE is the machine that "
+            "executes the run.",
         )
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:

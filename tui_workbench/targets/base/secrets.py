@@ -45,7 +45,7 @@ class KeyringResult(NamedTuple):
             return "the secret is in the keyring"
         return (
             f"the secret is kept in memory only ({self.reason}); you are asked for it again after 12 hours without "
-            "use, or after a restart of this machine"
+            "use, a disconnect, or a restart of this machine"
         )
 
 

@@ -313,7 +313,7 @@ def start_failure(error: EngineRefused, *, host: str, image: str) -> tuple[str, 
     if "error gathering device information" in said:
         return (
             f"the Docker engine on {host} cannot give the GPUs to a container: {said}",
-            "Load the driver: `sudo modprobe amdgpu`. To run without GPUs, set `gpus: 0` in the .compute file.",
+            "Load the driver there: `sudo modprobe amdgpu`. To run without GPUs, set `gpus: 0` in the .compute file.",
         )
     if "nvidia-container-cli" in said:
         return (

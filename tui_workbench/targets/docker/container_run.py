@@ -230,8 +230,8 @@ class ContainerRun:
         if found is None or found.state != "running":
             raise WorkbenchError(
                 f"{label} is not running, so its ports cannot be opened",
-                remedy="If the run has not started, wait until it is running. If it has ended, start TensorBoard on "
-                f"this machine: `tensorboard --logdir {shlex.quote(self._spec.run_directory)}`.",
+                remedy="If the run has not started, wait until it is running. If it has ended, only its files are "
+                f"left: `tensorboard --logdir {shlex.quote(self._spec.run_directory)}` shows its logs on this machine.",
             )
         if not found.address:
             raise ConfigurationError(

@@ -283,14 +283,14 @@ class _ImageEnvironment(PythonEnvironment):
 def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, ImageFacts]:
     """Return the name, ID and facts of the image of the run's container or, without a container, of the image to use.
 
-    Raises WorkbenchError if the image no longer exists.
+    Raises WorkbenchError if the host does not have the image.
     """
     found = ContainerRun(host, engine, spec).container()
     image = engine.image(found.image) if found is not None else Images(host, engine, spec).choose().image
     name = spec.target.base_docker_image
     if image is None:
-        message = f"the image of run {spec.run_id} is no longer on {host.label}"
-        raise WorkbenchError(message, remedy=f"Build or pull it again: `{prepare_command(spec)}`.")
+        message = f"the image of run {spec.run_id} is not on {host.label}"
+        raise WorkbenchError(message, remedy=f"Build or pull it: `{prepare_command(spec)}`.")
     return image.tags[0] if image.tags else name, image.id, facts_of(engine, image, name)
 
 

@@ -110,7 +110,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
             )
         raise ConfigurationError(
             f"the image {name} has no Python",
-            remedy="Choose a baseDockerImage with Python, such as python:3.11-slim or pytorch/pytorch.",
+            remedy="Choose a baseDockerImage with Python on its PATH, such as python:3.11-slim or pytorch/pytorch.",
         )
     # If the answer cannot be stored, the next call runs a container again.
     with contextlib.suppress(OSError, StorageError):

@@ -156,7 +156,7 @@ class Builder:
             raise ConfigurationError(
                 f"`{first.text}` needs conda, but the image {self._base_name} "
                 f"(Python {self._facts.version}) has no conda, mamba or micromamba",
-                remedy=f"Choose an image whose Python matches `{first.text}`, or {conda_image}."
+                remedy=f"Choose a baseDockerImage whose Python matches `{first.text}`, or {conda_image}."
                 if first is recipe.python
                 else f"List the package under `pip:` by its name on PyPI, or choose {conda_image}.",
                 file=recipe.path,

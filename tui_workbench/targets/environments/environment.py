@@ -249,7 +249,7 @@ def _local_file(requirement: Requirement, source: str, path: str, line: int, roo
             return found
     raise ConfigurationError(
         f"file not found: {name}",
-        remedy="Give the path of a wheel relative to the project, or the name of a package.",
+        remedy="Give the path of a wheel or archive relative to the project, or the name of a package.",
         file=path,
         line=line,
     )

@@ -101,7 +101,7 @@ def platform_of(facts: ImageFacts) -> str:
 def resolve(recipe: Recipe, facts: ImageFacts, environment: Mapping[str, str]) -> list[Wheel]:
     """Return the wheels that the recipe's pip packages need in addition to the packages of the image.
 
-    Raises ConfigurationError with the resolver's message if no solution exists.
+    Raises ConfigurationError with the resolver's message if it finds no solution or cannot reach the index.
     """
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         held = _write_stand_ins(facts, os.path.join(folder, "held"))
@@ -186,15 +186,15 @@ def _run_resolver(
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(
             f"cannot resolve the packages within {RESOLVE_SECONDS:g} s",
-            remedy="Pin the versions of more packages under `pip:`.",
+            remedy="Pin the versions of more packages under `pip:`, or check the connection to the package index.",
             file=recipe.path,
         ) from error
     if done.returncode:
         text = done.stderr.decode(errors="replace")
         said = " ".join(line.strip() for line in text.strip().splitlines()[1:4]).rstrip(".")
         raise ConfigurationError(
-            f"the packages are not available for Python {facts.version} on {platform_of(facts)}: {said}",
-            remedy="Change the packages under `pip:`, or give the target access to the package index.",
+            f"cannot resolve the packages for Python {facts.version} on {platform_of(facts)}: {said}",
+            remedy="Correct the packages under `pip:`, or check the connection of this machine to the package index.",
             file=recipe.path,
             line=recipe.line_named_in(text),
         )

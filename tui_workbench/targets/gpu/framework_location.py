@@ -50,7 +50,8 @@ class EnvironmentMissing(WorkbenchError):
     """The environment of the run is not built yet; `command` builds it."""
 
     def __init__(self, message: str, command: str) -> None:
-        super().__init__(message, remedy="The first run builds or pulls it. To do this now, use the command.")
+        remedy = "Build or pull it with the command. The first run also does this, unless PrepareEnvironment is false."
+        super().__init__(message, remedy=remedy)
         self.command = command
 
 

@@ -50,7 +50,7 @@ def join(sources: Mapping[int, Source], *, is_last: bool) -> Iterator[tuple[Samp
 
 
 def joined_machine(machines: Sequence[Machine]) -> Machine:
-    """Return the GPUs of all machines, of which there is at least one."""
+    """Join the descriptions of one or more machines: the GPUs of all, and the driver of the first that has GPUs."""
     devices = tuple(device for machine in machines for device in machine.devices)
     first = next((machine for machine in machines if machine.devices), machines[0])
     return first._replace(devices=devices, hides_processes=any(machine.hides_processes for machine in machines))

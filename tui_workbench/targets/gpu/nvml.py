@@ -80,7 +80,7 @@ class Nvml:
         )
 
     def look(self) -> list[Sample | Note]:
-        """Return a sample of all devices, preceded by notes of their events."""
+        """Return a sample of all devices that are not lost, preceded by notes of events."""
         now = time.time()
         notes: list[Sample | Note] = list(self._xid_errors(now))
         readings, processes = [], []

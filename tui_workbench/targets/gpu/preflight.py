@@ -131,7 +131,8 @@ class Preflight:
         if said and "No devices" not in said and "lists no GPU" not in said:
             raise CheckFailed(
                 f"the {vendor.name} driver does not work: {said}",
-                "If the driver was updated, restart the machine; otherwise, reinstall the driver.",
+                "Load the installed driver with the command, or restart the machine. If the error remains, "
+                "reinstall the driver.",
                 "sudo modprobe amdgpu" if self._is_amd and "not loaded" in said else "sudo reboot",
             )
         if said:

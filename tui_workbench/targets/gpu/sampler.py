@@ -1,4 +1,4 @@
-"""The process that samples the GPUs of one machine every second, as long as it has readers (see `feed`).
+"""The process that samples the GPUs of one machine, as long as it has readers (see `feed`).
 
 It holds the lock `sampler.lock` in its folder, so only one sampler runs. The samples file starts with a description of
 the machine. When the file has grown too large, a new file replaces it, and readers continue there. The process

@@ -114,7 +114,8 @@ def _first_line(member: ComputeTarget, process: HostProcess) -> str:
             problem = f"did not answer within {PYTHON_SECONDS:g} s" if code is None else f"ended with exit code {code}"
             raise WorkbenchError(
                 f"Python of member {member.name} {problem}",
-                remedy=f"Run `workbench-tui computetarget check {member.name}`, and correct `pythonLocation`.",
+                remedy=f"Run `workbench-tui computetarget check {member.name}` to find the cause, such as a wrong "
+                "`pythonLocation`.",
                 file=member.path,
             )
         data += new

@@ -68,7 +68,7 @@ def place_in(group: ComputeTarget, member: str, done: Completed) -> Place:
     )
     raise ConfigurationError(
         f"member {member} {problem}",
-        remedy="Set `networkInterface` to the name of an interface that every member has."
+        remedy="Set `networkInterface` to an interface that `ip addr` lists on every member."
         f"{f' {member} has: {names}.' if names else ''}",
         file=group.path,
         line=line_of_key(group.path, "networkInterface"),

@@ -163,7 +163,8 @@ class LocalTarget(Target):
         except OSError as error:
             raise StorageError(
                 f"cannot start a process: {error.strerror}",
-                remedy="Close programs, raise the process limit (`ulimit -u`), or shorten very long arguments.",
+                remedy="Close programs, raise the process limit (`ulimit -u`), or shorten very long arguments and "
+                "variables.",
             ) from error
 
     def has_ended(self, spec: RunSpec) -> bool:
@@ -359,7 +360,7 @@ def _wait_for_supervisor(spec: RunSpec, interrupted: int) -> supervisor.Supervis
         if shell is None and not has_processes:
             raise NeverStarted(
                 f"the run could not be started: the supervising shell cannot write to {spec.run_directory}",
-                remedy="Check the free space and the permissions of the folder.",
+                remedy="Check the free space and the permissions of that folder, then submit the run again.",
             )
         if shell is None:
             wait_for_any((), pause, interrupted)

@@ -284,8 +284,9 @@ async def _listen_at(
 def _no_programs(login: wire.Login, said: str) -> LoginRefused:
     return LoginRefused(
         f"{login.label}: the login works, but no program can be started{f': {said}' if said else ''}",
-        remedy="Check that the account has a shell that runs commands, that its start-up files neither exit nor wait, "
-        f"and that MaxSessions in sshd_config is not 0. To test the login, run `ssh {login.ssh_words} true`.",
+        remedy="Check that the account has a shell that runs commands, that its start-up files do not exit, wait or "
+        f"print endlessly, and that MaxSessions in sshd_config is not 0. To test the login, run "
+        f"`ssh {login.ssh_words} true`.",
     )
 
 

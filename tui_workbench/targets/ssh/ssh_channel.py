@@ -175,7 +175,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
 
     def _give_up(self) -> None:
         if not self.ready.done():
-            self.ready.set_exception(NoShell(f"the shell's start-up files print more than {MOST_NOISE >> 20} MB"))
+            self.ready.set_exception(NoShell(f"the shell's start-up files print more than {MOST_NOISE >> 20} MiB"))
         self.close()
 
     def _last_line(self) -> str:

@@ -256,7 +256,8 @@ def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> d
             f"{login.label}: the private key {path} {reason}",
             reference=login.passphrase or passphrase_reference(login),
             prompt=f"Passphrase of {path}",
-            remedy=f"Enter the passphrase: {_login_command(login)}. Or run `ssh-add {shlex.quote(path)}`.",
+            remedy=f"Enter the passphrase: {_login_command(login)}."
+            f"{'' if tried else f' Or run `ssh-add {shlex.quote(path)}`, which helps only if {public} exists.'}",
         )
     remedy = "Set privateKey to the path of a private key, not of a public key."
     raise LoginRefused(f"{login.label}: {path} is not a private key ({error})", remedy=remedy)
@@ -483,8 +484,8 @@ def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_
         )
     return LoginRefused(
         f"{prefix}none of your SSH keys was accepted",
-        remedy=f"Copy your public key to the machine: `ssh-copy-id {login.ssh_words}`. Or attach the target with "
-        "`--password`.",
+        remedy=f"Copy your public key to the machine: `ssh-copy-id {login.ssh_words}`. Or attach the target "
+        "with a password.",
     )
 
 
