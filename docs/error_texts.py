@@ -111,6 +111,7 @@ PLACEHOLDERS = {
     "hunk": "CHANGES",
     "interpreter": "PATH",
     "java_remedy": JAVA_REMEDY,
+    "job_name": "wb-ID",
     "known": "NAMES",
     "label": "HOST",
     "last": "OUTPUT",

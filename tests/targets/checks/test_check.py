@@ -148,7 +148,7 @@ def test_refused_private_key_fails(target: ComputeTarget, tmp_path: Path, gpubox
 def test_invalid_ssh_configuration_is_not_a_missing_key(target: ComputeTarget, ssh_folder: Path) -> None:
     (ssh_folder / "config").write_text("Host *\n  Port many\n")
     found = failed_check(target)
-    assert (found.name, found.remedy, found.command) == (LOGIN, "Correct ~/.ssh/config.", "")
+    assert (found.name, found.remedy, found.command) == (LOGIN, "Correct that line of the SSH configuration.", "")
 
 
 def test_missing_password_fails(target: ComputeTarget) -> None:

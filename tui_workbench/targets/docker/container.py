@@ -151,7 +151,10 @@ def mounts(spec: RunSpec, place: Placement) -> list[Mount]:
 
 
 def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
-    """Return the script's variables, except those of the image; the run configuration takes precedence."""
+    """Return the script's variables, except those of the image.
+
+    The run configuration takes precedence, except for the run ID.
+    """
     user = place.user.partition(":")[0]
     # Python libraries need a home and a user name, and the image's /etc/passwd may not have the user ID.
     home = {} if user == "0" else {"HOME": "/tmp", "USER": f"user{user}", "LOGNAME": f"user{user}"}
@@ -268,8 +271,8 @@ def outcome(
 ) -> Outcome:
     """Return the outcome of a run.
 
-    `exit_code` is from the supervising shell, `restarted` is True if the machine was restarted during the run, and
-    `engine_started` is the time of the engine's start.
+    `container` is None if it no longer exists. `exit_code` is from the supervising shell; None if it wrote none.
+    `restarted` is True if the machine was restarted during the run. `engine_started` is the time of the engine's start.
     """
     memory = container is not None and container.out_of_memory
     starved = f"killed: out of memory on {host}; use smaller batches or fewer workers"

@@ -62,7 +62,7 @@ def engine_socket(host: Host) -> str:
     engine = os.environ.get("DOCKER_HOST", "")
     if host.is_local and engine and not engine.startswith("unix://"):
         raise ConfigurationError(
-            f"DOCKER_HOST is '{engine}', but a local target needs an engine on this machine",
+            f"DOCKER_HOST is '{engine}', but a localdocker target needs an engine on this machine",
             remedy="Unset DOCKER_HOST, or attach the machine that it names as a target of type remotedocker.",
         )
     match host.check([SHELL, "-c", _PROBE, "sh", SYSTEM_SOCKET]).text.split("\n"):

@@ -71,7 +71,7 @@ class Images:
         self._recipe = environment.recipe_of(spec)
 
     def choose(self) -> Choice:
-        """Return the image that the run would use now. Changes nothing."""
+        """Return the image that the run would use now. Pulls and builds nothing."""
         base = self._engine.image(self._name)
         if base is None:
             return Choice(self._name, None, f"not on {self._host.label} yet")

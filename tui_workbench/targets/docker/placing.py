@@ -170,7 +170,8 @@ def take_made(chunks: Iterator[bytes], run_directory: str) -> None:
     except (OSError, tarfile.TarError) as error:
         raise StorageError(
             f"cannot store the files of the run: {error}",
-            remedy="Check the free space and the permissions of the run's directory, then try again.",
+            remedy="Check the free space and the permissions of the run's directory, then run `workbench-tui "
+            "experiment collect`.",
             file=run_directory,
         ) from error
 

@@ -179,7 +179,8 @@ def fetch(
             return report
     raise StorageError(
         f"{source} on {host.label} changed during the copy",
-        remedy="Stop the program that writes to that folder, then try again. The files copied so far are kept.",
+        remedy="Stop the program that writes to that folder, then run `workbench-tui experiment collect`. The files "
+        "copied so far are kept.",
         file=partial,
     )
 
@@ -202,7 +203,8 @@ def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
         if size == "link":
             raise StorageError(
                 f"{source} on {host.label} is a symbolic link, which is not followed",
-                remedy="On that machine, replace the link with the folder that it points to, then try again.",
+                remedy="On that machine, replace the link with the folder that it points to, then run `workbench-tui "
+                "experiment collect`.",
             )
         sums = _checksums(process.take(int(size) + 1))
         kilobytes = process.line()

@@ -59,7 +59,7 @@ class LocalTarget(Target):
     starts_at_once = True
 
     def __init__(self, target: ComputeTarget, environments: Environments | None = None) -> None:
-        """With `environments`, a run that needs packages uses a managed environment, which is built if missing."""
+        """With `environments`, a run that needs packages uses a managed environment, which `prepare` builds."""
         super().__init__(target)
         self._environments = environments
         self.starts_at_once = environments is None

@@ -100,7 +100,9 @@ async def connect(
         return await _connect_hop(login, hop, secrets, tunnel, authentication, on_lost)
     except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
         remedy = (
-            "Correct ~/.ssh/config." if isinstance(error, asyncssh.ConfigParseError) else "Save ~/.ssh/config as UTF-8."
+            "Correct that line of the SSH configuration."
+            if isinstance(error, asyncssh.ConfigParseError)
+            else "Save ~/.ssh/config and /etc/ssh/ssh_config as UTF-8."
         )
         raise LoginRefused(f"{login.label}: the SSH configuration is invalid: {error}", remedy=remedy) from error
 
