@@ -39,7 +39,7 @@ def test_docker_host_has_priority(connections: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     with listening(path):
         assert docker_socket(LocalHost()) == path
-    with pytest.raises(ConfigurationError, match=r"there is no socket at .*, which DOCKER_HOST names"):
+    with pytest.raises(ConfigurationError, match=r"DOCKER_HOST names .*, but this socket does not exist"):
         docker_socket(LocalHost())
 
 

@@ -137,7 +137,7 @@ def test_driver_that_does_not_answer_is_reported(standin: Standin) -> None:
     asked = Asked()
     machine = asked.machine()
     asked.close()
-    assert machine.problem == "the NVIDIA driver does not answer: Driver Not Loaded"  # type: ignore[attr-defined]
+    assert machine.problem == "the NVIDIA driver does not work: Driver Not Loaded"  # type: ignore[attr-defined]
 
 
 def test_missing_library_raises_no_library(standin: Standin, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def detach(detachment: Detachment) -> None:
 
 
 def forget_secrets(detachment: Detachment) -> dict[str, str]:
-    """Remove the secrets of a detached target, and return those that existed, by reference."""
+    """Remove the secrets of a detached target, and return those that were in the keyring, by reference."""
     store = SecretStore()
     found = {reference: store.get(reference) for reference in detachment.references}
     for reference in detachment.references:

@@ -81,7 +81,7 @@ def engine_socket(host: Host) -> str:
             )
         case ["silent", socket]:
             raise EngineOutOfReach(
-                f"{host.label}: there is no socket at {socket}, which DOCKER_HOST names",
+                f"{host.label}: DOCKER_HOST names {socket}, but this socket does not exist",
                 remedy="Start Docker on that machine, or unset DOCKER_HOST there.",
             )
         case ["stopped"]:

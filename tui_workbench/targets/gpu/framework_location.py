@@ -50,7 +50,7 @@ class EnvironmentMissing(WorkbenchError):
     """The environment of the run is not built yet; `command` builds it."""
 
     def __init__(self, message: str, command: str) -> None:
-        remedy = "Build or pull it with the command. The first run also does this, unless PrepareEnvironment is false."
+        remedy = "Build or pull it with the command. The first run also does this if PrepareEnvironment is true."
         super().__init__(message, remedy=remedy)
         self.command = command
 

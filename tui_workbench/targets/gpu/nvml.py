@@ -52,7 +52,7 @@ class Nvml:
         except pynvml.NVMLError as error:
             if error.value in (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND):
                 raise NoLibrary from error
-            self._problem = f"the NVIDIA driver does not answer: {error}"
+            self._problem = f"the NVIDIA driver does not work: {error}"
         self._handles: dict[int, Any] = {}
         self._lost: set[int] = set()
         self._last_stamps: dict[int, int] = {}

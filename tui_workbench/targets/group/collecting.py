@@ -62,7 +62,10 @@ def _files_of(part: RunSpec) -> Iterator[str]:
 
 
 def _move(spec: RunSpec, path: str, name: str) -> None:
-    """Move a file of a part to its place in the run's directory if it is newer than the file there."""
+    """Move a file of a part to its place in the run's directory if it is newer than the file there.
+
+    Otherwise, remove the file if both are identical.
+    """
     source = os.path.relpath(path, spec.run_directory)
     with contextlib.suppress(OSError):
         make_folders(spec.run_directory, os.path.dirname(name))
