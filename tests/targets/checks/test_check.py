@@ -148,7 +148,11 @@ def test_refused_private_key_fails(target: ComputeTarget, tmp_path: Path, gpubox
 def test_invalid_ssh_configuration_is_not_a_missing_key(target: ComputeTarget, ssh_folder: Path) -> None:
     (ssh_folder / "config").write_text("Host *\n  Port many\n")
     found = failed_check(target)
-    assert (found.name, found.remedy, found.command) == (LOGIN, "Correct that line of the SSH configuration.", "")
+    assert (found.name, found.remedy, found.command) == (
+        LOGIN,
+        "Correct the SSH configuration, and save it as UTF-8.",
+        "",
+    )
 
 
 def test_missing_password_fails(target: ComputeTarget) -> None:

@@ -99,11 +99,7 @@ async def connect(
         tunnel = await _open_jumps(login, hop, secrets, LONGEST_JUMP_CHAIN)
         return await _connect_hop(login, hop, secrets, tunnel, authentication, on_lost)
     except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
-        remedy = (
-            "Correct that line of the SSH configuration."
-            if isinstance(error, asyncssh.ConfigParseError)
-            else "Save ~/.ssh/config and /etc/ssh/ssh_config as UTF-8."
-        )
+        remedy = "Correct the SSH configuration, and save it as UTF-8."
         raise LoginRefused(f"{login.label}: the SSH configuration is invalid: {error}", remedy=remedy) from error
 
 
