@@ -115,6 +115,36 @@ def test_signal_reaches_the_kernel_and_the_notebook_is_kept(tmp_path: Path) -> N
     assert len(executed(tmp_path)) == 1
 
 
+def launched(folder: Path, *cells: str) -> subprocess.CompletedProcess[str]:
+    """Run a notebook without the workbench."""
+    (folder / "train.ipynb").write_text(notebook(*cells))
+    command = [sys.executable, f"{SDK_FOLDER}/{NOTEBOOK_LAUNCHER}", "train.ipynb"]
+    variables = {**os.environ, "WORKBENCH_OUTPUTS_DIRECTORY": str(folder / "outputs")}
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+
+
+def test_exit_handlers_of_the_kernel_finish(tmp_path: Path) -> None:
+    # jupyter_client kills a kernel that takes longer than 5 seconds to end.
+    done = launched(
+        tmp_path, "import atexit, time\natexit.register(lambda: (time.sleep(6), open('done', 'w').close()))"
+    )
+    assert (done.returncode, (tmp_path / "done").exists()) == (0, True)
+
+
+def test_exit_ends_the_notebook_without_an_error(tmp_path: Path) -> None:
+    done = launched(tmp_path, "print('first')\nexit()", "print('never')")
+    assert (done.returncode, done.stdout) == (0, "first\n")
+
+
+def test_broken_output_does_not_end_the_notebook(tmp_path: Path) -> None:
+    done = launched(
+        tmp_path,
+        "display({'image/png': 'abc', 'text/plain': 5}, raw=True)",
+        "print('after')",
+    )
+    assert (done.returncode, done.stdout) == (0, "5\nafter\n")
+
+
 def test_python_without_nbclient_names_the_command(box: Remote) -> None:
     # The other machine has Debian's Python, without packages.
     box.write(notebook("print('never')"), "train.ipynb")

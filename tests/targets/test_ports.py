@@ -243,6 +243,11 @@ def test_notebook_starts_jupyter_on_the_project(project_root: Path, short_folder
         opened.end()
     workbench.run("notebook", "-t", "box").error(2, "needs a target of type local", "open -r ID jupyter")
     workbench.run("notebook", "-t", "none").error(3, "none")
+    write_configuration(project_root, "managed", suffix="compute", type="local", userManagedEnvironment="false")
+    workbench.run("notebook", "-t", "managed").error(2, "depends on the run configuration", "notebook -c NAME")
+    (project_root / "needs.yml").write_text("dependencies:\n- pip:\n  - jupyterlab\n")
+    write_configuration(project_root, "sweep", Target="managed", CondaDependenciesFile="needs.yml")
+    workbench.run("notebook", "-c", "sweep").error(3, "is not built", "experiment prepare -c sweep")
 
 
 @pytest.mark.parametrize("kind", ["slurm", "group"])

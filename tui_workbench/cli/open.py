@@ -48,23 +48,26 @@ def run_open(arguments: argparse.Namespace) -> int:
 
 
 configure_notebook = options(
-    option("-t", "--target", metavar="TARGET", default="local", help="a target of type local (default: local)"),
+    option("-t", "--target", metavar="TARGET", default="", help="a target of type local (default: local)"),
+    option("-c", "--run-configuration", metavar="NAME", default="",
+           help="the .runconfig whose environment is used, for a target whose environments the workbench builds"),
     NO_BROWSER,
     output(TEXT),
     epilog="""\
-Starts Jupyter in the folder of the project, with the Python of the target, which
-needs jupyterlab, notebook or jupyter_server. The server listens only at 127.0.0.1
+Starts Jupyter in the folder of the project, with the Python of the target or of
+the run configuration, which needs jupyterlab, notebook or jupyter_server. The server listens only at 127.0.0.1
 and needs the token in the address. It ends when you press Ctrl-C or use
 `port close`.
 
 examples:
   workbench-tui notebook
-  workbench-tui notebook -t conda-env --no-browser""",
-)
+  workbench-tui notebook -t other-python --no-browser
+  workbench-tui notebook -c conda-env""",
+)  # fmt: skip
 
 
 def run_notebook(arguments: argparse.Namespace) -> int:
-    owner = project_owner(Project.find(arguments.project), arguments.target)
+    owner = project_owner(Project.find(arguments.project), arguments.target, arguments.run_configuration)
     return _keep_open(OpenPort(owner, JUPYTER), arguments)
 
 

@@ -84,8 +84,8 @@ def _output(output: dict[str, Any]) -> CellOutput:
         return CellOutput(TEXT, _joined(output["text"]))
     if output["output_type"] == "error":
         traceback = "\n".join(map(str, output.get("traceback") or ()))
-        return CellOutput(ERROR, traceback or f"{output.get('ename', '')}: {output.get('evalue', '')}")
-    data = {str(kind): value for kind, value in (output.get("data") or {}).items()}
+        return CellOutput(ERROR, _joined(traceback or f"{output.get('ename', '')}: {output.get('evalue', '')}"))
+    data = {_joined(kind): value for kind, value in (output.get("data") or {}).items()}
     plain = _joined(data.pop("text/plain", ""))
     image = next((kind for kind in data if kind.startswith("image/")), "")
     if plain and not image:
@@ -98,5 +98,9 @@ def _output(output: dict[str, Any]) -> CellOutput:
 
 
 def _joined(text: str | list[str]) -> str:
-    """Join a multi-line string, which the format stores as one string or as a list of lines. Raises TypeError."""
-    return text if isinstance(text, str) else "".join(text)
+    """Join a multi-line string, which the format stores as one string or as a list of lines. Raises TypeError.
+
+    JSON can contain halves of surrogate pairs, which no UTF-8 text can contain. They become question marks.
+    """
+    joined = text if isinstance(text, str) else "".join(text)
+    return joined.encode("utf-8", "replace").decode()

@@ -100,15 +100,25 @@ def run_owner(directory: RunDirectory) -> PortOwner:
     return PortOwner(run.spec, label_of(run.spec, run.run_number))
 
 
-def project_owner(project: Project, target: str) -> PortOwner:
-    """Return the owner for the files of a project. Raises ConfigurationError, or UsageError for other machines."""
-    compute = project.target(target)
+def project_owner(project: Project, target: str = "", configuration: str = "") -> PortOwner:
+    """Return the owner for the files of a project, with the Python of a target or run configuration.
+
+    The default is the target `local`. Raises ConfigurationError, or UsageError for other machines.
+    """
+    chosen = project.run_configuration(configuration) if configuration else None
+    compute = project.target_of(chosen, target) if chosen is not None else project.target(target or "local")
     if not compute.kind.runs_here:
         raise UsageError(
-            f"Jupyter on the files of the project needs a target of type local, but {target} is of type {compute.type}",
+            f"Jupyter on the files of the project needs a target of type local, but {compute.name} is of type "
+            f"{compute.type}",
             remedy="Name a target of type local. For the files of a run: `workbench-tui open -r ID jupyter`.",
         )
-    return PortOwner(spec_of(compute), project.name)
+    if chosen is None and compute.builds_environment:
+        raise UsageError(
+            f"the environment of target {compute.name} depends on the run configuration",
+            remedy="Name a run configuration of this target: `workbench-tui notebook -c NAME`.",
+        )
+    return PortOwner(spec_of(compute, chosen), project.name)
 
 
 class OpenPort:

@@ -3,9 +3,10 @@
     python workbench_notebook.py NOTEBOOK ARGUMENT...
 
 The kernel runs with the Python of this process, whatever kernel the notebook names. It writes what the cells print to
-stdout and stderr, as a script does. This process adds the text of results, the paths of images, and errors. At the end
-it writes the executed notebook to the folder in WORKBENCH_OUTPUTS_DIRECTORY, with the images in the folder NAME_files.
-It exits with 0, with the code of `sys.exit` in a cell, or with 1 after an error in a cell, which ends the run.
+stdout and stderr, as a script does. This process adds the text of results, the paths of images, and errors. Between
+cells and at the end, it writes the executed notebook to the folder in WORKBENCH_OUTPUTS_DIRECTORY, with the images in
+the folder NAME_files. It exits with 0, with the code of `sys.exit` in a cell, or with 1 after an error in a cell, which
+ends the run.
 
 Signals to this process are forwarded to the kernel. If the kernel dies, this process exits with its exit code, or with
 128 and the number of its signal.
@@ -18,10 +19,12 @@ import asyncio
 import base64
 import json
 import os
+import re
 import shutil
 import signal
 import sys
 import tempfile
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +37,12 @@ _WORDS = "WORKBENCH_NOTEBOOK_WORDS"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _START_SECONDS = 600
 """Time for the kernel to start. On a busy file server, the imports take minutes."""
+
+_END_SECONDS = 10**9
+"""Time for the kernel to end after the last cell: no limit, as for a script, which also waits for threads."""
+
+_SAVE_SECONDS = 30
+"""Shortest time between two writes of the executed notebook while cells are executed."""
 
 _OUTPUT_SECONDS = 60
 """Time for the outputs of a cell to arrive after its end."""
@@ -59,6 +68,7 @@ def become_kernel(connection_file: "str") -> "None":
     app.initialize(["-f", connection_file, "--HistoryManager.hist_file=:memory:", *options])
     for name in ("stdout", "stderr"):
         getattr(sys, name).fileno = getattr(sys, "__%s__" % name).fileno  # for `subprocess.run(..., stdout=sys.stdout)`
+    app.shell.user_ns.update(exit=sys.exit, quit=sys.exit)  # those of IPython end the kernel after the next cell
     sys.argv[:] = words
     sys.path[0] = os.path.dirname(os.path.abspath(words[0]))  # as for a script; the kernel has set it to ""
     app.start()
@@ -73,6 +83,7 @@ class Execution:
         self._outputs = os.environ.get("WORKBENCH_OUTPUTS_DIRECTORY") or "outputs"
         self._images = 0
         self._kept = 0
+        self._saved = time.monotonic()
         self._cell = None  # type: Any  # the cell that is executed
         self._kernel = None  # type: Any  # the process of the kernel
 
@@ -85,15 +96,15 @@ class Execution:
         except ImportError as error:
             problem = "running a notebook needs nbclient and ipykernel (%s): %s -m pip install nbclient ipykernel"
             raise ImportError(problem % (error, sys.executable)) from None
-        formats = nbformat  # type: Any
-        self._notebook = _read(formats, self._words[0])
+        self._formats = nbformat  # type: Any
+        self._notebook = _read(self._formats, self._words[0])
         # Paths of Unix sockets have at most 107 bytes, and the folder in TMPDIR may be longer.
         folder = tempfile.mkdtemp(prefix="workbench-", dir="/tmp")
         try:
             return self._execute(nbclient, _manager(folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-            self._write("%s.ipynb" % self._name, formats.writes(self._notebook, 4).encode("utf-8", "replace"))
+            self._save()
 
     def _execute(self, nbclient: "Any", manager: "Any") -> "int":
         self._client = nbclient.NotebookClient(
@@ -111,8 +122,10 @@ class Execution:
             return exit_code(place, error.ename, error.evalue)
         except nbclient.exceptions.DeadKernelError:
             code = self._kernel.poll() if self._kernel is not None else None
+            if code == 0:  # for example `os._exit(0)` in a cell
+                return 0
             _print("%s.ipynb: the kernel has ended (%s)\n" % (self._name, code), sys.stderr)
-            return 128 - code if code is not None and code < 0 else code or 1
+            return 1 if code is None else 128 - code if code < 0 else code
         finally:
             loop.close()
         return 0
@@ -127,6 +140,8 @@ class Execution:
                 loop.add_signal_handler(number, self._kernel.send_signal, number)
             for index, cell in enumerate(self._notebook.cells):
                 await self._client.async_execute_cell(cell, index)
+                if time.monotonic() >= self._saved + _SAVE_SECONDS:
+                    self._save()
             self._client.set_widgets_metadata()
 
     def _process_message(self, message: "Dict[str, Any]", cell: "Any", index: "int") -> "Any":
@@ -140,6 +155,11 @@ class Execution:
             if self._kept > MOST_TEXT:
                 content["text"] = content["text"][:room] + _CUT
         elif kind in ("execute_result", "display_data"):
+            # A program may display any values, but the format of notebooks has only texts and JSON.
+            content["data"] = {
+                kind: value if isinstance(value, str) or kind.endswith("json") else str(value)
+                for kind, value in content["data"].items()
+            }
             self._show(content["data"])
         elif kind == "error":
             _print("\n".join(content["traceback"]) + "\n", sys.stderr)
@@ -149,14 +169,22 @@ class Execution:
         """Print the text of a result, or write its image to a file and print the path."""
         for kind, suffix in _IMAGES:
             if kind in data:
+                try:
+                    image = data[kind].encode("utf-8") if kind == "image/svg+xml" else base64.b64decode(data[kind])
+                except ValueError:
+                    continue
                 self._images += 1
                 path = "%s_files/%02d%s" % (self._name, self._images, suffix)
-                image = data[kind]
-                self._write(path, image.encode("utf-8") if kind == "image/svg+xml" else base64.b64decode(image))
+                self._write(path, image)
                 _print("image: outputs/%s\n" % path, sys.stdout)
                 return
         if "text/plain" in data:
-            _print(data["text/plain"] + "\n", sys.stdout)
+            _print("%s\n" % data["text/plain"], sys.stdout)
+
+    def _save(self) -> "None":
+        """Write the executed notebook."""
+        self._saved = time.monotonic()
+        self._write("%s.ipynb" % self._name, self._formats.writes(self._notebook, 4).encode("utf-8", "replace"))
 
     def _write(self, name: "str", data: "bytes") -> "None":
         """Write a file of the outputs atomically."""
@@ -202,7 +230,9 @@ def _manager(folder: "str") -> "Any":
             return KernelSpec(argv=command, display_name="Python", language="python")
 
     file = os.path.join(folder, "kernel.json")
-    return AsyncKernelManager(kernel_spec_manager=OwnKernel(), transport="ipc", connection_file=file)
+    return AsyncKernelManager(
+        kernel_spec_manager=OwnKernel(), transport="ipc", connection_file=file, shutdown_wait_time=_END_SECONDS
+    )
 
 
 def exit_code(place: "str", error: "str", text: "str") -> "int":
@@ -210,7 +240,7 @@ def exit_code(place: "str", error: "str", text: "str") -> "int":
     if error == "SystemExit":
         if text in ("", "0", "None"):
             return 0
-        if text.lstrip("-").isdigit():
+        if re.match("-?[0-9]+$", text):
             return int(text) & 0xFF
     # The workbench reads the last lines of a traceback of Python; IPython has another format.
     header = "Traceback (most recent call last):\n  In %s\n" % place

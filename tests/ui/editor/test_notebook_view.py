@@ -41,6 +41,18 @@ def test_long_output_is_shortened() -> None:
     assert lines[201:204] == ["  199", "  … 4,700 lines not shown", "  4900"]
 
 
+def test_long_source_is_shortened() -> None:
+    lines = shown([Cell("code", "(" * 100_000 + "\nx" * 3_000)])
+    assert len(lines[1]) == len("│ ") + 2_000
+    assert lines[-1] == "  … 1,001 lines not shown"
+
+
+def test_half_of_a_surrogate_pair_is_a_question_mark() -> None:
+    output = {"output_type": "error", "ename": "E", "evalue": "\ud800", "traceback": ["\ud800"]}
+    text = notebook(code("x = '\ud800'", output, display(text__html="\udc00")))
+    assert shown(parse_notebook(text)) == ["[ ]", "│ x = '?'", "  ?", "  text/html, 1 B  "]
+
+
 async def test_notebook_opens_as_cells_and_a_key_shows_the_text(tmp_path: Path) -> None:
     (tmp_path / "a.ipynb").write_text(notebook("print(1)"))
     async with editor_app(tmp_path) as it:
@@ -70,6 +82,14 @@ async def test_large_notebook_is_shown_whole(tmp_path: Path) -> None:
         assert isinstance(presenter, NotebookView)
         assert "".join(piece.text for piece in presenter.cells.lines[-1]) == "│ last"
         assert "2 cells" in it.status
+
+
+async def test_notebook_that_is_too_large_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.ipynb").write_text(" \n" * (17 << 20))
+    async with editor_app(tmp_path) as it:
+        await it.pane.open_file(it.path("a.ipynb"))
+        await it.settled()
+        assert "the notebook is larger than 32 MiB" in it.status
 
 
 @pytest.mark.parametrize("text", ["{", '{"nbformat": 3}'])

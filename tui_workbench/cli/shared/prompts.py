@@ -37,8 +37,9 @@ def require_terminal() -> None:
     if not can_ask():
         raise UsageError(
             "cannot ask for the secret: not a terminal",
-            remedy="Run the command in a terminal, or pipe the secret into it with `--password-stdin` (`notify add`: "
-            "`--url-stdin`).",
+            remedy="Run the command in a terminal. Or pipe the secret into it: a password with `--password-stdin` "
+            "instead of `--password`, the URL of `notify add` with `--url-stdin`. For a key with a passphrase, run "
+            "`ssh-add FILE`, and omit `--private-key-file` and `--private-key-passphrase`.",
         )
 
 

@@ -61,7 +61,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "privateKey",
-        "Private key file. By default, keys of the SSH agent, and of ~/.ssh/config or else ~/.ssh, are tried.",
+        "Private key file. The default is the keys in the SSH agent, then each IdentityFile or the default key files.",
         completion="file",
         example="~/.ssh/id_ed25519",
         source="workbench",

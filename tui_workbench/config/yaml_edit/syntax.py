@@ -76,7 +76,7 @@ class Node:
 
     @property
     def own_entries(self) -> list[tuple[Node, Node]]:
-        """The entries of a map without merge keys (`<<`)."""
+        """The entries of a map, except its merge keys (`<<`)."""
         return [(key, value) for key, value in self.entries if key.text != "<<" or key.style]
 
     @property

@@ -1,6 +1,7 @@
 """The search row of an open file, which finds text or goes to a line.
 
-The invariant: while the pattern is typed, each search starts at the position of the cursor before the search.
+The invariant: after each change of the pattern, the search starts where the cursor was when the row was opened, or at
+the match that the user last stepped to.
 """
 
 from __future__ import annotations

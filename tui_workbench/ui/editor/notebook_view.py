@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widget import Widget
 
-from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.notebooks import CODE, ERROR, LARGEST, MARKDOWN, MEDIA, Cell, CellOutput, parse_notebook
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
@@ -32,6 +32,9 @@ from tui_workbench.ui.widgets.text_view import MIN_WIDTH, Line, TextView
 
 FIRST_LINES, LAST_LINES = 200, 100
 """Numbers of lines that are shown of a longer output."""
+
+MOST_LINES = 2_000
+"""Maximum number of lines that are shown of the source of a cell."""
 
 LONGEST_LINE = 2_000  # characters
 INDENT = "  "
@@ -134,9 +137,17 @@ class NotebookView(Widget, TextPresenter):
 
 
 def _read(file: TextFile, text: str, width: int) -> tuple[list[Cell], list[Line]]:
-    """Return the cells, and the lines that show them. The text of a large file is incomplete, so it is read again."""
+    """Return the cells, and the lines that show them. The text of a large file is incomplete, so it is read again.
+
+    Raises UsageError for text that is not a notebook, and for a file that is too large, and StorageError.
+    """
     if file.too_large:
-        text = read_text_file(file.path, largest=LARGEST).text
+        file = read_text_file(file.path, largest=LARGEST)
+        text = file.text
+    if file.too_large:
+        raise UsageError(
+            f"the notebook is larger than {LARGEST >> 20} MiB", remedy="Clear its outputs in Jupyter, and save it."
+        )
     cells = parse_notebook(text)
     return cells, notebook_lines(cells, width)
 
@@ -147,21 +158,34 @@ def notebook_lines(cells: list[Cell], width: int) -> list[Line]:
     for cell in cells:
         if lines and lines[-1]:
             lines.append(())
+        source, omitted = _shortened(cell.source)
         if cell.kind == MARKDOWN:
-            lines += rendered(cell.source, min(width, WIDEST))
+            lines += [*rendered(source, min(width, WIDEST)), *omitted]
         elif cell.kind == CODE:
             lines.append((Piece("[ ]" if cell.number is None else f"[{cell.number}]", "accent", bold=True),))
-            lines += _code_lines(cell.source)
+            lines += [*_code_lines(source), *omitted]
             for output in cell.outputs:
                 lines += _output_lines(output)
         else:
-            lines += _text_lines(cell.source, "muted")
+            lines += _text_lines(source, "muted")
     return lines or [(Piece("This notebook has no cells.", "muted"),)]
+
+
+def _shortened(source: str) -> tuple[str, list[Line]]:
+    """Return the part of a cell's source that is shown, and a line that says how much is not shown, or no line."""
+    lines = source.rstrip().split("\n")
+    omitted = len(lines) - MOST_LINES
+    shown = "\n".join(line[:LONGEST_LINE] for line in lines[:MOST_LINES])
+    return shown, [_omission(omitted)] if omitted > 0 else []
+
+
+def _omission(count: int) -> Line:
+    return (Piece(f"{INDENT}… {counted(count, 'line')} not shown", "muted"),)
 
 
 def _code_lines(source: str) -> Iterator[Line]:
     """Yield the highlighted lines of a code cell."""
-    document = SourceDocument("\n".join(line.expandtabs(4) for line in source.rstrip().split("\n")), "python")
+    document = SourceDocument("\n".join(line.expandtabs(4) for line in source.split("\n")), "python")
     roles = [["text"] * (len(line.encode()) + 1) for line in document.lines]
     for name, nodes in document.highlights(0, document.line_count).items():
         role = ROLES.get(name, "error")
@@ -182,7 +206,7 @@ def _color(roles: list[list[str]], start: tuple[int, int], end: tuple[int, int],
 
 def _colored(line: str, roles: list[str]) -> Iterator[Piece]:
     text, role, place = "", "text", 0
-    for character in line[:LONGEST_LINE]:
+    for character in line:
         if roles[place] != role and text:
             yield Piece(safe_text(text), role)
             text = ""
@@ -207,7 +231,7 @@ def _text_lines(text: str, role: str) -> Iterator[Line]:
     omitted = len(lines) - FIRST_LINES - LAST_LINES
     for number, line in enumerate(lines):
         if omitted > 0 and number == FIRST_LINES:
-            yield (Piece(f"{INDENT}… {counted(omitted, 'line')} not shown", "muted"),)
+            yield _omission(omitted)
         if omitted <= 0 or not FIRST_LINES <= number < FIRST_LINES + omitted:
             last = line.rstrip("\r").rpartition("\r")[2]
             yield (Piece(INDENT + safe_text(last[:LONGEST_LINE]), role),)

@@ -24,7 +24,7 @@ COLUMN_GAP, LEAST_COLUMN = 2, 6  # cells between the columns of a table, and min
 
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _ITEM = re.compile(r"(\s*)([-*+]|\d+[.)])\s+(.*)")
-_LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]*)[^)]*\)")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\(([^)\s]*)[^)]*\)")
 _RULE = re.compile(r":?-+:?")
 _LOUD = re.compile(r"(\*\*|__|`)(.+?)\1")
 
