@@ -88,7 +88,7 @@ def family_record(family: Family) -> dict[str, Any]:
 def compare_families(families: Sequence[Family]) -> list[dict[str, Any]]:
     """Compare two families: return a record for each metric. Raises UsageError for another number of families."""
     if len(families) != 2:
-        raise UsageError("only two families can be compared at a time", remedy="Give two different families.")
+        raise UsageError(f"expected two families, not {len(families)}", remedy="Give two different families.")
     first, second = families
     records = []
     for metric in dict.fromkeys((*first.metrics, *second.metrics)):

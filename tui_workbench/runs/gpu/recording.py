@@ -53,7 +53,7 @@ from tui_workbench.targets.hosts.host_for import host_of
 LOOK_SECONDS = 1.0  # seconds between two attempts to reach the machine or to read samples
 STOP_SECONDS = 5.0  # seconds to wait for the thread at the run's end; a call to the machine may be in progress
 # The processes of the run are inspected at these times, in seconds since the first sample, and then every FACTS_EVERY
-# seconds, until one of them was observed on a GPU.
+# seconds, until one of them has been observed on a GPU.
 FACTS_AFTER = (5.0, 30.0, 120.0)
 FACTS_EVERY = 300.0
 
@@ -251,7 +251,7 @@ class Recorder:
             self._write(attempt_line(attempt.number))
 
     def _inspect_processes(self, *hosts: Host) -> None:
-        """Inspect the processes of the run periodically until one of them was observed on a GPU."""
+        """Inspect the processes of the run if an inspection is due and none of them has been observed on a GPU."""
         usage = self._usage
         if not usage.samples or self._is_seen:
             return
