@@ -104,6 +104,7 @@ class TestCommand:
         assert done.code == 0
         for name in ("git", "ssh"):
             assert (found[name]["state"], found[name]["message"]) == (LIMITED, "not installed")
+            assert (found[name]["remedy"], found[name]["command"]) == ("Install it.", None)  # no package manager
 
 
 class TestTerminal:
@@ -302,7 +303,7 @@ class TestDocker:
     def test_missing_engine_is_limited(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'nothing'}")
         answer = doctor_tools.docker()
-        assert (answer.state, "nothing listens" in answer.message) == (LIMITED, True)
+        assert (answer.state, "does not exist" in answer.message) == (LIMITED, True)
         monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
         assert "on this machine" in doctor_tools.docker().message
 

@@ -78,8 +78,9 @@ def program(name: str, option: str, cost: str, package: str) -> Answer:
         message = f"no answer from {name}"
     else:
         message = "not installed" if done.code == 127 else f"{name} fails: {done.complaint}"
-    remedy = "Install it:" if done is not None and done.code == 127 else "Check its installation, or install it again:"
-    return limited(name, message, cost, remedy, _install(package))
+    remedy = "Install it" if done is not None and done.code == 127 else "Check its installation, or install it again"
+    command = _install(package)
+    return limited(name, message, cost, f"{remedy}:" if command else f"{remedy}.", command)
 
 
 def git() -> Answer:
