@@ -26,10 +26,10 @@ def workbench(project_root: Path) -> Installed:
     return workbench
 
 
-@pytest.mark.parametrize("target", ["box", "docker"])
-def test_submit_to_an_unreachable_target_exits_with_4(workbench: Installed, target: str) -> None:
+@pytest.mark.parametrize(("target", "reason"), [("box", "nothing listens"), ("docker", "does not exist")])
+def test_submit_to_an_unreachable_target_exits_with_4(workbench: Installed, target: str, reason: str) -> None:
     result = workbench.run("experiment", "submit", "-c", target, "hello.py")
-    assert (result.code, "nothing listens" in result.err) == (4, True)
+    assert (result.code, reason in result.err) == (4, True)
     record = workbench.history()[0]
     assert (record["status"], record["exit_code"]) == ("Failed", None)
 
@@ -38,7 +38,7 @@ def test_submit_to_an_unreachable_target_exits_with_4(workbench: Installed, targ
 def test_commands_that_need_the_engine_exit_with_4(workbench: Installed, command: tuple[str, ...]) -> None:
     result = workbench.run(*command)
     assert result.code == 4
-    assert "nothing listens" in result.out + result.err
+    assert "does not exist" in result.out + result.err
 
 
 @pytest.mark.parametrize("target", ["box", "docker"])
