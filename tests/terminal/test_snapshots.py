@@ -68,7 +68,8 @@ def test_main_screen_snapshot(project: Project, size: tuple[int, int], colors: s
     variables = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
     command = ["env", *variables, *(["NO_COLOR=1"] if colors == "none" else []), *workbench(str(root))]
     with Terminal(command, columns=size[0], rows=size[1]) as terminal:
-        wanted = ["hello.py ▾", "local ✓", *(["No runs yet", "\n Python "] if size[0] > 80 else [])]
+        hint = ["No runs yet", "\n Python "] if size[0] > 80 else ["runs hello.py on local."]
+        wanted = ["hello.py ▾", "local ✓", *hint]
         terminal.until(lambda: all(text in terminal.text() for text in (*wanted, "Open")))
         if size[0] >= 180:
             terminal.until(lambda: "nvidia-smi" in terminal.text())
