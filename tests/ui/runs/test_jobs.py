@@ -215,13 +215,13 @@ async def test_cancel_asks_once(key: str) -> None:
         await show(pilot, RUNNING, DONE)
         app.posted.clear()
         await pilot.press("x")
-        assert any("Cancel train.py [3]?" in line for line in content_of(app.pane))
+        await until(lambda: any("Cancel train.py [3]?" in line for line in content_of(app.pane)))
         assert app.posted == []
         await pilot.press("x")
         assert app.posted == []
         await pilot.press(key)
         await until(lambda: ("cancel", "p_3") in app.posted)
-        assert any("canceling" in line for line in content_of(app.pane))
+        await until(lambda: any("canceling" in line for line in content_of(app.pane)))
         assert app.pane.why_not("cancel")
         app.pane.cancel_failed("p_3")
         assert not app.pane.why_not("cancel")
@@ -245,7 +245,9 @@ async def test_cancel_can_be_declined(key: str) -> None:
     async with app.run_test(size=(70, 20)) as pilot:
         await show(pilot, RUNNING)
         app.posted.clear()
-        await pilot.press("x", key)
+        await pilot.press("x")
+        await until(lambda: app.pane.query(QuestionRow))
+        await pilot.press(key)
         await until(lambda: not app.pane.query(QuestionRow))
         assert app.posted == []
         assert app.pane.has_focus_within
@@ -287,7 +289,7 @@ async def test_newest_and_active_of_many_runs_are_listed() -> None:
         await show(pilot, *runs)
         assert app.pane.border_title == "5 Jobs  1 active, newest 501 of 10,000"
         await pilot.press("G")
-        assert any("[1000]" in line and "running" in line for line in content_of(app.pane))
+        await until(lambda: any("[1000]" in line and "running" in line for line in content_of(app.pane)))
 
 
 async def test_control_characters_in_script_names_are_shown() -> None:
