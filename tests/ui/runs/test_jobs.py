@@ -234,9 +234,8 @@ async def test_cancel_names_the_runs_that_wait(place: Place) -> None:
     async with app.run_test(size=(90, 20)) as pilot:
         await show(pilot, *reversed(place.runs.list()))
         await pilot.press("x")
-        await until(lambda: app.pane.query(QuestionRow))
-        text = " ".join(content_of(app.pane))
-        assert "Cancel gated.py [1]? Runs that wait for it are also canceled: next.py [2]." in text
+        question = "Cancel gated.py [1]? Runs that wait for it are also canceled: next.py [2]."
+        await until(lambda: question in " ".join(content_of(app.pane)))
 
 
 @pytest.mark.parametrize("key", ["escape", "n"])
