@@ -249,7 +249,7 @@ async def test_cancel_can_be_declined(key: str) -> None:
         await pilot.press(key)
         await until(lambda: not app.pane.query(QuestionRow))
         assert app.posted == []
-        assert app.pane.has_focus_within
+        await until(lambda: app.pane.has_focus_within)
 
 
 async def test_question_closes_when_the_run_ends() -> None:
