@@ -34,6 +34,18 @@ def test_other_files_and_languages_are_refused(tmp_path: Path, text: str, said: 
         launcher.Execution(str(path), []).run()
 
 
+def test_executed_notebook_is_written_while_a_cell_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "SAVE_SECONDS", 0.05)
+    monkeypatch.setenv("WORKBENCH_OUTPUTS_DIRECTORY", str(tmp_path))
+    executed = tmp_path / "train.ipynb"
+    has_output = f"os.path.exists({str(executed)!r}) and json.load(open({str(executed)!r}))['cells'][0]['outputs']"
+    wait = f"import json, os, time\nwhile not ({has_output}): time.sleep(0.01)"
+    path = tmp_path / "in" / "train.ipynb"
+    path.parent.mkdir()
+    path.write_text(notebook("print('first')", wait))
+    assert launcher.Execution(str(path), []).run() == 0
+
+
 @pytest.mark.parametrize(("value", "code"), [("", 0), ("0", 0), ("None", 0), ("3", 3), ("-1", 255), ("no data", 1)])
 def test_exit_in_a_cell_sets_the_exit_code(value: str, code: int) -> None:
     assert launcher.exit_code("cell [1]", "SystemExit", value) == code

@@ -3,8 +3,8 @@
     python workbench_notebook.py NOTEBOOK ARGUMENT...
 
 The kernel runs with the Python of this process, whatever kernel the notebook names. It writes what the cells print to
-stdout and stderr, as a script does. This process adds the text of results, the paths of images, and errors. Between
-cells and at the end, it writes the executed notebook to the folder in WORKBENCH_OUTPUTS_DIRECTORY, with the images in
+stdout and stderr, as a script does. This process adds the text of results, the paths of images, and errors. Regularly
+and at the end, it writes the executed notebook to the folder in WORKBENCH_OUTPUTS_DIRECTORY, with the images in
 the folder NAME_files. It exits with 0, with the code of `sys.exit` in a cell, or with 1 after an error in a cell, which
 ends the run.
 
@@ -17,6 +17,7 @@ library, nbclient and ipykernel.
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import re
@@ -24,7 +25,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ _START_SECONDS = 600
 _END_SECONDS = 10**9
 """Time for the kernel to end after the last cell: no limit, as for a script, which also waits for threads."""
 
-_SAVE_SECONDS = 30
-"""Shortest time between two writes of the executed notebook while cells are executed."""
+SAVE_SECONDS = 30
+"""Interval of the writes of the executed notebook while cells are executed."""
 
 _OUTPUT_SECONDS = 60
 """Time for the outputs of a cell to arrive after its end."""
@@ -83,7 +83,6 @@ class Execution:
         self._outputs = os.environ.get("WORKBENCH_OUTPUTS_DIRECTORY") or "outputs"
         self._images = 0
         self._kept = 0
-        self._saved = time.monotonic()
         self._cell = None  # type: Any  # the cell that is executed
         self._kernel = None  # type: Any  # the process of the kernel
 
@@ -138,11 +137,20 @@ class Execution:
             self._kernel = self._client.km.provisioner.process
             for number in _SIGNALS:
                 loop.add_signal_handler(number, self._kernel.send_signal, number)
-            for index, cell in enumerate(self._notebook.cells):
-                await self._client.async_execute_cell(cell, index)
-                if time.monotonic() >= self._saved + _SAVE_SECONDS:
-                    self._save()
+            saving = loop.create_task(self._save_regularly())
+            try:
+                for index, cell in enumerate(self._notebook.cells):
+                    await self._client.async_execute_cell(cell, index)
+            finally:
+                saving.cancel()
             self._client.set_widgets_metadata()
+
+    async def _save_regularly(self) -> "None":
+        """Write the executed notebook at intervals, so that a run that is killed keeps its outputs."""
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            with contextlib.suppress(OSError):  # the write at the end reports a full disk
+                self._save()
 
     def _process_message(self, message: "Dict[str, Any]", cell: "Any", index: "int") -> "Any":
         self._cell = cell
@@ -183,7 +191,6 @@ class Execution:
 
     def _save(self) -> "None":
         """Write the executed notebook."""
-        self._saved = time.monotonic()
         self._write("%s.ipynb" % self._name, self._formats.writes(self._notebook, 4).encode("utf-8", "replace"))
 
     def _write(self, name: "str", data: "bytes") -> "None":
