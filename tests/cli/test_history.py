@@ -48,6 +48,19 @@ class TestHistory:
         assert record["duration"] == str(end - start)
         assert record["duration"].startswith("0:00:0")
 
+    def test_run_of_an_agent_has_its_name_in_records_and_trace(self, workbench: Installed) -> None:
+        workbench.submit("hello.py")
+        workbench.environment["WORKBENCH_AGENT"] = "coder\x1b"
+        workbench.submit("hello.py")
+        del workbench.environment["WORKBENCH_AGENT"]
+        assert [record["agent"] for record in workbench.history()] == ["coder", None]
+        assert workbench.info("2")["agent"] == "coder"
+        table = workbench.run("history", "list", "-o", "table").out.splitlines()
+        assert (table[0].split()[1], table[2].split()[1]) == ("Agent", "coder")
+        for number, agent in (("1", None), ("2", "coder")):
+            calls = json.loads(workbench.run("trace", "--run", number, "-o", "json").out)
+            assert {call["agent"] for call in calls} == {agent}
+
     def test_tracked_run_has_its_commit(self, workbench: Installed) -> None:
         write_configuration(workbench.folder, TrackedRun=True)
         run_id = workbench.submit("hello.py").out.split()[1]

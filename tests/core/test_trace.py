@@ -174,6 +174,21 @@ def test_for_run_also_logs_in_the_run_directory(tmp_path: Path) -> None:
     assert len(written().splitlines()) == 2
 
 
+def test_call_has_the_name_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    made("a").end(0)
+    with trace.for_agent("from\x1b[2J a\nserver "):
+        made("b").end(0)
+        with trace.for_agent(""):
+            made("c").end(0)
+    monkeypatch.setenv(trace.AGENT_VARIABLE, "coder" + "x" * 1000)
+    with trace.for_agent("submitter of the run"):
+        made("d").end(0)
+    agents = [call.agent for call in calls()]
+    assert agents[:3] == ["", "from [2J a server", ""]
+    assert (agents[3][:6], len(agents[3])) == ("coderx", trace.LONGEST_AGENT)
+    assert [call.words for call in calls() if matches(call, "agent:SERVER")] == [("b",)]
+
+
 def test_for_run_applies_to_its_thread_only(tmp_path: Path) -> None:
     with trace.for_run(str(tmp_path)):
         other = threading.Thread(target=lambda: made("ls").end(0))

@@ -98,6 +98,7 @@ def _record(call: TracedCall) -> dict[str, Any]:
         "stderr": call.stderr or None,
         "command": shell_line(call),
         "run_id": call.run or None,
+        "agent": call.agent or None,
         "process": call.process,
     }
 

@@ -229,6 +229,7 @@ class RunRequest(NamedTuple):
     slurm: str = ""  # KEY=VALUE,...: options that override `Slurm` of the run configuration
     after: str = ""  # RUN[:CONDITION]: start after another run of the project has ended
     sweep: SweepTask | None = None
+    agent: str = ""  # the coding agent that submits the run; "" for that of the environment, if any
 
 
 class RunSpec(NamedTuple):
@@ -354,6 +355,7 @@ class Run(NamedTuple):
     imported: bool = False  # the run has not ended, but this user did not submit it on this machine
     job: ClusterJob = ClusterJob()  # on targets with a scheduler
     variables: tuple[str, ...] = ()  # NAME=VALUE, in addition to EnvironmentVariables
+    agent: str = ""  # the coding agent that submitted the run; "" if the user did
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -61,6 +61,11 @@ def visible(text: str) -> str:
     return re.sub(UNSAFE, lambda match: match[0].translate(GLYPHS), text)
 
 
+def short_name(text: str, longest: int) -> str:
+    """Return an untrusted name as one line of at most `longest` characters, without unsafe characters."""
+    return " ".join(re.sub(UNSAFE, " ", text[: 4 * longest]).split())[:longest].rstrip()
+
+
 _NOT_FOR_TERMINALS = f"\x1b\\[[0-9;:]{{0,64}}m|\r\n|[\\x00-\\x08\\x0b-\\x1f{INVISIBLE}]"
 
 

@@ -2,8 +2,9 @@
 
 Each line of JSON is written by one append, so that many processes can share a file. `trace.jsonl` in the user's state
 directory holds the newest calls of all processes. `trace.jsonl` in a run directory holds the calls made for the run,
-without most repetitions of a call. The size of both files is limited. Secrets that this process knows are masked, and a
-failed write raises no exception. `trace_reading` reads the files.
+without most repetitions of a call. A call of a coding agent, or for its run, has the name of the agent. The size of
+both files is limited. Secrets that this process knows are masked, and a failed write raises no exception.
+`trace_reading` reads the files.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.locks import try_lock
 from tui_workbench.core.masking import MASK, is_secret_name, mask_text, mask_words
+from tui_workbench.core.plaintext import short_name
 
 FILE = "trace.jsonl"
 OLD_SUFFIX = ".1"
@@ -38,11 +40,18 @@ SHORTEST_SECRET = 6
 SSH, DOCKER, GIT, PROCESS = "ssh", "docker", "git", "process"
 KINDS = (SSH, DOCKER, GIT, PROCESS)
 
+AGENT_VARIABLE = "WORKBENCH_AGENT"
+"""The environment variable in which a coding agent gives its name."""
+
+LONGEST_AGENT = 64
+"""Maximum length of the name of an agent, in characters."""
+
 _MOST_REPEATED = 1000
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 _run: ContextVar[str] = ContextVar("run", default="")
-_run_of_process = ""
+_run_of_process = _agent_of_process = ""
+_agent: ContextVar[str | None] = ContextVar("agent", default=None)
 _secrets: set[str] = set()
 _count = 0
 _repeated: dict[int, int] = {}
@@ -58,10 +67,36 @@ def for_run(directory: str) -> Iterator[None]:
         _run.reset(token)
 
 
-def set_process_run(directory: str) -> None:
-    """Log all later calls of this process as calls for the run in `directory`."""
-    global _run_of_process
-    _run_of_process = directory
+def set_process_run(directory: str, agent: str) -> None:
+    """Log all later calls of this process as calls for the run in `directory`, which `agent` started if not ""."""
+    global _run_of_process, _agent_of_process
+    _run_of_process, _agent_of_process = directory, agent
+
+
+@contextlib.contextmanager
+def for_agent(name: str) -> Iterator[None]:
+    """Log the calls of this context as calls for a coding agent, or with "" for the user."""
+    token = _agent.set(agent_name(name))
+    try:
+        yield
+    finally:
+        _agent.reset(token)
+
+
+def agent_name(text: object) -> str:
+    """Return an untrusted name of an agent as a short line without control characters; "" if it is not a text."""
+    return short_name(text, LONGEST_AGENT) if isinstance(text, str) else ""
+
+
+def current_agent() -> str:
+    """Return the name of the coding agent for which this process acts, or "" for the user."""
+    found = _agent.get()
+    return agent_name(os.environ.get(AGENT_VARIABLE)) or (_agent_of_process if found is None else found)
+
+
+def forget_agent() -> None:
+    """Remove the name of the agent that started this process, which serves runs of the user and of other agents."""
+    os.environ.pop(AGENT_VARIABLE, None)
 
 
 def hide(values: Iterable[str]) -> None:
@@ -175,6 +210,8 @@ class Call:
         self._written = True
         if run:
             line["run"] = os.path.basename(run).removeprefix(".new-")
+        if agent := current_agent():
+            line["agent"] = agent
         data = json.dumps(line, separators=(",", ":"), default=str).encode("utf-8", "replace") + b"\n"
         _append(user_state_directory(), data, makes_folder=True)
         if run and _is_logged(self._line, result):

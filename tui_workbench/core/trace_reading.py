@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.masking import MASK
 from tui_workbench.core.processes import is_alive
-from tui_workbench.core.trace import FILE, GIT, KINDS, LARGEST_FILE, OLD_SUFFIX
+from tui_workbench.core.trace import FILE, GIT, KINDS, LARGEST_FILE, OLD_SUFFIX, agent_name
 
 LONGEST_READ = 2 * LARGEST_FILE + (1 << 20)
 """Maximum number of bytes to read from the end of a file. The files that the workbench writes are smaller."""
@@ -45,6 +45,7 @@ class TracedCall(NamedTuple):
     error: str = ""  # reason for a failure without an exit code
     note: str = ""  # any other result, such as `started`
     run: str = ""  # run ID
+    agent: str = ""  # the coding agent that made the call, or for whose run it was made
     is_cut: bool = False  # a long word was cut
 
     @property
@@ -171,6 +172,7 @@ def _call_of(line: Mapping[str, Any]) -> TracedCall | None:
             stderr=str(line.get("said", "")),
             is_cut=bool(line.get("cut")),
             **{name: str(line.get(name, "")) for name in ("folder", "login", "error", "note", "run")},
+            agent=agent_name(line.get("agent")),
         )
     except (KeyError, TypeError, ValueError):
         return None
@@ -178,15 +180,17 @@ def _call_of(line: Mapping[str, Any]) -> TracedCall | None:
 
 
 def matches(call: TracedCall, text: str) -> bool:
-    """Return True if every word of a filter occurs in the command, kind, result, run, error or stderr of the call.
+    """Return True if every word of a filter occurs in the command, kind, result, run, agent or errors of the call.
 
-    The word `kind:ssh` selects calls of a kind, and `failed` selects failed and lost calls.
+    The word `kind:ssh` selects calls of a kind, `agent:name` those of an agent, and `failed` failed and lost calls.
     """
-    place = " ".join((call.kind, shell_line(call), call.result, call.run, call.error, call.stderr)).lower()
+    place = " ".join((call.kind, shell_line(call), call.result, call.run, call.agent, call.error, call.stderr)).lower()
 
     def is_in(word: str) -> bool:
         if word.startswith("kind:"):
             return call.kind.startswith(word[5:])
+        if word.startswith("agent:"):
+            return bool(call.agent) and word[6:] in call.agent.lower()
         return call.state in (FAILED, LOST) if word in ("failed", ":failed") else word in place
 
     return all(map(is_in, text.lower().split()))

@@ -138,6 +138,7 @@ def _of_run(run: Run, facts: Facts) -> _Column:
         "exit code": run.exit_code,
         "duration": round(run.duration, 3) if run.duration else None,
         "user": run.user_id,
+        "agent": run.agent,
         "note": facts.annotations.note,
         "tags": ", ".join(f"{name}={value}" if value else name for name, value in tags),
     }

@@ -121,6 +121,19 @@ def test_filter_matches(runs: Runs, text: str, found: list[int]) -> None:
     assert numbers(runs, text) == found
 
 
+def test_filter_finds_the_runs_of_agents(runs: Runs) -> None:
+    add(runs.project, 7, agent="Coder 2")
+    add(runs.project, 8, agent="evil\x1b[2J\n" + "x" * 1000)
+    add(runs.project, 9, agent=["no text"])
+    assert numbers(runs, "has:agent") == [8, 7]
+    assert numbers(runs, "agent:coder") == numbers(runs, 'agent="coder 2"') == numbers(runs, "coder") == [7]
+    with RunIndex(runs.project) as index:
+        groups = {group.value: group.total for group in index.groups(RunQuery("number>5", group="agent"))}
+    assert (groups[""], groups["Coder 2"]) == (2, 1)
+    evil = runs.get("8").agent
+    assert (evil[:12], len(evil)) == ("evil [2J xxx", 64)
+
+
 @pytest.mark.parametrize("text", ["AUSWÄRTS", "script:AUSWÄRTS", "script=auswärts.PY", "note:PRÜFEN"])
 def test_filter_ignores_the_case_of_all_letters(runs: Runs, text: str) -> None:
     add(runs.project, 7, script="auswärts.py")

@@ -150,10 +150,10 @@ def emit_records(records: Any, arguments: argparse.Namespace, *, first_metric: s
         metrics = _metric_columns(listed, first_metric)
         listed, names = _with_arguments(listed)
         records = listed if isinstance(records, list) else listed[0]
-        columns = (*HISTORY_COLUMNS, "gpu", *names, *metrics)
+        columns = (*HISTORY_COLUMNS, "gpu", "agent", *names, *metrics)
         if arguments.output == "table":
-            has_gpu = any("gpu" in record for record in listed)
-            columns = ("run_number", *(("gpu",) if has_gpu else ()), *names, *metrics, *TABLE_COLUMNS)
+            optional = [key for key in ("gpu", "agent") if any(record.get(key) for record in listed)]
+            columns = ("run_number", *optional, *names, *metrics, *TABLE_COLUMNS)
             records = [{**record, "gpu": record.get("gpu", {}).get("verdict")} for record in listed]
     return emit(records, arguments, columns)
 

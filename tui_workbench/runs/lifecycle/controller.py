@@ -341,12 +341,13 @@ def _ending(outcome: Outcome, end: float) -> Ending:
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:
     """Drive a run to its end, as the only task of this process, and release the lock."""
     interrupted = listen_for_cancel()
-    trace.set_process_run(directory.path)
+    trace.forget_agent()
     # Leave the current folder: it may be removed, and a process in it prevents its disk from being unmounted.
     os.chdir("/")
     with lock:
         directory.make_durable()
         controller = Controller(directory, interrupted, lock)
+        trace.set_process_run(directory.path, controller.record.agent)
         controller.finish()
     if directory.others_may_wait:
         from tui_workbench.runs.lifecycle.queueing import leave

@@ -32,7 +32,7 @@ def start_script(directory: RunDirectory, record: Record, target: Target, lifecy
     try:
         with_secrets = secret_arguments.with_secrets(spec)._replace(attempt=attempt_number(directory))
         trace.hide_variables(with_secrets.run_configuration.environment_variables)
-        with trace.for_run(directory.path):
+        with trace.for_run(directory.path), trace.for_agent(record.agent):
             make_copy(directory, record)
             lifecycle.persist(lambda: target.start(with_secrets, plan, environment_of(directory, os.environ)))
     except WorkbenchError as error:

@@ -238,7 +238,7 @@ class Watcher:
         controller = Controller(
             run.directory, run.interrupt, patient=False, is_known=self._is_known, helpers=run.helpers
         )
-        with contextlib.closing(controller.target):
+        with contextlib.closing(controller.target), trace.for_agent(controller.record.agent):
             if run.outcome is not None:
                 controller.conclude(run.outcome)
             else:
@@ -355,6 +355,7 @@ def _raise_descriptor_limit() -> int:
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:
     """Drive the runs in the folder of a watcher, as the only task of this process, and release the lock."""
     woken = listen_for_cancel()
+    trace.forget_agent()
     # Leave the current folder: it may be removed, and a process in it prevents its disk from being unmounted.
     os.chdir("/")
     with lock:

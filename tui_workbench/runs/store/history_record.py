@@ -98,6 +98,7 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
         "hidden": annotations.archived,
         "parent_run_id": None,
         "user_id": run.user_id,
+        "agent": run.agent or None,
         "properties": {"CommitId": run.commit_id or None},
     }
     extras = {"sweep_id": run.group, "family": run.family, "gpu": facts.gpu, "annotations_problem": annotations.problem,
@@ -144,7 +145,7 @@ RESERVED = frozenset(
      "arguments", BY_NAME, "target", "run_configuration", "created_utc", "start_time_utc", "end_time_utc", "duration",
      "name", "description", "tags", "pinned", "hidden", "parent_run_id", "user_id", "properties", "annotations_problem",
      "metrics_left_out", "attachments", "attachment_sizes", "experiment_id", "heartbeat_enabled", "provenance",
-     "sweep_id", "family", "gpu", "spark", "cluster_job", "attempts")
+     "sweep_id", "family", "gpu", "spark", "cluster_job", "attempts", "agent")
 )  # fmt: skip
 """All keys of records, including keys of Azure ML Workbench and keys that only some records have."""
 

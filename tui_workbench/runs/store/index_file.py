@@ -25,7 +25,7 @@ from tui_workbench.runs.store.rundir import SCHEMA
 
 FILE = "index.db"
 
-FORM = f"12 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # version of the rows; a file of another version is rebuilt
+FORM = f"13 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # version of the rows; a file of another version is rebuilt
 
 BUSY_SECONDS = 5.0
 MOST_ARGUMENTS = 100  # maximum per run, because the arguments of a run can be megabytes long
@@ -37,7 +37,7 @@ CREATE INDEX runs_by_time ON runs (created, run_id);
 CREATE INDEX runs_open ON runs (open) WHERE open;
 CREATE TABLE listed (id INTEGER PRIMARY KEY, run_id TEXT, number INTEGER, script TEXT, target TEXT, configuration TEXT,
     user TEXT, state TEXT, code INTEGER, created REAL, started REAL, ended REAL, pinned INTEGER, hidden INTEGER,
-    tags TEXT, note TEXT, sweep TEXT, family TEXT, search TEXT, gpu TEXT, gpu_seconds REAL, energy REAL);
+    tags TEXT, note TEXT, sweep TEXT, family TEXT, agent TEXT, search TEXT, gpu TEXT, gpu_seconds REAL, energy REAL);
 CREATE INDEX listed_by_time ON listed (hidden, pinned, created, run_id);
 CREATE TABLE metrics (name TEXT, id INTEGER, value, PRIMARY KEY (name, id)) WITHOUT ROWID;
 CREATE INDEX metrics_by_run ON metrics (id);
@@ -120,7 +120,7 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> Non
         named = islice(arguments_by_name(run.words).items(), MOST_ARGUMENTS)
         arguments += [(_storable(name), number, _storable(value[:LONGEST_TEXT])) for name, value in named]
     connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", stored)
-    connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 22)})", listed)
+    connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 23)})", listed)
     connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", metrics)
     connection.executemany("INSERT OR REPLACE INTO arguments VALUES (?, ?, ?)", arguments)
 
@@ -162,11 +162,11 @@ def _columns(run: Run, facts: Facts) -> tuple[Any, ...]:
     tags = "\n".join(f"{name}={value}" if value else name for name, value in annotations.tags.items())
     words = (
         f"#{run.run_number}", run.run_id, run.script_name, " ".join(run.words), run.target, run.run_configuration,
-        run.state, run.user_id, tags, annotations.note,
+        run.state, run.user_id, run.agent, tags, annotations.note,
     )  # fmt: skip
     return (
         run.run_id, run.run_number, run.script_name, run.target, run.run_configuration, run.user_id, run.state,
         run.exit_code, run.created, run.start, run.end, annotations.pinned, annotations.archived, tags.casefold(),
-        annotations.note.casefold(), run.group, run.family, "\n".join(words).casefold(), gpu.get("verdict", ""),
-        gpu.get("gpu_seconds"), gpu.get("energy_wh"),
+        annotations.note.casefold(), run.group, run.family, run.agent, "\n".join(words).casefold(),
+        gpu.get("verdict", ""), gpu.get("gpu_seconds"), gpu.get("energy_wh"),
     )  # fmt: skip

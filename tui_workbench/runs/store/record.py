@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.masking import mask_command, mask_plan, mask_tree, mask_variables, mask_words
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step, SweepTask
+from tui_workbench.core.trace import agent_name
 from tui_workbench.projects.project import root_of_state
 from tui_workbench.runs.store.ownership import DELETED_PREFIX
 
@@ -34,6 +35,7 @@ class Record(NamedTuple):
     member: int = 0  # number in the sweep, from 1
     family: str = ""  # the runs of the sweep that differ only in the seed
     variables: tuple[str, ...] = ()  # NAME=VALUE of the variables that this run has in addition to EnvironmentVariables
+    agent: str = ""  # the coding agent that submitted the run
 
 
 def record_to_json(record: Record) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def record_to_json(record: Record) -> dict[str, Any]:
     )
     extras = {"origin": record.origin, "group": record.group, "member": record.member, "family": record.family,
               "gpu_check_due": spec.gpu_check_due, "keep_outputs": spec.keep_outputs, "sweep": spec.sweep,
-              "variables": mask_words(record.variables)}  # fmt: skip
+              "variables": mask_words(record.variables), "agent": record.agent}  # fmt: skip
     return {
         "schema": SCHEMA,
         "run_id": record.run_id,
@@ -126,7 +128,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
         stored["run_id"], stored["run_number"], stored["created"], stored["user_id"], spec, plan,
         stored["commit_id"], stored["snapshot"],
         stored.get("origin", ""), stored.get("group", ""), stored.get("member", 0), stored.get("family", ""),
-        tuple(stored.get("variables", ())),
+        tuple(stored.get("variables", ())), agent_name(stored.get("agent")),
     )  # fmt: skip
 
 

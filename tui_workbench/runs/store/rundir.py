@@ -314,6 +314,7 @@ class RunDirectory:
             group=record.group,
             family=record.family,
             variables=record.variables,
+            agent=record.agent,
             job=read_job(self.path) if spec.target.kind.has_scheduler else ClusterJob(),
         )
         if problem := problem_of(run):

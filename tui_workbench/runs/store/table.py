@@ -4,10 +4,10 @@ The index executes the queries (`RunIndex.page` and others). Pinned runs are fir
 sorted column are last. Runs with equal values are sorted newest first, so that the order is unique.
 
 A filter is translated to an SQL condition. Every word must occur, ignoring case, in one of these columns of a row:
-number, run ID, script, arguments, target, configuration, state, user, tags or note. A row that contains a word given as
-`-word` is excluded. `"two words"` is one word. `column:text` searches a column, and `column=value` compares its whole
-value. Numbers, times and metrics can be compared: `loss<0.1`, `duration>10m`, `started>=2026-01-31`, `accuracy!=1`.
-Other conditions are `is:pinned`, `is:active`, `is:archived`, `has:accuracy`, `has:note`, `has:gpu` (a GPU verdict) and
+number, run ID, script, arguments, target, configuration, state, user, agent, tags or note. A row that contains a word
+given as `-word` is excluded. `"two words"` is one word. `column:text` searches a column, and `column=value` compares
+its whole value. Numbers, times and metrics can be compared: `loss<0.1`, `duration>10m`, `started>=2026-01-31`,
+`accuracy!=1`. Other conditions are `is:pinned`, `is:active`, `is:archived`, `has:accuracy`, `has:note`, `has:gpu` (a GPU verdict) and
 similar ones. Incomplete conditions (`loss<`) are ignored, so that the table does not become empty while the user types.
 User input never becomes part of the SQL; it is passed as parameters.
 """
@@ -25,7 +25,7 @@ TEXT_COLUMNS = {
     "script": "script", "target": "target", "configuration": "configuration", "config": "configuration",
     "runconfig": "configuration", "user": "user", "state": "state", "status": "state", "tag": "tags", "tags": "tags",
     "note": "note", "id": "run_id", "run_id": "run_id", "sweep": "sweep", "group": "sweep", "family": "family",
-    "gpu": "gpu",
+    "gpu": "gpu", "agent": "agent",
 }  # fmt: skip
 _NOW = "(julianday('now') - 2440587.5) * 86400"
 
@@ -150,7 +150,7 @@ def _condition(word: str) -> Condition | None:
     if operator == ":" and key == "is":
         return Condition(_IS[value.casefold()]) if value.casefold() in _IS else _occurs("state", value)
     if operator == ":" and key == "has":
-        if value in ("gpu", "note", "tag", "tags"):
+        if value in ("gpu", "note", "tag", "tags", "agent"):
             return Condition(f"{TEXT_COLUMNS[value]} != ''")
         return Condition(f"listed.id IN ({_OF_METRIC})", (value,))
     if key in TEXT_COLUMNS:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core.model import Run, RunRequest, RunSpec, RunState
-from tui_workbench.core.trace import for_run
+from tui_workbench.core.trace import agent_name, current_agent, for_agent, for_run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.gate import admit
 from tui_workbench.runs.lifecycle import building, limits
@@ -88,15 +88,16 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     spec, plan = planned(project, spec, request, building.reserve_run_id(project))
     if contents is not None:
         plan = contents.add_to_plan(plan)
+    agent = agent_name(request.agent) or current_agent()
     limited, after = limits.is_limited(spec.target, request), dependency_of(project, request)
     with building.new_directory(project, spec.run_id) as (directory, lock), contextlib.ExitStack() as undone:
         undone.callback(secret_arguments.remove, spec)
-        with for_run(directory.path):
+        with for_run(directory.path), for_agent(agent):
             commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, contents, defer_copy=limited)
         record = Record(
             spec.run_id, building.next_run_number(project), building.created_at(spec.run_id), _user(), spec, plan,
             commit_id, kind, request.origin, request.group, request.member, request.family,
-            tuple(f"{name}={value}" for name, value in request.environment),
+            tuple(f"{name}={value}" for name, value in request.environment), agent,
         )  # fmt: skip
         secret_arguments.save(spec)
         directory.write_record(record)

@@ -23,6 +23,7 @@ from tui_workbench.core.errors import RunNotFound, UsageError, WorkbenchError, s
 from tui_workbench.core.files import append_below, load_json, make_folders, open_regular, unlink_below, write_below
 from tui_workbench.core.model import Run, RunRequest, Seeds, SweepTask
 from tui_workbench.core.processes import start_detached
+from tui_workbench.core.trace import forget_agent
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.building import without_secrets
 from tui_workbench.runs.lifecycle.queueing import resume
@@ -383,6 +384,7 @@ def main(arguments: list[str]) -> int:
     environment = ownership.own_record(_path(project, group, _ENVIRONMENT))
     if environment is None:
         return 0  # the sweep is complete, or not this user's own
+    forget_agent()  # the agent that started this process, which may not be the submitter of the sweep
     os.environ.update(json.loads(environment))
     try:
         make_members(project, group)

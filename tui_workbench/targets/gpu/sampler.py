@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-from tui_workbench.core import locks
+from tui_workbench.core import locks, trace
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.waiting import BackgroundCall
@@ -139,6 +139,7 @@ def main(arguments: list[str]) -> int:
     """Take samples until no reader is left: `python -m tui_workbench.targets.gpu.sampler LOCK_FD FOLDER`."""
     os.set_inheritable(int(arguments[0]), False)
     os.chdir("/")
+    trace.forget_agent()
     with open(os.path.join(arguments[1], TARGET), encoding="utf-8") as file:
         target = ComputeTarget(**json.load(file))
     return Sampler(arguments[1], target).run()

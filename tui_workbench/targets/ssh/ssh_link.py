@@ -19,6 +19,7 @@ from typing import Any
 
 import asyncssh
 
+from tui_workbench.core import trace
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.locks import held, open_lock
 from tui_workbench.targets.hosts.host import ConnectionLost
@@ -246,6 +247,7 @@ def main(arguments: list[str]) -> int:
     login = wire.Login(**json.loads(login_text))
     listener = socket.socket(fileno=int(descriptor))
     os.chdir("/")
+    trace.forget_agent()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain secrets
     asyncio.run(Link(login, listener, wire.LinkPaths(login)).run())
     return 0

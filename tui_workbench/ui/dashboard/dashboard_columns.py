@@ -279,12 +279,13 @@ COLUMNS: tuple[tuple[TableColumn, Cell], ...] = (
     (TableColumn("note", "note", 20, least=8, stretches=True), _note),
     (TableColumn("configuration", "configuration", 14, least=8), _text(lambda row: row.run.run_configuration)),
     (TableColumn("user", "user", 10, least=6), _text(lambda row: row.run.user_id)),
+    (TableColumn("agent", "agent", 10, least=6), _text(lambda row: row.run.agent)),
     (TableColumn("sweep", "sweep", 12, least=6), _text(lambda row: row.run.group)),
     (TableColumn("family", "family", 12, least=6), _text(lambda row: row.run.family)),
 )
 """The columns other than metrics, in the order of the column choice, and their cells."""
 
-SHARED = ("target", "configuration", "user", "sweep", "family")
+SHARED = ("target", "configuration", "user", "agent", "sweep", "family")
 """Columns with the same value in all runs of a family."""
 
 PLAIN = {column.key: column for column, _ in COLUMNS}

@@ -248,6 +248,7 @@ def environment_of(run: Run) -> list[Line]:
         "target": f"{run.target} ({run.target_type})",
         "configuration": run.run_configuration,
         "user": run.user_id,
+        **({"agent": run.agent} if run.agent else {}),
         **({"snapshot": run.commit_id} if run.commit_id else {}),
     }
     lines = [*starmap(_label, facts.items()), *_configuration_lines(run)]

@@ -85,7 +85,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
         self._follows = True
         self.calls = RowList()
         self.filter_row: FilterRow = FilterRow(
-            "Filter", "words of the command or its error, kind:git, failed", self.calls
+            "Filter", "words of the command or its error, kind:git, agent:name, failed", self.calls
         )
         self.details = TextView()
         self.content = (self.filter_row, self.calls, self.details)
@@ -281,6 +281,8 @@ def details_of(call: TracedCall, width: int) -> list[Line]:
     ]
     if call.run:
         lines[0] = (*lines[0], Piece(f"   for {safe_text(call.run)}", "muted"))
+    if call.agent:
+        lines[0] = (*lines[0], Piece(f"   by {safe_text(call.agent)}", "muted"))
     for text in (call.error, call.stderr):
         lines += [(Piece(part, "error" if call.state == FAILED else "warning"),) for part in _wrapped(text, width)]
     lines.append(())
