@@ -1,4 +1,4 @@
-"""Generate the pages of commands and errors in docs/reference, and the man page, from the code.
+"""Generate the pages of commands, JSON output and errors in docs/reference, and the man page, from the code.
 
     python -m docs.make_pages
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from docs.command_options import options_of
 from docs.error_texts import errors
+from docs.json_page import json_page
 from docs.man_page import man_page
 from tui_workbench.cli import COMMANDS, Command, build_parser
 
@@ -25,7 +26,7 @@ COMMANDS_HEAD = """\
 `workbench-tui [PROJECT]` opens the screens. ID is the ID or number of a run. Commands use the
 project of `--project DIR`; the default is the current folder or the nearest parent folder that is a
 project. Commands that print data have `-o json`, `table` or `tsv`, `--query` to filter the result,
-and `--plain` for [screen readers](../accessibility.md).
+and `--plain` for [screen readers](../accessibility.md). [JSON output](json.md) describes the fields.
 
 A command that follows a run exits with the exit code of the run's script, or 130 if the run was
 canceled. Other exit codes are 0 for success, 1 for an error on this machine, 2 for wrong usage, 3
@@ -81,7 +82,7 @@ def _markdown(text: str) -> str:
     return "`".join(parts).strip()
 
 
-PAGES = {"command-line.md": command_line, "errors.md": error_page, "workbench-tui.1": man_page}
+PAGES = {"command-line.md": command_line, "errors.md": error_page, "json.md": json_page, "workbench-tui.1": man_page}
 
 
 def main() -> None:

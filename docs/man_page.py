@@ -43,7 +43,9 @@ show the help
 .BR \\-V ", " \\-\\-version
 show the version; with
 .BR \\-\\-check ,
-ask the source of this installation for a newer version
+ask the source of this installation for a newer version; with
+.BR "\\-o json" ,
+show also the version of the JSON output
 .SH COMMANDS
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.cli.support import Installed, options_of
 from tests.conftest import REPOSITORY, require
 from tests.runs.support import make_run
 from tui_workbench.cli import COMMANDS, build_parser, find_command
+from tui_workbench.cli.agent_guide import guide
 from tui_workbench.projects.project import Project
 
 DOCS = REPOSITORY / "docs"
@@ -91,6 +93,27 @@ def test_shown_options_exist(page: Path) -> None:
             options = {re.split(r"[=\]]", word.lstrip("["))[0] for word in rest if re.match(r"\[?--?[a-z]", word)}
             wrong += [(*command.words, option) for option in options if option not in known]
     assert not wrong
+
+
+class TestAgentGuide:
+    def test_shown_commands_can_be_parsed(self) -> None:
+        shown = re.findall(r"^ {4}workbench-tui (.+)$", guide(), re.MULTILINE)
+        assert len(shown) >= 8
+        for line in shown:
+            command, rest = find_command(shlex.split(line))
+            assert command is not None, line
+            build_parser(command).parse(rest)
+
+    def test_named_commands_and_options_exist(self) -> None:
+        for text in re.findall(r"`(?:workbench-tui )?([^`]+)`", guide()):
+            command, rest = find_command(text.split())
+            if command is not None:
+                assert {word for word in rest if word.startswith("-")} <= options_of(command), text
+
+    def test_guide_is_short_and_fits_a_terminal(self) -> None:
+        lines = guide().splitlines()
+        assert len(lines) <= 120
+        assert max(map(len, lines)) <= 82
 
 
 @BY_NAME

@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import require
 from tests.faults.support import Workbench
+from tests.json_output import check_output
 from tests.machines import Machine
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def workbench(*words: str, cwd: Path, stdin: str = "") -> subprocess.CompletedPr
     if not stdin:
         code, out, err = Workbench(cwd).run(*noun(words))
         return subprocess.CompletedProcess(words, code, out, err)
-    return subprocess.run(
+    done = subprocess.run(
         [require("setsid"), sys.executable, "-m", "tui_workbench", *noun(words)],
         cwd=cwd,
         input=stdin,
@@ -42,6 +43,8 @@ def workbench(*words: str, cwd: Path, stdin: str = "") -> subprocess.CompletedPr
         check=False,
         timeout=SECONDS,
     )
+    check_output(noun(words), done.stdout)
+    return done
 
 
 class Terminal:

@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.terminal import Terminal
 from tests.faults.support import Workbench
+from tests.json_output import check_output
 from tui_workbench.cli import Command, build_parser
 
 INSTALLED = str(Path(sys.executable).parent / "workbench-tui")
@@ -46,6 +47,7 @@ class Installed(Workbench):
         process = self.start(*arguments)
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
+        check_output(arguments, out.decode(errors="replace"))
         return out
 
     def in_terminal(self, *arguments: str, columns: int = 80) -> InTerminal:

@@ -71,10 +71,9 @@ def test_login_asks_for_a_forgotten_password(attached: Project, project_root: Pa
 
 
 def test_login_reads_the_password_from_stdin(attached: Project, project_root: Path) -> None:
-    workbench("disconnect", "box", cwd=project_root)
-    done = workbench("login", "box", "--password-stdin", cwd=project_root, stdin=PASSWORD)
-    assert done.returncode == 0
-    assert done.stdout.startswith("logged in to ")
+    workbench("disconnect", "box", "-o", "json", cwd=project_root)
+    done = workbench("login", "box", "--password-stdin", "-o", "json", cwd=project_root, stdin=PASSWORD)
+    assert result(done)["state"] == "up"
     assert workbench("check", "box", cwd=project_root).returncode == 0
 
 

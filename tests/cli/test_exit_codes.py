@@ -64,7 +64,7 @@ def test_run_and_usage_errors_have_different_codes(workbench: Installed) -> None
 
 
 def test_options_without_effect_are_refused(workbench: Installed) -> None:
-    workbench.run("trace", "--follow", "-o", "json").error(2, "--follow prints text only")
+    workbench.run("trace", "--follow", "-o", "table").error(2, "--follow prints text or JSON only")
     workbench.run("trace", "--shell", "--query", "[0]").error(2, "--shell prints text only")
     workbench.run("gpu", "list", "--wait", "nan").error(2, "'nan' is not a number of seconds")
     write_files(workbench.folder, {"ends.py": ""})

@@ -47,8 +47,8 @@ def test_prepare_prints_progress_on_stderr(workbench: Workbench, index: PackageI
     assert Path(done.out.strip()).is_dir()
     assert "build the environment" in done.err
     assert "tinylib==1.0" in done.err
-    again = workbench.run("experiment", "prepare", "-c", "docker")
-    assert (again.code, again.out, again.err) == (0, done.out, "")
+    again = workbench.run("experiment", "prepare", "-c", "docker", "-o", "json")
+    assert (again.code, json.loads(again.out)["environment"], again.err) == (0, done.out.strip(), "")
 
 
 def test_prepare_reports_failure_in_one_line(workbench: Workbench, index: PackageIndex, project: DockerProject) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.command_server import can_fork, run_command
+from tests.json_output import check_output
 from tests.waiting import PATIENCE, wait_until
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
@@ -76,7 +77,9 @@ class Workbench:
             code = run_command(words, str(self.folder), environment, out, err, seconds=PATIENCE)
             out.seek(0)
             err.seek(0)
-            return _result(code, out.read(), err.read())
+            result = _result(code, out.read(), err.read())
+            check_output(words, result.out)
+            return result
 
     def run_interpreter(self, *arguments: str | bytes | os.PathLike[str]) -> Result:
         """Run a command to its end in a new interpreter, which also inherits this process's umask and limits."""

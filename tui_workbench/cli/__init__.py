@@ -25,6 +25,9 @@ from tui_workbench.core.plaintext import visible
 
 INTERRUPTED = 130
 
+JSON_SCHEMA = 1
+"""Version of the output of `-o json`. Increase it if a field is removed, or if its type or meaning changes."""
+
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -70,6 +73,7 @@ COMMANDS = (
     Command("port close", "port", "close open ports of runs"),
     Command("doctor", "doctor.doctor", "check this machine and suggest fixes"),
     Command("completion", "completion", "print the completion script for a shell"),
+    Command("agent-guide", "agent_guide", "print instructions for coding agents"),
     Command("serve", "serve", "serve the screens to a browser on this machine"),
     Command("theme list", "theme", "list the themes of the screens"),
     Command("theme check", "theme", "check a theme file for errors and poor contrast"),
@@ -273,13 +277,15 @@ commands:
 {_overview(COMMANDS)}
 Every command has --help. Commands that work on a project have --project DIR;
 commands that print data have -o json|table|tsv, --query JMESPATH and, for
-screen readers, --plain.
+screen readers, --plain. `workbench-tui agent-guide` prints instructions for
+coding agents.
 
 options:
   --ascii        draw the screens in ASCII
   -h, --help     show this help
   -V, --version  show the version; with --check, ask the source of this
-                 installation for a newer version
+                 installation for a newer version; with -o json, show also
+                 the version of the JSON output
 
 exit codes: the exit code of the script for a finished run, 130 for a canceled
 run or after Ctrl-C; otherwise 0, 1 for an error on this machine, 2 for wrong
@@ -291,6 +297,10 @@ def _without_command(arguments: Sequence[str]) -> int:
     """Print the version or the help, or open the screens."""
     if arguments in (["--version"], ["-V"]):
         sys.stdout.write(f"workbench-tui {tui_workbench.__version__}\n")
+        return 0
+    if sorted(arguments) in (["--version", "-o", "json"], ["-V", "-o", "json"]):
+        # Written without the module `json`, whose import takes longer than the rest of this command.
+        sys.stdout.write(f'{{"version": "{tui_workbench.__version__}", "json_schema": {JSON_SCHEMA}}}\n')
         return 0
     if sorted(arguments) in (["--check", "--version"], ["--check", "-V"]):
         checked: int = _load("doctor.version").check_version()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 
-from tui_workbench.cli.shared.output import notify
+from tui_workbench.cli.shared.output import TEXT, notify
 from tui_workbench.cli.shared.parser import PROJECT, number_of, option, options
 from tui_workbench.cli.shared.stream import OutputStream
 from tui_workbench.core.errors import UsageError
@@ -13,6 +15,7 @@ from tui_workbench.runs.history import History
 from tui_workbench.runs.logs.log_file import LogFile
 from tui_workbench.runs.logs.rank_files import file_of_node, file_of_rank
 from tui_workbench.runs.store.attempts import AttemptRecord, attempts_of
+from tui_workbench.runs.store.history_record import state_word
 from tui_workbench.runs.store.rundir import OUTPUT, RunDirectory
 
 
@@ -32,12 +35,14 @@ configure_logs = options(
     option("--node", metavar="NAME", help="print only the output of the ranks on this node (default: all)"),
     option("--attempt", metavar="N", type=number_of("attempts"), help="print only the output of this attempt"),
     option("--plain", action="store_true", help="for screen readers: complete lines of plain text"),
+    option("-o", "--output", choices=(TEXT, "json"), default=TEXT,
+           help="json: a JSON object for each complete line, and with -f another for the end of the run"),
     PROJECT,
     epilog="""\
 If stdout is a file or a pipe, the output is copied byte by byte, unless --plain
-is given. On a terminal, control sequences other than colors and line erasing
-are shown as text. Ctrl-C stops following; the run continues.""",
-)
+or -o json is given. On a terminal, control sequences other than colors and line
+erasing are shown as text. Ctrl-C stops following; the run continues.""",
+)  # fmt: skip
 
 
 def run_logs(arguments: argparse.Namespace) -> int:
@@ -46,7 +51,8 @@ def run_logs(arguments: argparse.Namespace) -> int:
     offset, end = _part(directory, arguments.attempt) if arguments.attempt is not None else (0, None)
     if arguments.tail is not None:
         offset = max(offset, _start_of_last(arguments.tail, path, end))
-    with OutputStream(directory, plain=arguments.plain, path=path, offset=offset, end=end) as stream:
+    as_json, run = arguments.output == "json", None
+    with OutputStream(directory, plain=arguments.plain, as_json=as_json, path=path, offset=offset, end=end) as stream:
         if arguments.follow:
             run = stream.follow()
             if run.imported:
@@ -55,6 +61,9 @@ def run_logs(arguments: argparse.Namespace) -> int:
             stream.copy_new()
     if stream.problem is not None:
         raise stream.problem
+    if as_json and run is not None:
+        ended = {"status": state_word(run.state), "exit_code": run.exit_code, "reason": run.reason or None}
+        sys.stdout.write(json.dumps(ended) + "\n")
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tui_workbench.cli.shared.output import emit, notify, output
+from tui_workbench.cli.shared.output import TEXT, emit, notify, output
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.runs.ports import close_ports, open_ports
@@ -21,6 +21,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 configure_close = options(
     option("ports", nargs="*", metavar="PORT", help="a port number or URL from `port list`"),
     option("--all", action="store_true", help="close all ports"),
+    output(TEXT, has_project=False),
 )
 
 
@@ -29,11 +30,11 @@ def run_close(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "expected either ports or --all", remedy="Give ports from `workbench-tui port list`, or `--all`."
         )
-    count = 0
+    closed = []
     for name in arguments.ports or [""]:
         for record in close_ports(name):
-            count += 1
+            closed.append(record._asdict())
             notify(f"closed {record.kind} at port {record.port}")
-    if not count:
+    if not closed:
         notify("no open ports")
-    return 0
+    return emit(closed, arguments, COLUMNS, text=())

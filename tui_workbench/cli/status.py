@@ -6,12 +6,13 @@ import argparse
 import os
 import time
 
-from tui_workbench.cli.shared.output import write_lines
-from tui_workbench.cli.shared.parser import PROJECT, option, options
-from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.cli.shared.output import HISTORY_COLUMNS, TEXT, emit, is_text, output, write_lines
+from tui_workbench.cli.shared.parser import option, options
+from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.model import STATE_GLYPHS, Run, RunState
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store.cluster_job import job_words
+from tui_workbench.runs.store.history_record import history_record
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import RunDirectory
 
@@ -20,7 +21,7 @@ LONGEST_NAME = 40
 
 configure_status = options(
     option("--line", action="store_true", help="print one short line, and nothing outside a project"),
-    PROJECT,
+    output(TEXT, example="[].status"),
     epilog="""\
 Prints one line per active run, or the newest run if no run is active.
 
@@ -30,6 +31,8 @@ example for ~/.tmux.conf:
 
 
 def run_status(arguments: argparse.Namespace) -> int:
+    if arguments.line and not is_text(arguments):
+        raise UsageError("--line prints text only", remedy="Omit --line, or omit -o, --plain and --query.")
     try:
         project = Project.find(arguments.project)
         active, last = _runs_of(project)
@@ -41,10 +44,10 @@ def run_status(arguments: argparse.Namespace) -> int:
         # tmux would execute a command in a text such as `#(command)`.
         line = _line(project.name, active, last).replace("#", "")
         write_lines([line] if line else [])
-    else:
-        shown = active or ([last] if last else [])
-        write_lines((_summary(run) + _details(run) for run in shown) if shown else ["No runs yet."])
-    return 0
+        return 0
+    shown = active or ([last] if last else [])
+    text = [_summary(run) + _details(run) for run in shown] or ["No runs yet."]
+    return emit([history_record(run) for run in shown], arguments, HISTORY_COLUMNS, text=text)
 
 
 def _runs_of(project: Project) -> tuple[list[Run], Run | None]:

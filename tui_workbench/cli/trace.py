@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -39,7 +40,11 @@ configure_trace = options(
     option(
         "--shell", action="store_true", help="print a shell script: full commands, with times and results as comments"
     ),
-    output(default="", note="output format; without -o, each call is one line of text", example="[?kind=='git']"),
+    output(
+        default="",
+        note="output format, with -f only json; without -o, each call is one line of text",
+        example="[?kind=='git']",
+    ),
     epilog="""\
 Prints the start, duration, result and shortened command of each call, the
 newest last; --shell prints full commands to copy. Without --run, the calls of
@@ -48,9 +53,10 @@ all projects are listed. Secrets are shown as ***.""",
 
 
 def run_trace(arguments: argparse.Namespace) -> int:
-    if (arguments.output or arguments.query) and (arguments.follow or arguments.shell):
-        other = "--follow" if arguments.follow else "--shell"
-        raise UsageError(f"{other} prints text only", remedy=f"Omit {other}, or omit -o and --query.")
+    if arguments.shell and (arguments.output or arguments.query):
+        raise UsageError("--shell prints text only", remedy="Omit --shell, or omit -o and --query.")
+    if arguments.follow and (arguments.query or arguments.output not in ("", "json")):
+        raise UsageError("--follow prints text or JSON only", remedy="Use `-o json`, or omit -o, --plain and --query.")
     folder, has_ended = user_state_directory(), None
     if arguments.run:
         directory = History(Project.find(arguments.project)).directory(arguments.run)
@@ -63,10 +69,10 @@ def run_trace(arguments: argparse.Namespace) -> int:
     trace.read_new()
     calls = [call for call in trace.calls if matches(call, chosen)]
     shown = calls[max(0, len(calls) - arguments.last) :]
-    if arguments.output or arguments.query:
+    if (arguments.output or arguments.query) and not arguments.follow:
         columns = COLUMNS if arguments.output == "table" else ()
         return emit([_record(call) for call in shown], arguments, columns)
-    write = _write_script if arguments.shell else _write_lines
+    write = _write_script if arguments.shell else _write_json if arguments.output else _write_lines
     write(shown)
     if arguments.follow:
         _follow(trace, chosen, write, has_ended)
@@ -101,6 +107,10 @@ def _record(call: TracedCall) -> dict[str, Any]:
         "agent": call.agent or None,
         "process": call.process,
     }
+
+
+def _write_json(calls: Sequence[TracedCall]) -> None:
+    sys.stdout.write("".join(f"{json.dumps(_record(call))}\n" for call in calls))
 
 
 def _write_lines(calls: Sequence[TracedCall]) -> None:

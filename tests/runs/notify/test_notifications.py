@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.support import Installed
 from tests.faults.support import until
+from tests.json_output import check_output
 from tests.runs.notify.conftest import RECIPIENT, TOPIC, Mailbox, Topic
 from tests.runs.support import make_run, record_of
 from tui_workbench.core import locks
@@ -29,9 +30,11 @@ from tui_workbench.runs.store.rundir import GPU_VERDICT, Ending, RunDirectory
 
 
 def add(shell: Installed, name: str, url: str, *options: str) -> None:
-    process = shell.start("notify", "add", name, "--url-stdin", *options, stdin=subprocess.PIPE)
-    _, err = process.communicate(url.encode())
+    words = ("notify", "add", name, "--url-stdin", *options, "-o", "json")
+    process = shell.start(*words, stdin=subprocess.PIPE)
+    out, err = process.communicate(url.encode())
     assert process.returncode == 0, err
+    check_output(words, out.decode())
 
 
 def results(run: RunDirectory) -> dict[str, bool]:
@@ -158,8 +161,9 @@ def test_channels_are_listed_replaced_and_removed(shell: Installed, topic: Topic
     (record,) = json.loads(shell.run("notify", "list", "-o", "json").out)
     assert record == {"name": "phone", "events": ["failed"], "metrics": ["val/acc > 0.9"]}
     assert shell.run("notify", "test", "phone").out == "phone: sent\n"
+    assert json.loads(shell.run("notify", "test", "-o", "json").out) == [{"name": "phone", "sent": True, "error": ""}]
     assert "Choose one of: phone." in shell.run("notify", "remove", "fone").err
-    assert shell.run("notify", "remove", "phone").out == "removed phone\n"
+    assert json.loads(shell.run("notify", "remove", "phone", "-o", "json").out) == record
     assert "no channel is configured" in shell.run("notify", "test").err
 
 

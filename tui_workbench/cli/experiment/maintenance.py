@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from tui_workbench.cli.experiment.answers import plan_text
-from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, output
-from tui_workbench.cli.shared.parser import OPTIONAL_RUN, PROJECT, option, options
+from tui_workbench.cli.shared.output import HISTORY_COLUMNS, TEXT, emit, output
+from tui_workbench.cli.shared.parser import OPTIONAL_RUN, option, options
 from tui_workbench.cli.shared.progress_bar import shared
 from tui_workbench.cli.shared.prompts import confirm, confirm_list, ensure_login
 from tui_workbench.core import target_types
@@ -36,7 +36,7 @@ configure_prepare = options(
         help="prepare the environment of this run configuration",
     ),
     option("-t", "--target", metavar="TARGET", default="", help="override Target of the run configuration"),
-    PROJECT,
+    output(TEXT),
     epilog="""\
 Only Docker targets, and local targets with `userManagedEnvironment: false`,
 have an environment. On other targets, runs use a Python that you manage.""",
@@ -86,15 +86,14 @@ class Printer(Report):
 
 
 def run_prepare(arguments: argparse.Namespace) -> int:
-    """Prepare the environment. Print progress to stderr and the name of the environment to stdout."""
+    """Prepare the environment. Print progress to stderr, and the environment to stdout."""
     project = Project.find(arguments.project)
     target = project.target_of(project.run_configuration(arguments.run_configuration), arguments.target)
     if (refusal := nothing_to_prepare(target)) is not None:
         raise refusal
     ensure_login(target)
     name = prepare_environment(project, arguments.run_configuration, arguments.target, Printer())
-    sys.stdout.write(f"{visible(name)}\n")
-    return 0
+    return emit({"environment": name, "target": target.name}, arguments, text=[name])
 
 
 def run_collect(arguments: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Self
 
 from tui_workbench.cli.shared.progress_bar import shared
-from tui_workbench.cli.shared.terminal import PlainFilter, TerminalFilter
+from tui_workbench.cli.shared.terminal import JsonFilter, PlainFilter, TerminalFilter
 from tui_workbench.core.errors import StorageError, UsageError, WorkbenchError
 from tui_workbench.core.files import open_below, open_regular, write_all
 from tui_workbench.core.model import Run, RunState
@@ -47,10 +47,10 @@ SLOW_SECONDS = 0.5
 class OutputStream:
     """A copy of a run's output on stdout. A terminal gets only harmless text.
 
-    If `plain`, only lines of text are written. `path` is the file to copy (default: output.log). `offset` is the
-    position of the first byte to copy, and `end` the position after the last byte (default: no end). `take_over` gives
-    a controller to a run that has none (default: `resuming.take_over`). The context manager resets the terminal's
-    colors at the end.
+    If `plain`, only lines of text are written, with `as_json` as JSON objects. `path` is the file to copy (default:
+    output.log). `offset` is the position of the first byte to copy, and `end` the position after the last byte
+    (default: no end). `take_over` gives a controller to a run that has none (default: `resuming.take_over`). The
+    context manager resets the terminal's colors at the end.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class OutputStream:
         directory: RunDirectory,
         *,
         plain: bool = False,
+        as_json: bool = False,
         path: str = "",
         offset: int = 0,
         end: int | None = None,
@@ -75,7 +76,7 @@ class OutputStream:
         """The error that occurred while reading the log, or None."""
         sys.stdout.flush()
         self._out = sys.stdout.fileno()
-        self._filter = PlainFilter() if plain else TerminalFilter() if os.isatty(self._out) else None
+        self._filter = _filter_of(self._out, plain=plain, as_json=as_json)
 
     def __enter__(self) -> Self:
         return self
@@ -191,6 +192,12 @@ class OutputStream:
             shared().clear()
             self._is_at_line_start = data.endswith(b"\n")
             write_all(self._out, data)
+
+
+def _filter_of(out: int, *, plain: bool, as_json: bool) -> PlainFilter | TerminalFilter | None:
+    if as_json:
+        return JsonFilter()
+    return PlainFilter() if plain else TerminalFilter() if os.isatty(out) else None
 
 
 class _PreparationReport:

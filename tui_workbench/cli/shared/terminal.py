@@ -9,6 +9,7 @@ write, are removed.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 
 from tui_workbench.core.plaintext import GLYPHS, INVISIBLE, visible
@@ -78,6 +79,14 @@ class PlainFilter(_Filter):
 
     def _shown(self, text: str) -> str:
         return "".join(f"{_plain(line)}\n" for line in text.removesuffix("\n").split("\n")) if text else ""
+
+
+class JsonFilter(PlainFilter):
+    """A filter that writes each complete line of plain text as a JSON object, such as `{"line": "epoch 1"}`."""
+
+    def _shown(self, text: str) -> str:
+        shown = super()._shown(text)
+        return "".join(json.dumps({"line": line}, ensure_ascii=False) + "\n" for line in shown.split("\n")[:-1])
 
 
 def _plain(line: str) -> str:

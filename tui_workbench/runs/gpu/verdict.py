@@ -12,6 +12,7 @@ from tui_workbench.runs.store.rundir import GPU_VERDICT
 from tui_workbench.targets.gpu.sample import NODE_STEP
 
 PROVEN, IDLE, NOT_USED, SHARED, UNKNOWN, STALLED = "proven", "idle", "not used", "shared", "unknown", "stalled"
+WORDS = (PROVEN, IDLE, NOT_USED, SHARED, UNKNOWN, STALLED)
 
 UNUSED = "it used no GPU: "
 
@@ -51,7 +52,7 @@ class DeviceFigures(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The GPU verdict of a run. `word` is one of the six constants above, and `text` is a line with the figures."""
+    """The GPU verdict of a run. `word` is one of WORDS, and `text` is a line with the figures."""
 
     word: str
     text: str

@@ -7,9 +7,9 @@ A filter is translated to an SQL condition. Every word must occur, ignoring case
 number, run ID, script, arguments, target, configuration, state, user, agent, tags or note. A row that contains a word
 given as `-word` is excluded. `"two words"` is one word. `column:text` searches a column, and `column=value` compares
 its whole value. Numbers, times and metrics can be compared: `loss<0.1`, `duration>10m`, `started>=2026-01-31`,
-`accuracy!=1`. Other conditions are `is:pinned`, `is:active`, `is:archived`, `has:accuracy`, `has:note`, `has:gpu` (a GPU
-verdict) and similar ones. Incomplete conditions (`loss<`) are ignored, so that the table does not become empty while
-the user types. User input never becomes part of the SQL; it is passed as parameters.
+`accuracy!=1`. Other conditions are `is:pinned`, `is:active`, `is:archived`, `has:accuracy`, `has:note`, `has:gpu` (a
+GPU verdict) and similar ones. Incomplete conditions (`loss<`) are ignored, so that the table does not become empty
+while the user types. User input never becomes part of the SQL; it is passed as parameters.
 """
 
 from __future__ import annotations
