@@ -135,7 +135,9 @@ environment variable `WORKBENCH_AGENT`, which its runs and calls then have
 ## Commands
 
 `[T]` is a list of T, and `{{T}}` an object that maps any names to T. The section [Types](#types)
-describes the types.
+describes the types. Only `history` commands, except `history sync`, print the metrics, the annotations
+and the GPU verdict of a run. In a Run from another command, `tags` is empty, `description` is null,
+and `pinned` and `hidden` are false.
 
 | command | output | |
 |---|---|---|"""

@@ -7,7 +7,7 @@ and alternatives separated by `|`.
 """
 
 TYPES = """\
-Run: a run; the keys are those of Azure ML Workbench, and some more
+Run: a run; most keys are those of Azure ML Workbench
 run_number integer  the number of the run in the project
 run_id string  the ID of the run
 status string  Queued, Preparing, Running, Completed, Failed, Canceled or Unknown
@@ -77,9 +77,9 @@ own_utilization number|null  %, by processes of the run
 gpu_seconds number  seconds multiplied by utilization
 energy number  Wh of the GPU in that time
 shared_seconds number  time in which other processes were on the GPU
-others [string]  these processes
+others [string]  the programs of these processes, with their users if known
 throttled_seconds number  time with reduced clocks
-ecc_errors integer  new uncorrected memory errors
+ecc_errors integer  the number of uncorrected memory errors in that time
 idle number|null  %, part of the time without computation
 ranks [integer]  the ranks of torchrun on the GPU
 
@@ -147,13 +147,13 @@ process_count integer  the number of processes of the run
 processes [StackProcess]  the processes whose stacks were read
 
 StackProcess: a Python process
-role string  such as `script`, `rank 0` or `data loader worker`
+role string  such as `script`, `launcher`, `rank 0` or `child of rank 0`
 rank integer|null  the rank of torchrun
 pid integer  the process ID
 parent integer  the ID of the parent process
-node string  the machine, if there are several
+node string  the machine, or ""
 command [string]  the command; secrets are masked
-threads [StackThread]  the threads; the main thread is first
+threads [StackThread]  the threads
 problem string  why the stacks could not be read, or ""
 
 StackThread: a thread
@@ -186,7 +186,7 @@ problem string|null  why it could not be listed or removed
 Port: an open port
 url string  the address, with the token of the server
 port integer  the port on this machine
-kind string  tensorboard, jupyter, spark or port
+kind string  tensorboard, jupyter or port
 leads_to string  the address on `machine`
 machine string  where the server is
 run_id string  the run, or "" for Jupyter on the project
@@ -335,7 +335,7 @@ problem string|null  why the file is invalid
 Check: a check of a target
 check string  the name of the check
 rung string  the former name of `check`
-state string  ok, limited, broken and others
+state string  ok, warning, unneeded or broken
 message string  the result
 remedy string|null  the fix
 command string|null  the command of the fix
@@ -434,7 +434,7 @@ trash string  the trash
 Finding: an error or advice in a configuration file
 file string  the file
 line integer  the line, from 1; 0 for the whole file
-column integer  the column, from 1; 0 for the whole line
+column integer  the column, from 1; 0 for the whole file
 severity string  error, warning or info
 code string  the code of the check
 message string  the finding
@@ -450,7 +450,7 @@ changed boolean  the file was changed
 
 Fixed: fixes of a file
 file string  the file
-fixed [string]  the titles of the fixes
+fixed [string]  the titles of the fixes that were made, or with `--dry-run` would be made
 left [Finding]  the findings that are left
 diff string  the changes as a diff
 
@@ -499,7 +499,7 @@ saved string|null  the commit of the state before; null if nothing was changed
 changes [FileChange]  the files
 
 FileChange: the change of a file
-kind string  such as added, changed, removed or left
+kind string  added, changed, removed, or left for a file that is not changed
 path string  the file, relative to the project
 
 Template: a template of projects

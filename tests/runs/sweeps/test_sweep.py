@@ -14,6 +14,7 @@ import pytest
 
 from tests.faults.support import until
 from tests.runs.support import write_configuration, write_files
+from tui_workbench.core import trace
 from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.model import Run, RunRequest, Seeds
 from tui_workbench.projects.project import Project
@@ -247,6 +248,14 @@ def test_stop_cancels_queued_members(bench: Bench) -> None:
     assert [run.state for run in bench.of(group)] == ["running", "canceled", "canceled"]
     assert [run.state for run in bench.runs.stop_group(group, all_of_it=True, grace=0.0)] == ["canceled"]
     assert [run.state for run in bench.ended(group, 3)] == ["canceled"] * 3
+
+
+def test_runs_made_by_another_process_have_the_agent_of_the_sweep(bench: Bench) -> None:
+    with trace.for_agent("coder"):
+        made = sweep.create(bench.project, REQUEST, bench.members("n=1,2"), 1)
+    with trace.for_agent("another"):
+        assert sweep.make_members(bench.project, made.group)
+    assert [run.agent for run in bench.ended(made.group, 2)] == ["coder", "coder"]
 
 
 def test_stop_ends_the_creation_of_members(bench: Bench) -> None:

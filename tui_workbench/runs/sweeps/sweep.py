@@ -23,7 +23,7 @@ from tui_workbench.core.errors import RunNotFound, UsageError, WorkbenchError, s
 from tui_workbench.core.files import append_below, load_json, make_folders, open_regular, unlink_below, write_below
 from tui_workbench.core.model import Run, RunRequest, Seeds, SweepTask
 from tui_workbench.core.processes import start_detached
-from tui_workbench.core.trace import forget_agent
+from tui_workbench.core.trace import current_agent, forget_agent
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.building import without_secrets
 from tui_workbench.runs.lifecycle.queueing import resume
@@ -166,6 +166,7 @@ def create(project: Project, request: RunRequest, members: tuple[Member, ...], m
         secret_arguments.refuse_secrets(member.arguments)
     for member in members[:1]:
         prepare(project, request_of(request, member))
+    request = request._replace(agent=request.agent or current_agent())
     project.prepare_state()
     folder = os.path.join(project.state_directory, FOLDER)
     with storage_errors("write", folder):

@@ -272,17 +272,17 @@ def duration(call: TracedCall) -> str:
 
 
 def details_of(call: TracedCall, width: int) -> list[Line]:
-    """Return the result, time and run of a call, its error output, and its shell command."""
+    """Return the result, time, agent and run of a call, its error output, and its shell command."""
     glyph, role = LOOKS[call.state]
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.started))
     took = f" after {duration(call)}" if call.seconds is not None else ""
     lines: list[Line] = [
         (Piece(f"{glyph} {safe_text(call.result) or 'ended'}{took}", role), Piece(f"   {at}   {call.kind}", "muted"))
     ]
-    if call.run:
-        lines[0] = (*lines[0], Piece(f"   for {safe_text(call.run)}", "muted"))
     if call.agent:
         lines[0] = (*lines[0], Piece(f"   by {safe_text(call.agent)}", "muted"))
+    if call.run:
+        lines[0] = (*lines[0], Piece(f"   for {safe_text(call.run)}", "muted"))
     for text in (call.error, call.stderr):
         lines += [(Piece(part, "error" if call.state == FAILED else "warning"),) for part in _wrapped(text, width)]
     lines.append(())
