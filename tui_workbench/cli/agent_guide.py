@@ -62,8 +62,8 @@ With `-o json`, a command prints one JSON value. `--query` selects a part of it:
 `logs` without `-o json` prints the exact output of the script. Each metric is a
 key of the record of its run. Progress and notices go to stderr. The version of
 the JSON output is {schema} (`workbench-tui --version -o json`). Later versions with
-this number only add fields: ignore fields that you do not know. The page
-docs/reference/json.md describes all fields.
+this number only add fields and values: ignore those that you do not know. The
+page reference/json.md of the documentation describes all fields.
 
 ## Errors and exit codes
 
