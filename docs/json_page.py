@@ -1,11 +1,12 @@
-"""Generate docs/reference/json.md, and JSON Schemas for tests, from `json_types`."""
+"""Generate docs/reference/json.md, and JSON Schemas for tests, from json_types.txt and `json_outputs`."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from docs.json_types import OUTPUTS, TYPES, WITHOUT_JSON
+from docs.json_outputs import OUTPUTS, WITHOUT_JSON
 from tui_workbench import __version__
 from tui_workbench.cli import COMMANDS, JSON_SCHEMA, build_parser
 
@@ -41,7 +42,8 @@ class Output(NamedTuple):
 
 def types() -> tuple[Type, ...]:
     """Return all types in the order of the page."""
-    return tuple(map(_type, TYPES.strip().split("\n\n")))
+    text = Path(__file__).with_name("json_types.txt").read_text(encoding="utf-8")
+    return tuple(map(_type, text.strip().split("\n\n")))
 
 
 def _type(text: str) -> Type:

@@ -48,7 +48,7 @@ def check_output(words: Sequence[str], out: str) -> None:
 def check_value(kind: str, value: Any) -> None:
     """Check a value of a type of the page. Raises AssertionError."""
     error = next(_validator(kind).iter_errors(value), None)
-    assert error is None, f"not {kind} of docs/json_types.py: {error.json_path}: {error.message}" if error else ""
+    assert error is None, f"not {kind} of docs/json_types.txt: {error.json_path}: {error.message}" if error else ""
 
 
 @cache

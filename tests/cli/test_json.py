@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.json_outputs import WITHOUT_JSON
 from docs.json_page import outputs, types
-from docs.json_types import WITHOUT_JSON
 from tests import json_output
 from tests.cli.support import Installed
 from tests.json_output import check_value
