@@ -36,7 +36,7 @@ configure_logs = options(
     option("--attempt", metavar="N", type=number_of("attempts"), help="print only the output of this attempt"),
     option("--plain", action="store_true", help="for screen readers: complete lines of plain text"),
     option("-o", "--output", choices=(TEXT, "json"), default=TEXT,
-           help="json: a JSON object for each complete line, and with -f another for the end of the run"),
+           help="json: a JSON object for each line, and with -f another for the end of the run"),
     PROJECT,
     epilog="""\
 If stdout is a file or a pipe, the output is copied byte by byte, unless --plain
