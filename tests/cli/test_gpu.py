@@ -67,5 +67,5 @@ def test_missing_driver_shows_the_fix(workbench: Workbench) -> None:
     assert result.code == 4
     assert result.out.split("\n")[2:4] == [
         "          Run on this machine:",
-        "              sudo ubuntu-drivers install --gpgpu",
+        "              workbench-tui computetarget prepare local",
     ]

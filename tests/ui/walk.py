@@ -29,6 +29,7 @@ from tui_workbench.ui.editor.editor import EditorPane
 from tui_workbench.ui.files.file_tree import FileTree, read_folder
 from tui_workbench.ui.form.form_view import FormView
 from tui_workbench.ui.machines.machine import AttachScreen
+from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
 from tui_workbench.ui.main.main import MainScreen
 from tui_workbench.ui.session_state import load_session
 from tui_workbench.ui.terminal.capabilities import Terminal
@@ -187,6 +188,8 @@ class Walk:
         app = self.app
         if key == "enter" and isinstance(app.screen, AttachScreen):
             key = "down"  # it would resolve a random host name
+        if key == "y" and isinstance(app.screen, PrepareMachineScreen):
+            key = "n"  # it would install packages on this machine
         self._keys.append(key)
         active = app.screen.active_bindings.get(_name_of(key))
         is_answer = isinstance(app.focused, QuestionRow)

@@ -108,6 +108,8 @@ COMMANDS = (
     Command("computetarget list", "computetarget.listing", "list the compute targets of the project"),
     Command("computetarget attach", "computetarget.attach", "attach a machine, Docker engine or cluster as a target"),
     Command("computetarget check", "computetarget.check", "check a compute target and suggest fixes"),
+    Command("computetarget prepare", "computetarget.prepare", "install what a machine lacks: driver, Docker, toolkit"),
+    Command("computetarget cloud-init", "computetarget.prepare", "print a file that prepares a new cloud machine"),
     Command("computetarget login", "computetarget.attach", "log in to a target, and store missing secrets"),
     Command("computetarget disconnect", "computetarget.attach", "close the SSH connection to a target; runs continue"),
     Command("computetarget detach", "computetarget.attach", "remove a compute target and its secrets"),

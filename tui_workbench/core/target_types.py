@@ -28,6 +28,7 @@ class TargetType(NamedTuple):
     has_gpus: bool = False  # the workbench can read the GPUs of its machine
     has_scheduler: bool = False  # a scheduler chooses nodes and GPUs, so they cannot be checked at submission
     can_join: bool = False  # can be a member of a group
+    can_prepare: bool = False  # `computetarget prepare` can install what its machine lacks
     spark_master: str = ""  # default master of runs with Spark; "" to use the cores of the machine
 
     @property
@@ -49,6 +50,7 @@ LOCAL = TargetType(
     uses_interpreter=True,
     can_build_environments=True,
     has_gpus=True,
+    can_prepare=True,
 )
 LOCAL_DOCKER = TargetType(
     "localdocker",
@@ -58,6 +60,7 @@ LOCAL_DOCKER = TargetType(
     runs_in_container=True,
     builds_environments=True,
     has_gpus=True,
+    can_prepare=True,
 )
 REMOTE_DOCKER = LOCAL_DOCKER._replace(
     name="remotedocker",
@@ -75,6 +78,7 @@ REMOTE = TargetType(
     uses_interpreter=True,
     has_gpus=True,
     can_join=True,
+    can_prepare=True,
 )
 SLURM = TargetType(
     "slurm",

@@ -25,6 +25,12 @@ class CheckRequested(Request):
     name: str
 
 
+class PreparationRequested(Request):
+    """A request to install what the machine of a compute target lacks."""
+
+    name: str
+
+
 class RunSelected(Request):
     """A request to select a run and, if `opened`, to focus its log."""
 

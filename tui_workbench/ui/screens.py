@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
     from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
+    from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
     from tui_workbench.ui.runs.ports_screen import PortsScreen
     from tui_workbench.ui.runs.recent import RecentPane
     from tui_workbench.ui.session_state import Values
@@ -84,6 +85,13 @@ def check_machine(target: ComputeTarget) -> CheckScreen:
     from tui_workbench.ui.machines.machine import CheckScreen
 
     return CheckScreen(target)
+
+
+def prepare_machine(target: ComputeTarget) -> PrepareMachineScreen:
+    """Return the screen that installs what the machine of a target lacks."""
+    from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
+
+    return PrepareMachineScreen(target)
 
 
 async def jump(app: App[Any]) -> bool:

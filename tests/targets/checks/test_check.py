@@ -220,7 +220,8 @@ def test_missing_engine_fails(target: ComputeTarget) -> None:
     assert found.name == DOCKER
     # /usr is shared with this machine: where Docker is installed, it is installed there.
     installed = shutil.which("docker") is not None
-    assert found.command == ("sudo systemctl start docker" if installed else "")
+    fix = "sudo systemctl start docker" if installed else "workbench-tui computetarget prepare gpubox"
+    assert found.command == fix
 
 
 FACTS = EngineFacts("27.1.0", "linux", "x86_64", False, ("runc",), "/var/lib/docker")
@@ -297,7 +298,7 @@ def test_missing_nvidia_toolkit_fails(tools: Path) -> None:
     stand_in(tools, "nvidia-smi", "echo 'Tesla T4, 580.65.06, 15360 MiB'")
     found = failed_check(GPU_TARGET)
     assert found.name == RUNTIME
-    assert "nvidia-ctk runtime configure" in found.command
+    assert found.command == "workbench-tui computetarget prepare here"
 
 
 def test_gpus_are_checked_in_a_container_that_is_removed(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
+from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
 from tui_workbench.ui.runs.ports_screen import PortsScreen
 from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.trace.trace import TraceScreen
@@ -179,8 +180,8 @@ BOX = "type: remotedocker\naddress: 127.0.0.1:1\nbaseDockerImage: microsoft/mmls
 
 
 @proves(
-    "targets.open targets.use targets.attach targets.detach targets.check changes.gpu_ready changes.new_target "
-    "changes.new_configuration changes.duplicate changes.rename changes.delete"
+    "targets.open targets.use targets.attach targets.detach targets.check targets.prepare "
+    "changes.gpu_ready changes.new_target changes.new_configuration changes.duplicate changes.rename changes.delete"
 )
 async def test_targets_commands(project: Project, project_root: Path) -> None:
     (project_root / "aml_config" / "box.compute").write_text(BOX)
@@ -204,6 +205,8 @@ async def test_targets_commands(project: Project, project_root: Path) -> None:
         await driver.does("targets.attach", on(pilot, AttachScreen))
         await back(pilot)
         await driver.does("targets.check", on(pilot, CheckScreen))
+        await back(pilot)
+        await driver.does("targets.prepare", on(pilot, PrepareMachineScreen))
         await back(pilot)
         await driver.does("targets.open", lambda: screen.panes.editor.active.endswith("box.compute"))
 

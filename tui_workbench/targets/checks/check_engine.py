@@ -21,6 +21,7 @@ from tui_workbench.targets.checks.result import (
     WARNING,
     CheckFailed,
     CheckResult,
+    prepare_command,
 )
 from tui_workbench.targets.docker.container import SHM_BYTES, start_failure
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach, docker_socket
@@ -34,10 +35,6 @@ OLDEST_ENGINE = (19, 3)
 """The first version with `docker run --gpus`."""
 
 _TOOLKIT = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-ctk")
-_INSTALL_TOOLKIT = (
-    "sudo apt-get install -y nvidia-container-toolkit && "
-    "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
-)
 
 
 class EngineChecks:
@@ -103,7 +100,7 @@ class EngineChecks:
             return CheckResult(
                 RUNTIME, OK, "a container can use the GPUs; the NVIDIA Container Toolkit is not on the PATH"
             )
-        raise _no_toolkit("the NVIDIA Container Toolkit is not installed")
+        raise self._no_toolkit("the NVIDIA Container Toolkit is not installed")
 
     def gpu_container(self) -> CheckResult:
         """Start a container of the target's image with GPUs. Raises CheckFailed or another WorkbenchError."""
@@ -117,6 +114,12 @@ class EngineChecks:
 
     def _out_of_reach(self, error: EngineOutOfReach) -> CheckFailed:
         there = not self._host.is_local
+        if error.is_missing:
+            return CheckFailed(
+                error.message,
+                f"{error.remedy} On Ubuntu and Debian, use the command shown.",
+                prepare_command(self._target),
+            )
         if not error.group:
             start = "Start the engine (needs admin rights)." if error.command else error.remedy
             return CheckFailed(error.message, start, error.command)
@@ -164,13 +167,22 @@ class EngineChecks:
         self._is_proved = True
         return True
 
+    def _no_toolkit(self, message: str) -> CheckFailed:
+        return CheckFailed(
+            message,
+            "Install the toolkit: "
+            "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html. "
+            "On Ubuntu and Debian, use the command shown.",
+            prepare_command(self._target),
+        )
+
     def refusal(self, error: WorkbenchError) -> WorkbenchError:
         """Explain an error of the engine at the start of a container with GPUs. Other errors are returned unchanged."""
         if not isinstance(error, EngineRefused):
             return error
         message, remedy = start_failure(error, host=self._host.label, image=self._target.base_docker_image)
         if "could not select device driver" in error.said:
-            return _no_toolkit(message)
+            return self._no_toolkit(message)
         return CheckFailed(message, remedy, "nvidia-smi" if "nvidia-container-cli" in error.said else "")
 
 
@@ -190,12 +202,3 @@ def check_version(facts: EngineFacts) -> CheckResult:
         )
     rootless = ", rootless" if facts.rootless else ""
     return CheckResult(ENGINE, OK, f"Docker {facts.version} for {facts.architecture}{rootless}")
-
-
-def _no_toolkit(message: str) -> CheckFailed:
-    return CheckFailed(
-        message,
-        "Add NVIDIA's package repository and install the toolkit: "
-        "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/install-guide.html",
-        _INSTALL_TOOLKIT,
-    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.hosts.host import Host
 
 NAME, PORT, HOST_KEY, LOGIN = "name", "port", "host key", "login"
@@ -48,6 +50,11 @@ class CheckFailed(WorkbenchError):
     def __init__(self, message: str, remedy: str = "", command: str = "", *, file: str = "", line: int = 0) -> None:
         super().__init__(message, remedy=remedy, file=file, line=line)
         self.command = command
+
+
+def prepare_command(target: ComputeTarget) -> str:
+    """Return the command that installs what the machine of a target lacks; "" if its type cannot be prepared."""
+    return f"workbench-tui computetarget prepare {shlex.quote(target.name)}" if target.kind.can_prepare else ""
 
 
 def run_check(name: str, check: Callable[[], CheckResult], host: Host) -> CheckResult:

@@ -35,15 +35,18 @@ class EngineOutOfReach(ConfigurationError):
     """The user cannot use an engine. Not a TargetUnreachable, because waiting does not help.
 
     `command` is an administrator's command that fixes this on the host, or "". `group` is the group that the user must
-    join, or "".
+    join, or "". `is_missing` is True if Docker is not installed.
     """
 
     exit_code = TargetUnreachable.exit_code
 
-    def __init__(self, message: str, *, remedy: str, command: str = "", group: str = "") -> None:
+    def __init__(
+        self, message: str, *, remedy: str, command: str = "", group: str = "", is_missing: bool = False
+    ) -> None:
         super().__init__(message, remedy=remedy)
         self.command = command
         self.group = group
+        self.is_missing = is_missing
 
 
 def docker_socket(host: Host) -> str:
@@ -93,5 +96,6 @@ def engine_socket(host: Host) -> str:
             )
     raise EngineOutOfReach(
         f"{host.label}: Docker is not installed",
-        remedy="Install Docker Engine: https://docs.docker.com/engine/install/",
+        remedy="Install Docker Engine: https://docs.docker.com/engine/install/.",
+        is_missing=True,
     )

@@ -43,6 +43,7 @@ from tui_workbench.targets.checks.result import (
     WARNING,
     CheckFailed,
     CheckResult,
+    prepare_command,
     run_check,
 )
 from tui_workbench.targets.gpu import cuda_compat, vendors
@@ -155,8 +156,8 @@ class Preflight:
             other = f"\nIf the machine has no GPU, run `workbench-tui config set {file} nvidiaDocker false`."
         raise CheckFailed(
             f"there is no NVIDIA driver (nvidia-smi not found){', and nvidiaDocker is true' if other else ''}",
-            f"Install the NVIDIA driver and restart the machine. On Ubuntu, use the command shown.{other}",
-            _INSTALL_DRIVER,
+            f"Install the NVIDIA driver. On Ubuntu and Debian, use the command shown.{other}",
+            prepare_command(self._target),
         )
 
     def _refuse_withheld(self) -> None:

@@ -42,21 +42,21 @@ CHANGE_VIEW = Scope("change", "Changes to configuration files", (
     quiet("change.previous", "left", "choose(-1)", "Previous choice", "Select the previous choice."),
 ))
 
-MACHINE = Scope("machine", "Attaching and checking a machine", (
+MACHINE = Scope("machine", "Attaching, checking and preparing a machine", (
     Command("machine.go", "enter", "go", "Connect", "Submit the fields and connect."),
-    Command("machine.yes", "y", "answer(True)", "Accept", "Accept and remember the host key."),
-    Command("machine.no", "n", "answer(False)", "Reject", "Reject the host key."),
-    Command("machine.copy", "c", "copy", "Copy fix", "Copy the command that fixes the problem."),
+    Command("machine.yes", "y", "answer(True)", "Yes", "Accept and remember the host key, or run the commands."),
+    Command("machine.no", "n", "answer(False)", "No", "Reject the host key, or run no command."),
+    Command("machine.copy", "c", "copy", "Copy fix", "Copy the commands that fix the problem."),
     Command("machine.again", "r", "again", "Check again", "Repeat all checks."),
     Command("machine.leave", "escape", "leave", "Back",
-        "Return to the previous screen. If you are asked about a host key, reject it."),
+        "Return to the previous screen. If you are asked a question, answer no."),
     quiet("machine.up", "up,shift+tab", "step(-1)", "Up", "Move up a row."),
     quiet("machine.down", "down,tab", "step(1)", "Down", "Move down a row."),
     Command("machine.next", "right,space", "choose(1)", "Next choice", "Select the next choice."),
     quiet("machine.previous", "left", "choose(-1)", "Previous choice", "Select the previous choice."),
 ))
 
-MACHINE_RESULT = Scope("machine result", "Result of attaching or checking", (
+MACHINE_RESULT = Scope("machine result", "Result of attaching, checking or preparing", (
     quiet("machine.close", "enter,q", "close", "Close", "Return to the previous screen."),
 ))
 

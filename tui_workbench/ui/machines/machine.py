@@ -7,7 +7,7 @@ only in the view, the connection and the keyring. Closing a screen never waits f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
 
@@ -236,6 +236,11 @@ class MachineView(DialogView, inherit_bindings=False):
         """Remove the results. `place` is the machine's address, shown with commands to run there."""
         self._begin_checks((), place)
 
+    def show_results(self, results: Iterable[CheckResult], place: str) -> None:
+        """Show these results. `place` is as in `clear_checks`."""
+        self._begin_checks((), place)
+        self._results.extend(results)
+
     def _begin_checks(self, awaited: Sequence[str], place: str) -> None:
         self._results, self._awaited, self._place = [], awaited, place
         self.rebuild()
@@ -251,17 +256,20 @@ class MachineView(DialogView, inherit_bindings=False):
         """Show an unknown host key, and return True if the user accepts it. Any other refusal gives False."""
         if error.known or not error.presented:
             return False
-        self._answer = asyncio.get_running_loop().create_future()
-        self.show(
-            Phase.QUESTION,
+        return await self.agrees(
             (f"{error.message.partition(': ')[2]}.", "warning"),
             ("Compare the fingerprint with those that this command prints on the machine:", "muted"),
             ("cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -", "accent"),
             (f"Accept this host key?  {_YES} accepts and remembers it, {_NO} rejects it.", "text"),
         )
-        accepted = await self._answer
+
+    async def agrees(self, *question: Remark) -> bool:
+        """Show a question, and return True if the user answers yes."""
+        self._answer = asyncio.get_running_loop().create_future()
+        self.show(Phase.QUESTION, *question)
+        answer = await self._answer
         self.show(Phase.WORKING, CONNECTING)
-        return accepted
+        return answer
 
     async def check(self, target: ComputeTarget, *remarks: Remark) -> None:
         """Run the checks of a target and show each result, with the remarks below."""
@@ -364,7 +372,8 @@ def _lines_of(result: CheckResult, width: int, place: str) -> list[tuple[Piece, 
         lines += hanging([indent], result.remedy, width, "muted")
     if result.command:
         lines.append((indent, Piece(f"On {safe_text(place)}:" if result.there else "On this machine:", "muted")))
-        lines += hanging([indent, Piece("  ")], result.command, width, "accent")
+        for command in result.command.split("\n"):
+            lines += hanging([indent, Piece("  ")], command, width, "accent")
     return lines
 
 

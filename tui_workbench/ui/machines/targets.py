@@ -21,7 +21,7 @@ from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import CHANGES, TARGETS
 from tui_workbench.ui.formatting import BROKEN, READY, UNCHECKED, StateLook
 from tui_workbench.ui.messages import ChangeRequested, EditorRequested, FileChosen
-from tui_workbench.ui.run_messages import AttachRequested, CheckRequested, TargetChosen
+from tui_workbench.ui.run_messages import AttachRequested, CheckRequested, PreparationRequested, TargetChosen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece, Row
@@ -187,6 +187,10 @@ class TargetsPane(Pane):
     def action_check(self) -> None:
         if self._list.current:
             self.post_message(CheckRequested(self._list.current))
+
+    def action_prepare_machine(self) -> None:
+        if self._list.current:
+            self.post_message(PreparationRequested(self._list.current))
 
     def action_detach(self) -> None:
         if self._list.current:

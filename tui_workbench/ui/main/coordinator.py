@@ -135,6 +135,8 @@ class MainCoordinator:
                 self.context.run("machine", self.state.attach_machine, self.changes.history)
             case run_messages.CheckRequested():
                 self.context.run("machine", self.state.check_machine, request.name)
+            case run_messages.PreparationRequested():
+                self.context.run("machine", self.state.prepare_machine, request.name)
             case run_messages.RunDetailsRequested():
                 self.show_details(self.state.run(request.run_id))
             case _:

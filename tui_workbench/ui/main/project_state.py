@@ -212,6 +212,10 @@ class ProjectState:
             screen = screens.check_machine(target)
             self.was_checked(await self._context.app.push_screen_wait(screen))
 
+    async def prepare_machine(self, name: str) -> None:
+        if (target := self.target(name)) is not None:
+            await self._context.app.push_screen_wait(screens.prepare_machine(target))
+
     def choose_target(self, name: str) -> None:
         """Choose a run configuration of this target in the run bar."""
         if not self._panes.run_bar.choose_target(name):

@@ -1,0 +1,98 @@
+"""`computetarget prepare` on a new machine over SSH."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.cli.attaching import Terminal, result, workbench
+from tests.targets.preparing.fresh import Fresh
+from tests.targets.preparing.fresh import fresh as fresh
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def states(text: str) -> dict[str, str]:
+    return {step["step"]: step["state"] for step in json.loads(text)}
+
+
+def test_new_machine_is_prepared_after_a_question(fresh: Fresh, project_root: Path) -> None:
+    listed = workbench("prepare", "box", cwd=project_root)  # without a terminal, nothing is run
+    assert (listed.returncode, fresh.log) == (2, [])
+    assert "missing   docker          Docker Engine is not installed" in listed.stdout
+    assert "usermod -aG docker outsider" in listed.stdout
+    assert "ends all running containers" in listed.stdout
+    assert "Nothing was run. Add `--yes`" in listed.stderr
+
+    terminal = Terminal("prepare", "box", cwd=project_root)
+    terminal.answer("as root on", "n")
+    assert (terminal.end()[0], fresh.log) == (0, [])
+
+    terminal = Terminal("prepare", "box", cwd=project_root)
+    terminal.answer("as root on", "y")
+    code, shown = terminal.end()
+    assert code == 0, shown
+    installed = [line.partition("install -y ")[2] for line in fresh.log if line.startswith("apt-get -o")]
+    assert "nvidia-driver-cuda nvidia-kernel-open-dkms" in installed
+    assert installed[-1] == "nvidia-container-toolkit"
+    assert fresh.log[-1] == "systemctl restart docker"
+    assert "docker:x:2375:research,outsider" in (fresh.machine.folder / "etc" / "group").read_text()
+    assert "the next login gets the new group" in shown
+    assert "Restart the machine. Then run: workbench-tui computetarget check box" in shown
+
+    again = result(workbench("prepare", "box", "-o", "json", cwd=project_root))
+    found = {step["step"]: step["state"] for step in again}
+    assert found.pop("nvidia driver") == "restart"
+    assert set(found.values()) == {"ok"}
+
+
+def test_sudo_with_a_password_changes_nothing(fresh: Fresh, project_root: Path) -> None:
+    fresh.allow_sudo(allowed=False)
+    done = workbench("prepare", "box", "--yes", cwd=project_root)
+    assert (done.returncode, fresh.log) == (1, [])
+    assert "commands cannot be run as root: sudo: " in done.stderr
+    assert "in a shell that `sudo -i` opens" in done.stderr
+    assert "              usermod -aG docker outsider\n" in done.stdout  # for an administrator
+
+
+def test_failed_command_ends_the_preparation(fresh: Fresh, project_root: Path) -> None:
+    fresh.set_tool("curl", "echo 'curl: (6) Could not resolve host' >&2; exit 6")
+    done = workbench("prepare", "box", "--yes", "-o", "json", cwd=project_root)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "failed with exit code 6: curl: (6) Could not resolve host" in done.stderr
+    assert not any("docker-ce" in line for line in fresh.log)
+
+
+def test_commands_without_effect_are_reported(fresh: Fresh, project_root: Path) -> None:
+    fresh.set_tool("apt-get", "")
+    fresh.set_tool("nvidia-ctk", "")
+    done = workbench("prepare", "box", "--yes", cwd=project_root)
+    assert done.returncode == 1
+    assert "this is still missing: nvidia driver, docker\n" in done.stderr.replace(".", "\n")
+
+
+def test_other_system_is_refused(fresh: Fresh, project_root: Path) -> None:
+    other = fresh.machine.folder / "os-release"
+    other.write_text('ID=fedora\nVERSION_ID=42\nPRETTY_NAME="Fedora Linux 42"\n')
+    fresh.machine.run(["mount", "--bind", str(other), "/usr/lib/os-release"])
+    try:
+        done = workbench("prepare", "box", "--yes", cwd=project_root)
+    finally:
+        fresh.machine.run(["umount", "/usr/lib/os-release"])
+    assert (done.returncode, fresh.log) == (3, [])
+    assert "runs Fedora Linux 42, but only Ubuntu 22.04, Debian 12 and newer versions" in done.stderr
+
+
+def test_dry_run_without_questions_lists_the_commands(fresh: Fresh, project_root: Path) -> None:
+    done = workbench("prepare", "box", "--dry-run", "-o", "json", cwd=project_root)
+    assert states(done.stdout)["docker group"] == "missing"
+    assert fresh.log == []
+
+
+def test_other_types_are_refused(project_root: Path) -> None:
+    (project_root / "aml_config" / "slurm.compute").write_text("type: slurm\n")
+    done = workbench("prepare", "slurm", cwd=project_root)
+    assert done.returncode == 3
+    assert "cannot prepare machines of targets of type slurm" in done.stderr

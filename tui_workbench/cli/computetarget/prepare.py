@@ -1,0 +1,134 @@
+"""`computetarget prepare|cloud-init`: install what a new machine lacks, or write the file that does so."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+from tui_workbench.cli.shared.output import TEXT, emit, is_text, notify, output, write_lines
+from tui_workbench.cli.shared.parser import option, options
+from tui_workbench.cli.shared.prompts import confirm_list, ensure_login
+from tui_workbench.core.errors import UsageError, storage_errors
+from tui_workbench.core.files import write_atomically
+from tui_workbench.core.plaintext import counted, visible
+from tui_workbench.projects.project import Project
+from tui_workbench.targets.preparing.cloud_init import cloud_init, read_public_key
+from tui_workbench.targets.preparing.preparation import RESTART, Machine, StepResult, missing_commands
+
+COLUMNS = ("step", "state", "message", "commands")
+_STATE_WIDTH, _NAME_WIDTH = 8, 14
+
+configure_prepare = options(
+    option("name", metavar="NAME", help="the compute target"),
+    option("--dry-run", action="store_true", help="print the list and run nothing"),
+    option("-y", "--yes", action="store_true", help="run the commands without asking"),
+    output(TEXT, example="[?state=='missing']"),
+    epilog="""\
+Looks for the NVIDIA driver, Docker Engine, the group docker and the NVIDIA
+Container Toolkit, or for Python, depending on the type of the target. Prints
+the commands that install what is missing, and runs them as root if you agree.
+Only for Ubuntu 22.04, Debian 12 and newer versions.""",
+)
+configure_cloud_init = options(
+    option("--key", metavar="FILE", default="", help="the public SSH key for logins on the machine"),
+    option("--username", metavar="USER", default="", help="create this user (default: the user that the image has)"),
+    option("-f", "--file", metavar="FILE", default="", help="write to this file (default: stdout)"),
+    option("-y", "--yes", action="store_true", help="replace an existing file without asking"),
+    epilog="""\
+Give the file to a cloud as the user data (custom data) of a new machine with
+Ubuntu or Debian. At its first boot, the machine installs the NVIDIA driver if
+it has an NVIDIA GPU, Python, Docker Engine and the NVIDIA Container Toolkit,
+and restarts to load the driver if this is necessary.""",
+)
+
+
+def run_prepare(arguments: argparse.Namespace) -> int:
+    """Print what a machine lacks, and install it if the user agrees."""
+    target = Project.find(arguments.project).target(arguments.name)
+    machine = Machine(target)
+    ensure_login(target)
+    results = machine.look()
+    place = target.address or "this machine"
+    if is_text(arguments):
+        write_lines(_lines(results, place))
+    commands = missing_commands(results)
+    if commands and not arguments.dry_run and _is_agreed(results, place, arguments):
+        show = write_lines if is_text(arguments) else _to_stderr
+        for line in machine.install(results):
+            show([line])
+        results = machine.verify()
+        if is_text(arguments):
+            write_lines(["", *_lines(results, place)])
+    emit([_record(result) for result in results], arguments, COLUMNS, text=_next_step(results, target.name))
+    return 0
+
+
+def _is_agreed(results: Sequence[StepResult], place: str, arguments: argparse.Namespace) -> bool:
+    if arguments.yes:
+        return True
+    if not is_text(arguments) and not sys.stdin.isatty():
+        emit([_record(result) for result in results], arguments, COLUMNS)
+    question = f"Run {counted(missing_commands(results), 'command')} as root on {visible(place)}?"
+    return confirm_list((), question, "Nothing was run. Add `--yes` to run the commands without asking.")
+
+
+def _to_stderr(lines: Sequence[str]) -> None:
+    sys.stderr.write("".join(f"{visible(line)}\n" for line in lines))
+    sys.stderr.flush()
+
+
+def _lines(results: Sequence[StepResult], place: str) -> list[str]:
+    indent = " " * (_STATE_WIDTH + 2)
+    lines = []
+    for result in results:
+        lines.append(f"{result.state:{_STATE_WIDTH}}  {result.step.name:{_NAME_WIDTH}}  {result.message}")
+        if result.commands:
+            lines.append(f"{indent}Run as root on {place}:")
+            lines += [f"{indent}    {command}" for command in result.commands]
+            lines += [f"{indent}{result.step.warning}"] if result.step.warning else []
+    return lines
+
+
+def _next_step(results: Sequence[StepResult], name: str) -> list[str]:
+    if missing_commands(results):
+        return []
+    check = f"workbench-tui computetarget check {shlex.quote(name)}"
+    if any(result.state == RESTART for result in results):
+        return [f"Restart the machine. Then run: {check}"]
+    return [f"Nothing is missing. To check the target, run: {check}"]
+
+
+def _record(result: StepResult) -> dict[str, object]:
+    return {
+        "step": result.step.name,
+        "state": result.state,
+        "message": result.message,
+        "commands": list(result.commands),
+        "warning": (result.step.warning or None) if result.commands else None,
+    }
+
+
+def run_cloud_init(arguments: argparse.Namespace) -> int:
+    """Write the cloud-init file to stdout or to a file."""
+    if arguments.username and not arguments.key:
+        raise UsageError(
+            "--username needs --key: without a key, this user could not log in",
+            remedy="Add `--key FILE` with your public key, or omit --username.",
+        )
+    key = read_public_key(os.path.expanduser(arguments.key)) if arguments.key else ""
+    text = cloud_init(arguments.username, key)
+    if not arguments.file:
+        sys.stdout.write(text)
+        return 0
+    path = os.path.expanduser(arguments.file)
+    if os.path.lexists(path) and not arguments.yes:
+        remedy = "Nothing was written. Add `--yes` to replace the file, or give another name."
+        if not confirm_list((), f"{visible(path)} exists. Replace it?", remedy):
+            return 0
+    with storage_errors("write", path):
+        write_atomically(path, text.encode())
+    notify(f"wrote {path}")
+    return 0

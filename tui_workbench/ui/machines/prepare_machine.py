@@ -1,0 +1,108 @@
+"""The screen that installs what the machine of a target lacks, after it has shown the commands and asked.
+
+Leaving the screen while a command runs may interrupt the command. The commands can be run again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.plaintext import counted
+from tui_workbench.targets.checks.result import OK, UNNEEDED, WARNING, CheckResult
+from tui_workbench.targets.preparing.preparation import (
+    MISSING,
+    PRESENT,
+    RESTART,
+    Machine,
+    StepResult,
+    missing_commands,
+)
+from tui_workbench.targets.preparing.preparation import UNNEEDED as NOT_NEEDED
+from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.formatting import capitalized, error_text
+from tui_workbench.ui.machines.machine import CONNECTING, MachineView, Phase
+from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
+
+OUTPUT_LINES = 8
+"""The number of lines of the output of commands that are visible while the commands run."""
+
+_STATES = {PRESENT: OK, MISSING: WARNING, RESTART: WARNING, NOT_NEEDED: UNNEEDED}
+
+
+class PrepareMachineScreen(DialogScreen[None], inherit_bindings=False):
+    """The screen that prepares the machine of a target."""
+
+    def __init__(self, target: ComputeTarget) -> None:
+        self.view = PreparingView(target)
+        super().__init__(box_of(f"Install packages on {target.address or 'this machine'}", self.view))
+
+    def on_mount(self) -> None:
+        self.set_focus(self.view)
+        self.view.action_again()
+
+
+class PreparingView(MachineView):
+    """The steps with their states and commands, the question, and the last lines of the output."""
+
+    def __init__(self, target: ComputeTarget) -> None:
+        super().__init__(lambda _values: (), self._prepare)
+        self._target = target
+
+    async def _prepare(self) -> None:
+        commands = ""
+        try:
+            machine = await in_thread(lambda: Machine(self._target))
+            results = await in_thread(machine.look)
+            self._list(machine, results)
+            commands = "\n".join(command for result in results for command in result.commands)
+            if commands and await self._is_agreed(results):
+                await self._install(machine, results)
+                results = await in_thread(machine.verify)
+        except WorkbenchError as error:
+            self.show(Phase.DONE, (capitalized(error_text(error)), "error"), command=commands)
+            return
+        self._list(machine, results)
+        self._conclude_with(results)
+
+    def _list(self, machine: Machine, results: list[StepResult]) -> None:
+        shown = (_shown(result, there=not machine.host.is_local) for result in results)
+        self.show_results(shown, self._target.address)
+
+    async def _is_agreed(self, results: list[StepResult]) -> bool:
+        yes, no = shown_key("machine.yes", "y"), shown_key("machine.no", "n")
+        place = self._target.address or "this machine"
+        count = counted(missing_commands(results), "command")
+        question = f"Run {count} as root on {place}?  {yes} runs them, {no} runs nothing."
+        return await self.agrees((question, "text"))
+
+    async def _install(self, machine: Machine, results: list[StepResult]) -> None:
+        lines: deque[str] = deque(maxlen=OUTPUT_LINES)
+        output = machine.install(results)
+        while (line := await in_thread(partial(next, output, None))) is not None:
+            lines.append(line)
+            self.show(Phase.WORKING, *((line, "accent" if line.startswith("# ") else "muted") for line in lines))
+
+    def _conclude_with(self, results: list[StepResult]) -> None:
+        commands = "\n".join(command for result in results for command in result.commands)
+        if commands:
+            copies = shown_key("machine.copy", "c")
+            remark = (f"Nothing was run. {copies} copies the commands, for example for an administrator.", "warning")
+        elif any(result.state == RESTART for result in results):
+            remark = ("Restart the machine, then check the target.", "warning")
+        else:
+            remark = ("Nothing is missing. Check the target next.", "success")
+        self.show(Phase.DONE, remark, command=commands)
+
+    def action_again(self) -> None:
+        self.work(self._prepare(), CONNECTING)
+
+
+def _shown(result: StepResult, *, there: bool) -> CheckResult:
+    warning = result.step.warning if result.commands else ""
+    return CheckResult(
+        result.step.name, _STATES[result.state], result.message, warning, "\n".join(result.commands), there
+    )
