@@ -21,7 +21,7 @@ from tui_workbench.targets.checks.result import (
     WARNING,
     CheckFailed,
     CheckResult,
-    prepare_command,
+    install_command,
 )
 from tui_workbench.targets.docker.container import SHM_BYTES, start_failure
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach, docker_socket
@@ -118,7 +118,7 @@ class EngineChecks:
             return CheckFailed(
                 error.message,
                 f"{error.remedy} On Ubuntu and Debian, use the command shown.",
-                prepare_command(self._target),
+                install_command(self._target),
             )
         if not error.group:
             start = "Start the engine (needs admin rights)." if error.command else error.remedy
@@ -173,7 +173,7 @@ class EngineChecks:
             "Install the toolkit: "
             "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html. "
             "On Ubuntu and Debian, use the command shown.",
-            prepare_command(self._target),
+            install_command(self._target),
         )
 
     def refusal(self, error: WorkbenchError) -> WorkbenchError:

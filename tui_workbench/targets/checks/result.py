@@ -52,7 +52,7 @@ class CheckFailed(WorkbenchError):
         self.command = command
 
 
-def prepare_command(target: ComputeTarget) -> str:
+def install_command(target: ComputeTarget) -> str:
     """Return the command that installs what the machine of a target lacks; "" if its type cannot be prepared."""
     return f"workbench-tui computetarget prepare {shlex.quote(target.name)}" if target.kind.can_prepare else ""
 

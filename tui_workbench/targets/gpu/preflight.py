@@ -43,7 +43,7 @@ from tui_workbench.targets.checks.result import (
     WARNING,
     CheckFailed,
     CheckResult,
-    prepare_command,
+    install_command,
     run_check,
 )
 from tui_workbench.targets.gpu import cuda_compat, vendors
@@ -157,7 +157,7 @@ class Preflight:
         raise CheckFailed(
             f"there is no NVIDIA driver (nvidia-smi not found){', and nvidiaDocker is true' if other else ''}",
             f"Install the NVIDIA driver. On Ubuntu and Debian, use the command shown.{other}",
-            prepare_command(self._target),
+            install_command(self._target),
         )
 
     def _refuse_withheld(self) -> None:
