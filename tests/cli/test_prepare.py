@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cli.attaching import Terminal, result, workbench
 from tests.targets.preparing.fresh import Fresh
 from tests.targets.preparing.fresh import fresh as fresh
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.targets.preparing.preparation import Machine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +96,13 @@ def test_dry_run_without_questions_lists_the_commands(fresh: Fresh, project_root
     assert fresh.log == []
 
 
-def test_other_types_are_refused(project_root: Path) -> None:
+def test_groups_and_clusters_are_refused(project_root: Path) -> None:
+    group = ComputeTarget("both", "both.compute", "group", members=("box1", "box 2"))
+    with pytest.raises(ConfigurationError) as refused:
+        Machine(group)
+    assert "`workbench-tui computetarget prepare box1`. `workbench-tui computetarget prepare 'box 2'`." in (
+        refused.value.remedy
+    )
     (project_root / "aml_config" / "slurm.compute").write_text("type: slurm\n")
     done = workbench("prepare", "slurm", cwd=project_root)
     assert done.returncode == 3

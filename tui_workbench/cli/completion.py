@@ -32,7 +32,7 @@ MOST_RUNS = 50
 
 _HARMLESS = "[A-Za-z0-9_%+./@][A-Za-z0-9_%+=:,./@-]*"
 
-_FILES = frozenset(("private_key_file", "source", "destination", "link_file", "list"))
+_FILES = frozenset(("private_key_file", "public_key_file", "new_file", "source", "destination", "link_file", "list"))
 _FOLDERS = frozenset(("project", "path", "directory", "folder"))
 _VALUES = {
     "run_configuration": "configurations",
@@ -51,6 +51,7 @@ _VALUES = {
 
 _NAMES: dict[tuple[str, ...], str] = {
     ("computetarget", "check"): "targets",
+    ("computetarget", "prepare"): "targets",
     ("computetarget", "login"): "targets",
     ("computetarget", "disconnect"): "targets",
     ("computetarget", "detach"): "targets",

@@ -281,7 +281,7 @@ GPU_TARGET = ComputeTarget("here", "here.compute", "localdocker", base_docker_im
 @pytest.mark.usefixtures("gpubox_engine")
 def test_missing_gpu_driver_fails(target: ComputeTarget) -> None:
     found = failed_check(target._replace(nvidia_docker=True))
-    assert (found.name, found.there) == (GPU, True)
+    assert (found.name, found.command) == (GPU, "workbench-tui computetarget prepare gpubox")
     assert "config set gpubox.compute nvidiaDocker false" in found.remedy
 
 

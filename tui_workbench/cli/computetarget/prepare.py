@@ -33,9 +33,11 @@ the commands that install what is missing, and runs them as root if you agree.
 Only for Ubuntu 22.04, Debian 12 and newer versions.""",
 )
 configure_cloud_init = options(
-    option("--key", metavar="FILE", default="", help="the public SSH key for logins on the machine"),
+    option(
+        "--key", dest="public_key_file", metavar="FILE", default="", help="the public SSH key for logins on the machine"
+    ),
     option("--username", metavar="USER", default="", help="create this user (default: the user that the image has)"),
-    option("-f", "--file", metavar="FILE", default="", help="write to this file (default: stdout)"),
+    option("-f", "--file", dest="new_file", metavar="FILE", default="", help="write to this file (default: stdout)"),
     option("-y", "--yes", action="store_true", help="replace an existing file without asking"),
     epilog="""\
 Give the file to a cloud as the user data (custom data) of a new machine with
@@ -113,17 +115,17 @@ def _record(result: StepResult) -> dict[str, object]:
 
 def run_cloud_init(arguments: argparse.Namespace) -> int:
     """Write the cloud-init file to stdout or to a file."""
-    if arguments.username and not arguments.key:
+    if arguments.username and not arguments.public_key_file:
         raise UsageError(
             "--username needs --key: without a key, this user could not log in",
             remedy="Add `--key FILE` with your public key, or omit --username.",
         )
-    key = read_public_key(os.path.expanduser(arguments.key)) if arguments.key else ""
+    key = read_public_key(os.path.expanduser(arguments.public_key_file)) if arguments.public_key_file else ""
     text = cloud_init(arguments.username, key)
-    if not arguments.file:
+    if not arguments.new_file:
         sys.stdout.write(text)
         return 0
-    path = os.path.expanduser(arguments.file)
+    path = os.path.expanduser(arguments.new_file)
     if os.path.lexists(path) and not arguments.yes:
         remedy = "Nothing was written. Add `--yes` to replace the file, or give another name."
         if not confirm_list((), f"{visible(path)} exists. Replace it?", remedy):

@@ -16,6 +16,7 @@ from tui_workbench.targets.hosts.host import READ_SIZE, Host
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.preparing.steps import (
     ENGINE_STEPS,
+    GROUP,
     OLDEST,
     PRELUDE,
     RESTART_NEEDED,
@@ -95,7 +96,7 @@ class Machine:
             for command in result.commands:
                 yield f"# {command}"
                 yield from self._run(command)
-        if any(result.step.name in ENGINE_STEPS and result.commands for result in results):
+        if any(result.step.name == GROUP and result.commands for result in results):
             yield from self._log_in_again()
 
     def verify(self) -> list[StepResult]:
@@ -191,7 +192,7 @@ def _result(step: Step, state: str, facts: dict[str, str]) -> StepResult:
         return StepResult(step, UNNEEDED, "the machine has no NVIDIA GPU")
     if step.name in ENGINE_STEPS and "engine" in facts:
         return StepResult(step, PRESENT, f"the user {facts['user']} can use an engine")
-    if step.name == "docker group" and "root" in facts:
+    if step.name == GROUP and "root" in facts:
         return StepResult(step, UNNEEDED, "root needs no group")
     if step.distribution and state == PRESENT and {"gpu", "restart"} <= facts.keys():
         return StepResult(

@@ -165,13 +165,15 @@ _TOOLKIT = Step(
     warning="The last command restarts Docker, which ends all running containers.",
 )
 
-ENGINE_STEPS = frozenset(("docker", "docker service", "docker group"))
+GROUP = "docker group"
+
+ENGINE_STEPS = frozenset(("docker", "docker service", GROUP))
 """The steps that a user who can use an engine does not need, because the engine may be rootless."""
 
 
 def _group(user: str) -> Step:
     return Step(
-        "docker group",
+        GROUP,
         f"the user {user} is in the group docker",
         f"the user {user} is not in the group docker",
         f"id -nG {user} | tr ' ' '\\n' | grep -x docker",
