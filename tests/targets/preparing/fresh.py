@@ -35,10 +35,11 @@ _TOOLS = {
 
 
 class Fresh:
-    """The new machine. `log` has a line for each stand-in that was executed as root."""
+    """The new machine. `log` has a line for each stand-in that was executed as root; `system` is its os-release."""
 
     def __init__(self, machine: Machine, tools: Path) -> None:
         self.machine = machine
+        self.system = machine.folder / "os-release"
         self._tools = tools
 
     @property
@@ -78,10 +79,17 @@ def fresh(gpubox: Machine, ssh_folder: Path, project_root: Path) -> Iterator[Fre
         made.set_tool(name, script)
     (tools / "bind.py").write_text("import socket\nsocket.socket(socket.AF_UNIX).bind('/run/docker.sock')\n")
     made.allow_sudo(allowed=True)
+    made.system.write_text('ID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n')
     group = gpubox.folder / "etc" / "group"
     before = group.read_text()
     dockerd = gpubox.run(["sh", "-c", "command -v dockerd"]).strip()
-    mounts = {"/usr/local/sbin": tools, "/usr/local/bin": tools, "/sys/bus/pci/devices": devices, dockerd: "/dev/null"}
+    mounts = {
+        "/usr/local/sbin": tools,
+        "/usr/local/bin": tools,
+        "/usr/lib/os-release": made.system,
+        "/sys/bus/pci/devices": devices,
+        dockerd: "/dev/null",
+    }
     gpubox.run(["sh", "-c", "! [ -S /run/docker.sock ] || mv /run/docker.sock /run/away.sock"])
     for place, source in mounts.items():
         gpubox.run(["mount", "--bind", str(source), place])

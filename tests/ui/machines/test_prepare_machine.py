@@ -24,7 +24,7 @@ def shown(pilot: Pilot[list[Run]]) -> str:
 async def test_commands_are_shown_before_they_run(project: Project, fresh: Fresh) -> None:
     async with opened(project) as pilot:
         await pilot.press("2", "home", "i")
-        await until(lambda: "runs them, n runs nothing" in shown(pilot))
+        await until(lambda: "starts, n runs nothing" in shown(pilot))
         assert isinstance(pilot.app.screen, PrepareMachineScreen)
         assert "usermod -aG docker outsider" in shown(pilot)
         await pilot.press("n")
@@ -33,7 +33,7 @@ async def test_commands_are_shown_before_they_run(project: Project, fresh: Fresh
         await pilot.press("c")
         assert pilot.app.clipboard.endswith("systemctl restart docker")
         await pilot.press("r")
-        await until(lambda: "runs them, n runs nothing" in shown(pilot))
+        await until(lambda: "starts, n runs nothing" in shown(pilot))
         await pilot.press("y")
         await until(lambda: "Restart the machine, then check the target." in shown(pilot))
         assert fresh.log[-1] == "systemctl restart docker"
@@ -46,7 +46,7 @@ async def test_refused_sudo_is_explained(project: Project, fresh: Fresh) -> None
     fresh.allow_sudo(allowed=False)
     async with opened(project, NARROW) as pilot:
         await pilot.press("2", "home", "i")
-        await until(lambda: "runs them, n runs nothing" in shown(pilot))
+        await until(lambda: "starts, n runs nothing" in shown(pilot))
         await pilot.press("y")
         await until(lambda: "shell that `sudo -i` opens" in shown(pilot))
         assert fresh.log == []

@@ -64,7 +64,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
         results = machine.verify()
         if is_text(arguments):
             write_lines(["", *_lines(results, place)])
-    emit([_record(result) for result in results], arguments, COLUMNS, text=_next_step(results, target.name))
+    emit(_records(results, arguments), arguments, COLUMNS, text=_next_step(results, target.name))
     return 0
 
 
@@ -72,7 +72,7 @@ def _is_agreed(results: Sequence[StepResult], place: str, arguments: argparse.Na
     if arguments.yes:
         return True
     if not is_text(arguments) and not sys.stdin.isatty():
-        emit([_record(result) for result in results], arguments, COLUMNS)
+        emit(_records(results, arguments), arguments, COLUMNS)
     question = f"Run {counted(missing_commands(results), 'command')} as root on {visible(place)}?"
     return confirm_list((), question, "Nothing was run. Add `--yes` to run the commands without asking.")
 
@@ -103,14 +103,19 @@ def _next_step(results: Sequence[StepResult], name: str) -> list[str]:
     return [f"Nothing is missing. To check the target, run: {check}"]
 
 
-def _record(result: StepResult) -> dict[str, object]:
-    return {
-        "step": result.step.name,
-        "state": result.state,
-        "message": result.message,
-        "commands": list(result.commands),
-        "warning": (result.step.warning or None) if result.commands else None,
-    }
+def _records(results: Sequence[StepResult], arguments: argparse.Namespace) -> list[dict[str, object]]:
+    """Return the steps as dicts. The commands are a list in JSON, and one line for a shell in other formats."""
+    is_list = arguments.query or arguments.output == "json"
+    return [
+        {
+            "step": result.step.name,
+            "state": result.state,
+            "message": result.message,
+            "commands": list(result.commands) if is_list else " && ".join(result.commands),
+            "warning": (result.step.warning or None) if result.commands else None,
+        }
+        for result in results
+    ]
 
 
 def run_cloud_init(arguments: argparse.Namespace) -> int:

@@ -76,7 +76,7 @@ class PreparingView(MachineView):
         yes, no = shown_key("machine.yes", "y"), shown_key("machine.no", "n")
         place = self._target.address or "this machine"
         count = counted(missing_commands(results), "command")
-        question = f"Run {count} as root on {place}?  {yes} runs them, {no} runs nothing."
+        question = f"Run {count} as root on {place}?  {yes} starts, {no} runs nothing."
         return await self.agrees((question, "text"))
 
     async def _install(self, machine: Machine, results: list[StepResult]) -> None:
