@@ -99,8 +99,8 @@ TARGETS = Scope("targets", "2 Compute targets", (
         "Remove the target. This also removes its secrets and the run configuration of the same name. Undo restores "
         "them all."),
     Command("targets.check", "t", "check", "Check", "Check the target and suggest fixes."),
-    quiet("targets.prepare", "i", "prepare_machine", "Install packages",
-        "Install the driver, Docker or Python on a new machine. The commands are shown before they are run."),
+    quiet("targets.prepare", "i", "prepare_machine", "Install",
+        "Install the driver, Docker or Python. The commands for the machine are shown first."),
 ))
 
 CHANGES = Scope("changes", "Configuration files", (
