@@ -44,7 +44,7 @@ CHANGE_VIEW = Scope("change", "Changes to configuration files", (
 
 MACHINE = Scope("machine", "Attaching, checking and preparing a machine", (
     Command("machine.go", "enter", "go", "Connect", "Submit the fields and connect."),
-    Command("machine.yes", "y", "answer(True)", "Yes", "Accept and remember the host key, or run the commands."),
+    Command("machine.yes", "y", "answer(True)", "Yes", "Accept the host key, or run the commands."),
     Command("machine.no", "n", "answer(False)", "No", "Reject the host key, or run no command."),
     Command("machine.copy", "c", "copy", "Copy fix", "Copy the commands that fix the problem."),
     Command("machine.again", "r", "again", "Check again", "Repeat all checks."),
