@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tui_workbench.config.changes import file_edits
-from tui_workbench.config.schema.fields import SETTINGS
+from tui_workbench.config.schema.user_files import SETTINGS
 from tui_workbench.config.settings import Settings, load_settings
 from tui_workbench.core.directories import settings_path
 

@@ -272,6 +272,12 @@ def test_shell_line_repeats_the_call(tmp_path: Path) -> None:
     assert run(shell_line(found)) == expected
 
 
+def test_call_of_a_tool_is_one_comment() -> None:
+    trace.Call(trace.AGENT, ["get_run", "run=1\nreboot"]).end(None)
+    (call,) = calls()
+    assert shell_line(call) == "# get_run run=1␊reboot"
+
+
 def test_shell_line_takes_a_secret_from_the_shell() -> None:
     made("sh", "-c", 'echo "$API_TOKEN"', variables={"API_TOKEN": SECRET}).end(0)
     (found,) = users().read_new()

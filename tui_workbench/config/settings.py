@@ -14,7 +14,7 @@ from tui_workbench.core.errors import ConfigurationError
 
 
 class Settings(NamedTuple):
-    """The settings, which `schema.fields.SETTINGS` describes, and the errors of the file."""
+    """The settings, which `schema.user_files.SETTINGS` describes, and the errors of the file."""
 
     notifications: str = "terminal"
     notification_sequence: str = "auto"

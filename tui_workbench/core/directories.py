@@ -47,6 +47,11 @@ def settings_path() -> str:
     return os.path.join(user_config_directory(), "settings.yaml")
 
 
+def agents_path() -> str:
+    """Return the path of the user's limits for coding agents."""
+    return os.path.join(user_config_directory(), "agents.yaml")
+
+
 def channels_path() -> str:
     """Return the path of the user's channels for notifications."""
     return os.path.join(user_config_directory(), "notify.json")

@@ -230,6 +230,7 @@ class RunRequest(NamedTuple):
     after: str = ""  # RUN[:CONDITION]: start after another run of the project has ended
     sweep: SweepTask | None = None
     agent: str = ""  # the coding agent that submits the run; "" for that of the environment, if any
+    max_minutes: int = 0  # end the run after this time, if its configuration sets no MaxDurationMinutes; 0 for no limit
 
 
 class RunSpec(NamedTuple):

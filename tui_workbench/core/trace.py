@@ -37,8 +37,9 @@ LONGEST_STDERR = 2 << 10
 SHORTEST_SECRET = 6
 """Minimum length of a masked value. Shorter values occur in many texts by chance."""
 
-SSH, DOCKER, GIT, PROCESS = "ssh", "docker", "git", "process"
-KINDS = (SSH, DOCKER, GIT, PROCESS)
+SSH, DOCKER, GIT, PROCESS, AGENT = "ssh", "docker", "git", "process", "agent"
+KINDS = (SSH, DOCKER, GIT, PROCESS, AGENT)
+"""Kinds of calls. AGENT is a call of a tool of `workbench-tui mcp` by a coding agent."""
 
 AGENT_VARIABLE = "WORKBENCH_AGENT"
 """The environment variable in which a coding agent gives its name."""

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.masking import MASK
+from tui_workbench.core.plaintext import visible
 from tui_workbench.core.processes import is_alive
-from tui_workbench.core.trace import FILE, GIT, KINDS, LARGEST_FILE, OLD_SUFFIX, agent_name
+from tui_workbench.core.trace import AGENT, FILE, GIT, KINDS, LARGEST_FILE, OLD_SUFFIX, agent_name
 
 LONGEST_READ = 2 * LARGEST_FILE + (1 << 20)
 """Maximum number of bytes to read from the end of a file. The files that the workbench writes are smaller."""
@@ -236,8 +237,11 @@ def shell_line(call: TracedCall) -> str:
     """Return a command for `sh` that repeats the call.
 
     A masked value of a variable is replaced by a reference to the variable of that name in the shell. A comment
-    mentions input and parts of arguments that were not stored.
+    mentions input and parts of arguments that were not stored. A call of a tool by an agent, which is not a command, is
+    a comment.
     """
+    if call.kind == AGENT:
+        return f"# {visible(' '.join(call.words))}"
     line = _command_line(call.words)
     if call.login:
         line = f"ssh {call.login}" + (f" {shlex.quote(line)}" if line else "")

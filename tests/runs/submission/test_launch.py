@@ -19,7 +19,7 @@ import pytest
 from tests.conftest import write_project
 from tests.runs.support import REQUEST, make_run, write_configuration, write_files
 from tui_workbench.core.errors import ConfigurationError, NoGpu, StorageError, UsageError, WorkbenchError
-from tui_workbench.core.model import RunRequest
+from tui_workbench.core.model import RunRequest, RunSpec
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle import building
 from tui_workbench.runs.lifecycle.building import (
@@ -48,6 +48,22 @@ def command(project: Project, request: RunRequest) -> tuple[str, ...]:
     step = prepare(project, request).plan.step("start")
     assert step is not None
     return step.command[1:]
+
+
+def test_changes_during_the_snapshot_can_be_refused(project: Project) -> None:
+    """Files can change between the first check and the snapshot."""
+    write_configuration(root(project), TrackedRun=True)
+    checked: list[str] = []
+
+    def check(spec: RunSpec) -> None:
+        checked.append(spec.script)
+        if len(checked) == 2:
+            raise UsageError("the project has changed")
+
+    with pytest.raises(UsageError, match="has changed"):
+        create_run(project, REQUEST, check)
+    assert checked == ["hello.py", "hello.py"]
+    assert os.listdir(project.runs_directory) == []
 
 
 class TestSlurmOptions:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Callable
 
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, notify
 from tui_workbench.core.masking import mask_plan
-from tui_workbench.core.model import Plan, Run, RunRequest
-from tui_workbench.core.plaintext import visible
+from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store.history_record import history_record
-from tui_workbench.runs.submission.plan_details import plan_details
+from tui_workbench.runs.submission.plan_details import plan_details, plan_text
 from tui_workbench.runs.submission.planning import prepare
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach
 
@@ -43,16 +41,3 @@ def print_plan(project: Project, request: RunRequest, arguments: argparse.Namesp
     if unreachable:
         notify("the plan is incomplete, because the target cannot be used now", unreachable)
     return 0
-
-
-def plan_text(plan: Plan) -> str:
-    """Format a plan as lines of text."""
-    lines = [f"target       {plan.target} ({plan.target_type})", f"interpreter  {plan.interpreter}", ""]
-    for number, step in enumerate(plan.steps, 1):
-        lines.append(f"{number}. {step.name}: {step.title}")
-        if step.directory:
-            lines.append(f"     in   {step.directory}")
-        lines += [f"     set  {name}={shlex.quote(value)}" for name, value in step.environment.items()]
-        if step.command:
-            lines.append(f"     run  {shlex.join(step.command)}")
-    return "".join(visible(line) + "\n" for line in lines)

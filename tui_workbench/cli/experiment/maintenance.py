@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tui_workbench.cli.experiment.answers import plan_text
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, TEXT, emit, output
 from tui_workbench.cli.shared.parser import OPTIONAL_RUN, option, options
 from tui_workbench.cli.shared.progress_bar import shared
@@ -21,6 +20,7 @@ from tui_workbench.runs.lifecycle.adoption import adopt_runs, refuse_unless_new
 from tui_workbench.runs.lifecycle.cleanup import Cleanup, CleanupResult
 from tui_workbench.runs.store.history_record import history_record
 from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.submission.plan_details import plan_text
 from tui_workbench.runs.submission.planning import nothing_to_prepare, prepare_environment
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Report

@@ -104,7 +104,7 @@ class Field(NamedTuple):
 class FileKind(NamedTuple):
     """A kind of configuration file, with its fields in their usual order."""
 
-    name: str  # compute, runconfig, sdk-runconfig, conda, spark, settings
+    name: str  # compute, runconfig, sdk-runconfig, conda, spark, settings, agents
     title: str
     pattern: str
     help: str

@@ -8,8 +8,6 @@ The `source` of a field names its documentation: `docs`, the documentation of Az
 
 from __future__ import annotations
 
-import os
-
 from tui_workbench.config.schema.field_types import (
     ANY,
     BOOLEAN,
@@ -28,7 +26,7 @@ from tui_workbench.config.schema.field_types import (
 from tui_workbench.config.schema.limits import LIMITS
 from tui_workbench.config.schema.retry_options import RETRY_OPTIONS
 from tui_workbench.config.schema.slurm_options import NODES_FIELD, RUN_OPTIONS, TARGET_OPTIONS
-from tui_workbench.core.directories import settings_path
+from tui_workbench.config.schema.user_files import USER_KINDS, kind_of_user_file
 from tui_workbench.core.model import MIN_POLL_SECONDS
 from tui_workbench.core.target_types import SYNONYMS, built_in_names
 
@@ -438,39 +436,7 @@ SDK_RUNCONFIG = FileKind(
     tuple(field._replace(source="sdk") for field in _SDK_FIELDS),
 )
 
-_SETTINGS_FIELDS = (
-    Field(
-        "notifications",
-        "Notifications about ended and stalled runs: `toast` shows them in the screens, and `terminal` also sends them "
-        "to the terminal while it is not focused.",
-        CHOICE,
-        default="terminal",
-        choices=("off", "toast", "terminal"),
-    ),
-    Field(
-        "notification_sequence",
-        "Escape sequence for notifications; `auto` chooses the sequence for the terminal.",
-        CHOICE,
-        default="auto",
-        choices=("auto", "osc9", "osc777"),
-    ),
-    Field(
-        "window_title",
-        "Shows the project and the number of its active runs in the window title.",
-        CHOICE,
-        default="on",
-        choices=("on", "off"),
-    ),
-)
-SETTINGS = FileKind(
-    "settings",
-    "Settings",
-    "~/.config/workbench-tui/settings.yaml",
-    "Your settings for all projects.",
-    tuple(field._replace(nullable=False, source="workbench") for field in _SETTINGS_FIELDS),
-)
-
-KINDS = (COMPUTE, RUNCONFIG, SDK_RUNCONFIG, CONDA, SPARK, SETTINGS)
+KINDS = (COMPUTE, RUNCONFIG, SDK_RUNCONFIG, CONDA, SPARK, *USER_KINDS)
 
 
 def kind_of(path: str, keys: tuple[str, ...] = ()) -> FileKind | None:
@@ -484,8 +450,8 @@ def kind_of(path: str, keys: tuple[str, ...] = ()) -> FileKind | None:
         return SDK_RUNCONFIG if has_sdk and not any(key[:1].isupper() for key in keys) else RUNCONFIG
     if not name.endswith((".yml", ".yaml")):
         return None
-    if os.path.abspath(path) == settings_path():
-        return SETTINGS
+    if (user_kind := kind_of_user_file(path)) is not None:
+        return user_kind
     has_spark = not {"configuration", "repositories", "packages"}.isdisjoint(keys)
     has_conda = not {"channels", "dependencies", "prefix"}.isdisjoint(keys)
     if has_spark != has_conda:

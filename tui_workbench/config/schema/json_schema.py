@@ -9,15 +9,16 @@ from typing import Any
 
 from tui_workbench.config.schema import field_types, fields
 from tui_workbench.config.schema.field_types import Field, FileKind
+from tui_workbench.config.schema.user_files import USER_KINDS
 from tui_workbench.core import target_types
 
 
 def json_schemas() -> dict[str, Any]:
-    """Return JSON Schemas by kind of file: compute, runconfig, conda, spark, settings."""
+    """Return JSON Schemas by kind of file: compute, runconfig, conda, spark, settings, agents."""
     runconfig = _schema(fields.RUNCONFIG)
     runconfig["anyOf"] = [{"required": runconfig.pop("required")}, {"$ref": "#/$defs/sdk"}]
     runconfig["$defs"] = {"sdk": _schema(fields.SDK_RUNCONFIG)}
-    others = {kind.name: _schema(kind) for kind in (fields.CONDA, fields.SPARK, fields.SETTINGS)}
+    others = {kind.name: _schema(kind) for kind in (fields.CONDA, fields.SPARK, *USER_KINDS)}
     return {"compute": _compute(), "runconfig": runconfig, **others}
 
 

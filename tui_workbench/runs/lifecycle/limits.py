@@ -65,10 +65,10 @@ def limit_of(target: ComputeTarget) -> int:
         return 0
     if target.kind.is_remote:
         return 1
-    return max(1, _count_gpus() // max(1, wanted))
+    return max(1, count_gpus() // max(1, wanted))
 
 
-def _count_gpus() -> int:
+def count_gpus() -> int:
     """Return the number of GPUs of this machine; 0 if it is not known."""
     try:
         return len(os.listdir(GPUS))

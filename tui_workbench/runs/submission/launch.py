@@ -30,15 +30,20 @@ if TYPE_CHECKING:
     from tui_workbench.runs.snapshots.contents import Contents
 
 
+def _accept(_spec: RunSpec) -> None:
+    """Accept every run."""
+
+
 def submit(
     project: Project,
     request: RunRequest,
     *,
     single_threaded: bool = False,
     on_started: Callable[[Run], object] | None = None,
+    check: Callable[[RunSpec], object] = _accept,
 ) -> Run:
-    """Submit a run; see `Runs.submit`."""
-    directory, lock, record = create_run(project, request)
+    """Submit a run; see `Runs.submit`. `check`: see `create_run`."""
+    directory, lock, record = create_run(project, request, check)
     target = target_for(record.spec.target)
     try:
         if target.drives_together or record.spec.run_configuration.retry:
@@ -73,16 +78,18 @@ def _enter_queue(project: Project, directory: RunDirectory, lock: ControllerLock
     return enqueue(project, directory, lock)
 
 
-def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, ControllerLock, Record]:
+def create_run(
+    project: Project, request: RunRequest, check: Callable[[RunSpec], object] = _accept
+) -> tuple[RunDirectory, ControllerLock, Record]:
     """Check the request, take the snapshot and create the run directory.
 
-    The caller holds the returned lock, so that no other process resumes the run. Raises ConfigurationError, UsageError
-    or StorageError; no run directory remains in this case.
+    `check` is called with the resolved request before anything is created, and again after the snapshot was taken. It
+    can raise an error. The caller holds the returned lock, so that no other process resumes the run. Raises
+    ConfigurationError, UsageError or StorageError; no run directory remains in this case.
     """
-    spec, plan, origin_commit = prepare(project, request)
-    if asks_for_gpu(spec, request):
-        # Only the first run of a sweep is checked now. The others, which are similar, are checked when they start.
-        spec = admit(spec) if request.member <= 1 else spec._replace(gpu_check_due=True)
+    resolved, plan, origin_commit = prepare(project, request)
+    check(resolved)
+    spec = _admitted(resolved, request)
     contents = _check_files(project, spec, request.origin) if spec.tracked else None
     project.prepare_state()
     spec, plan = planned(project, spec, request, building.reserve_run_id(project))
@@ -94,6 +101,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         undone.callback(secret_arguments.remove, spec)
         with for_run(directory.path), for_agent(agent):
             commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, contents, defer_copy=limited)
+        check(resolved)
         record = Record(
             spec.run_id, building.next_run_number(project), building.created_at(spec.run_id), _user(), spec, plan,
             commit_id, kind, request.origin, request.group, request.member, request.family,
@@ -112,6 +120,14 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         published = building.publish(directory, record)
         undone.pop_all()
     return published, lock, record
+
+
+def _admitted(spec: RunSpec, request: RunRequest) -> RunSpec:
+    """Check that a run that must use a GPU can use one. Raises NoGpu."""
+    if not asks_for_gpu(spec, request):
+        return spec
+    # Only the first run of a sweep is checked now. The others, which are similar, are checked when they start.
+    return admit(spec) if request.member <= 1 else spec._replace(gpu_check_due=True)
 
 
 def _fork(directory: RunDirectory, lock: ControllerLock, module: str) -> int:

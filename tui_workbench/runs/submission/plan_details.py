@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.model import Plan
+from tui_workbench.core.plaintext import visible
 from tui_workbench.runs.gpu.gate import STEP, TITLE, check_gpu
 from tui_workbench.runs.snapshots.contents import plan_files
 from tui_workbench.runs.snapshots.working_copy import files_of_project
@@ -31,3 +33,16 @@ def plan_details(prepared: Prepared) -> tuple[Plan, str]:
             return target.plan_details(spec, plan, lambda: files_of_project(spec.project_root, data)), ""
         except TargetUnreachable as error:
             return plan, str(error)
+
+
+def plan_text(plan: Plan) -> str:
+    """Format a plan as lines of text."""
+    lines = [f"target       {plan.target} ({plan.target_type})", f"interpreter  {plan.interpreter}", ""]
+    for number, step in enumerate(plan.steps, 1):
+        lines.append(f"{number}. {step.name}: {step.title}")
+        if step.directory:
+            lines.append(f"     in   {step.directory}")
+        lines += [f"     set  {name}={shlex.quote(value)}" for name, value in step.environment.items()]
+        if step.command:
+            lines.append(f"     run  {shlex.join(step.command)}")
+    return "".join(visible(line) + "\n" for line in lines)

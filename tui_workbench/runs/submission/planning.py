@@ -60,6 +60,10 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
     if request.slurm:
         configuration = _with_slurm_options(configuration, target, request.slurm)
     _require_retry(configuration, target)
+    if request.max_minutes and not configuration.max_duration_minutes:
+        # The limit applies to each attempt.
+        minutes = max(1, request.max_minutes // (1 + retry.retry_of(configuration).times))
+        configuration = configuration._replace(max_duration_minutes=minutes)
     if origin is not None and not request.script:
         request = request._replace(script=origin.spec.script, arguments=origin.spec.arguments, exact_arguments=True)
     if origin is not None and commit:

@@ -1,0 +1,176 @@
+"""Requests of agents that exceed the limits and wait for an approval of the user.
+
+A request is a file in `agents/requests/` of the user's state directory, named by its number. It contains the plan that
+the user reviews and a fingerprint of everything that the run would use. Only the state of a request changes: if the
+project has changed, the request is closed, and a new request has the new plan.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from tui_workbench.config.schema.data_references import data_in_project
+from tui_workbench.core.errors import UsageError, storage_errors
+from tui_workbench.core.files import load_json, write_atomically
+from tui_workbench.core.masking import mask_plan
+from tui_workbench.core.model import RunRequest, RunSpec
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.agents.ledger import agents_directory
+from tui_workbench.runs.agents.limits import gpus_of, machines_of, minutes_of
+from tui_workbench.runs.snapshots.contents import room_of
+from tui_workbench.runs.snapshots.project_files import Kind, project_files
+from tui_workbench.runs.submission.plan_details import plan_text
+from tui_workbench.runs.submission.planning import Prepared
+
+WAITING, SUBMITTED, DENIED, CHANGED = "waiting", "submitted", "denied", "changed"
+
+MOST_WAITING = 20
+"""Maximum number of requests that wait at the same time."""
+
+MOST_KEPT = 200
+"""Maximum number of requests that are kept after the decision."""
+
+
+class Approval(NamedTuple):
+    """A request, and the decision about it."""
+
+    number: int
+    agent: str
+    created: float
+    project: str  # the folder
+    request: RunRequest
+    fingerprint: str  # of the files, the configuration and the target
+    summary: str  # the run in one line
+    plan: str
+    reasons: tuple[str, ...]  # why the run needs an approval
+    state: str = WAITING
+    run_id: str = ""
+    answer: str = ""  # the reason that the user gave for a denial
+    replaced_by: int = 0  # the request with the new plan, if the project has changed
+
+    @property
+    def text(self) -> str:
+        """The agent, the reasons and the plan as lines of text."""
+        why = "".join(f"reason       {reason}\n" for reason in self.reasons)
+        head = f"request      {self.number} ({self.state})\nagent        {self.agent}\nproject      {self.project}\n"
+        return f"{head}run          {self.summary}\n{why}\n{self.plan}"
+
+
+def read_approvals() -> list[Approval]:
+    """Return all requests, the newest first. Raises StorageError; unreadable files are left out."""
+    folder = requests_directory()
+    with storage_errors("read", folder):
+        try:
+            names = os.listdir(folder)
+        except FileNotFoundError:
+            return []
+    found = (_read(int(name.removesuffix(".json"))) for name in names if name.removesuffix(".json").isdecimal())
+    return sorted((each for each in found if each is not None), key=lambda each: each.number, reverse=True)
+
+
+def find_approval(number: int) -> Approval:
+    """Return a request. Raises UsageError if there is none with this number."""
+    found = _read(number)
+    if found is None:
+        raise UsageError(f"no request {number}", remedy="`workbench-tui agent list` lists the requests.")
+    return found
+
+
+def find_waiting(number: int) -> Approval:
+    """Return a request that waits. Raises UsageError if there is none with this number."""
+    found = find_approval(number)
+    if found.state != WAITING:
+        new = f" Request {found.replaced_by} has the new plan." if found.replaced_by else ""
+        raise UsageError(
+            f"request {number} does not wait for an approval: {found.state}",
+            remedy=f"`workbench-tui agent list` lists the requests that wait.{new}",
+        )
+    return found
+
+
+def add_approval(project: Project, prepared: Prepared, request: RunRequest, reasons: Sequence[str]) -> Approval:
+    """Store a request and return it; hold `ledger.exclusive`. A request that waits already is not stored again.
+
+    Raises UsageError if too many requests wait, and StorageError.
+    """
+    known = read_approvals()
+    waiting = [each for each in known if each.state == WAITING]
+    seen = fingerprint_of(project, request, prepared.spec)
+    same = next((each for each in waiting if (each.request, each.fingerprint) == (request, seen)), None)
+    if same is not None:
+        return same
+    if len(waiting) >= MOST_WAITING:
+        raise UsageError(
+            f"{MOST_WAITING} requests of agents wait for an approval",
+            remedy="The user must approve or deny some: `workbench-tui agent list` lists them.",
+        )
+    number = max((each.number for each in known), default=0) + 1
+    text = plan_text(mask_plan(prepared.plan))
+    approval = Approval(
+        number, request.agent, time.time(), project.root, request, seen, summary_of(prepared.spec), text, tuple(reasons)
+    )
+    write_approval(approval)
+    for old in [each for each in known if each.state != WAITING][MOST_KEPT:]:
+        os.unlink(_path(old.number))
+    return approval
+
+
+def write_approval(approval: Approval) -> None:
+    """Write a request; hold `ledger.exclusive`. Raises StorageError."""
+    path = _path(approval.number)
+    with storage_errors("write", path):
+        os.makedirs(requests_directory(), mode=0o700, exist_ok=True)
+        data: dict[str, Any] = {**approval._asdict(), "request": approval.request._asdict()}
+        write_atomically(path, (json.dumps(data, indent=2) + "\n").encode(), mode=0o600)
+
+
+def summary_of(spec: RunSpec) -> str:
+    """Return a run in one line: its script, arguments, target, machines, time limit and GPUs."""
+    words = " ".join((spec.script, *spec.arguments))
+    gpus = gpus_of(spec)
+    counts = f"at most {minutes_of(spec)} min, GPUs: {'unknown' if gpus is None else gpus}"
+    return f"{words} on {spec.target.name} ({', '.join(machines_of(spec.target))}), {counts}"
+
+
+def fingerprint_of(project: Project, request: RunRequest, spec: RunSpec) -> str:
+    """Return a digest of the request, its configuration and target, and the files that the run would get.
+
+    A file counts as changed if it was written, even with the same content. Data that the run configuration declares is
+    not included. Raises StorageError.
+    """
+    digest = blake2b(repr((request, spec.run_configuration, spec.target, spec.script, spec.arguments)).encode())
+    data = data_in_project(project.root, spec.run_configuration.data_references)
+    with storage_errors("read", project.root):
+        for item in project_files(project.root, data, room=room_of(project.state_directory)):
+            status = item.status
+            if item.kind in (Kind.SNAPSHOT, Kind.COPIED) and status is not None and not item.is_folder:
+                # Programs cannot set the ctime.
+                facts = (item.path, status.st_mode, status.st_ino, status.st_size, status.st_ctime_ns)
+                digest.update(repr(facts).encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def requests_directory() -> str:
+    """Return the folder of the requests, which may not exist."""
+    return os.path.join(agents_directory(), "requests")
+
+
+def _path(number: int) -> str:
+    return os.path.join(requests_directory(), f"{number}.json")
+
+
+def _read(number: int) -> Approval | None:
+    try:
+        stored = load_json(_path(number))
+        request = stored["request"]
+        for name in ("arguments", "keep_outputs"):
+            request[name] = tuple(request[name])
+        request["environment"] = tuple((name, value) for name, value in request["environment"])
+        return Approval(**{**stored, "request": RunRequest(**request), "reasons": tuple(stored["reasons"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,90 @@
+"""The runs that agents have started in the last 24 hours, in all projects, and what they use.
+
+The file `agents/runs.json` in the user's state directory lists them. A process holds `exclusive` while it compares a
+run with the limits, submits it and adds it to the list, so that concurrent submissions cannot exceed a limit together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from tui_workbench.core import locks
+from tui_workbench.core.directories import user_state_directory
+from tui_workbench.core.errors import ConfigurationError, RunNotFound, storage_errors
+from tui_workbench.core.files import load_json, write_atomically
+from tui_workbench.runs.store.rundir import RunDirectory
+
+DAY = 24 * 3600
+FILE = "runs.json"
+
+
+class Use(NamedTuple):
+    """The use of a run: at most `minutes` on `gpus` GPUs."""
+
+    agent: str
+    at: float  # time of the submission
+    minutes: int
+    gpus: int
+    run: str = ""  # its directory; "" until it was submitted, and if the submitting process was killed
+    is_active: bool = True
+    hours: float = 0.0  # measured if the run has ended, otherwise its maximum
+
+    @property
+    def counts(self) -> bool:
+        """True while the run counts toward the limits of a day."""
+        return self.at > time.time() - DAY or (self.is_active and bool(self.run))
+
+
+def agents_directory() -> str:
+    """Return the folder of the state of agents, which may not exist."""
+    return os.path.join(user_state_directory(), "agents")
+
+
+def exclusive() -> AbstractContextManager[None]:
+    """Hold the lock of the list and of the approvals. Raises StorageError."""
+    return locks.lock_file(os.path.join(agents_directory(), "lock"))
+
+
+def read_uses() -> list[Use]:
+    """Return the runs of agents that count. Raises StorageError, and ConfigurationError for an invalid file."""
+    path = os.path.join(agents_directory(), FILE)
+    with storage_errors("read", path):
+        try:
+            stored = load_json(path)
+            uses = [_now(Use(**each)) for each in stored]
+        except FileNotFoundError:
+            return []
+        except (ValueError, TypeError) as error:
+            raise ConfigurationError(
+                "this file does not contain a list of runs of agents",
+                remedy="Remove the file. The runs that it listed then no longer count toward the limits.",
+                file=path,
+            ) from error
+    return [use for use in uses if use.counts]
+
+
+def write_uses(uses: Sequence[Use]) -> None:
+    """Write the list; hold `exclusive`. Raises StorageError."""
+    path = os.path.join(agents_directory(), FILE)
+    with storage_errors("write", path):
+        os.makedirs(agents_directory(), mode=0o700, exist_ok=True)
+        kept = ("agent", "at", "minutes", "gpus", "run")
+        data = [{name: getattr(use, name) for name in kept} for use in uses]
+        write_atomically(path, (json.dumps(data, indent=2) + "\n").encode(), mode=0o600)
+
+
+def _now(use: Use) -> Use:
+    """Return the use with the current state of its run. A deleted run counts with its maximum."""
+    longest = use.minutes / 60
+    if not use.run:
+        return use._replace(hours=longest)
+    try:
+        run = RunDirectory(use.run).run()
+    except RunNotFound:
+        return use._replace(is_active=False, hours=longest)
+    return use._replace(is_active=run.is_active, hours=longest if run.is_active else run.duration / 3600)

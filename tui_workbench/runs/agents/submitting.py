@@ -1,0 +1,151 @@
+"""Submit runs for agents within the user's limits, and decide about requests that exceed them.
+
+An approved run is submitted by the process of the user who approves it. It therefore starts even if the server that the
+agent used has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.core.masking import mask_words
+from tui_workbench.core.model import ComputeTarget, Run, RunRequest, RunSpec
+from tui_workbench.core.trace import current_agent
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.agents import approvals, ledger
+from tui_workbench.runs.agents.approvals import Approval
+from tui_workbench.runs.agents.limits import excess, load_limits, use_of
+from tui_workbench.runs.submission import launch
+from tui_workbench.runs.submission.planning import Prepared, prepare
+from tui_workbench.targets.hosts.host import ConnectionLost
+from tui_workbench.targets.hosts.host_for import ssh_host_of
+
+
+class LimitExceeded(WorkbenchError):
+    """A run exceeds the user's limits for agents, for these reasons."""
+
+    def __init__(self, reasons: list[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
+
+
+class PlanChanged(UsageError):
+    """The project has changed since the request. `replaced_by` is the request with the new plan."""
+
+    replaced_by: Approval
+
+
+class Submission(NamedTuple):
+    """The result of a submission: either a run, or a request that waits for an approval."""
+
+    run: Run | None = None
+    approval: Approval | None = None
+
+
+def plan_for_agent(project: Project, request: RunRequest) -> tuple[Prepared, list[str]]:
+    """Return the plan of a request, and the reasons why it needs an approval. Raises the errors of `submit`."""
+    limits = load_limits()
+    prepared = prepare(project, _limited(request, limits.minutes_per_run))
+    return prepared, excess(prepared.spec, limits, ledger.read_uses())
+
+
+def submit_for_agent(project: Project, request: RunRequest) -> Submission:
+    """Submit a run of `request.agent`, or store a request for an approval if the run exceeds the limits.
+
+    Raises UsageError if an argument is a secret, and the errors of `Runs.submit`.
+    """
+    limits = load_limits()
+    request = _limited(request, limits.minutes_per_run)
+    with ledger.exclusive():
+        uses = ledger.read_uses()
+
+        def check(spec: RunSpec) -> None:
+            if reasons := excess(spec, limits, uses):
+                raise LimitExceeded(reasons)
+
+        try:
+            return Submission(run=_submit(project, request, check))
+        except LimitExceeded as error:
+            prepared = prepare(project, request)
+            return Submission(approval=approvals.add_approval(project, prepared, request, error.reasons))
+
+
+def approve(number: int) -> Run:
+    """Submit the run of a request. Only the plan that the request shows is submitted.
+
+    Raises UsageError if the request does not wait or this process acts for an agent, PlanChanged if the project has
+    changed, and the errors of `Runs.submit`; the request then still waits, except after PlanChanged.
+    """
+    if name := current_agent():
+        raise UsageError(
+            f"the agent {name} cannot approve a run",
+            remedy="The user must approve it, in a shell without the variable WORKBENCH_AGENT.",
+        )
+    with ledger.exclusive():
+        approval = approvals.find_waiting(number)
+        project = Project.find(approval.project)
+        try:
+            run = _submit(project, approval.request, partial(_require_same, project, approval))
+        except PlanChanged as error:
+            prepared = prepare(project, approval.request)
+            new = approvals.add_approval(project, prepared, approval.request, approval.reasons)
+            approvals.write_approval(approval._replace(state=approvals.CHANGED, replaced_by=new.number))
+            error.remedy = f"Request {new.number} has the new plan. Review it, and approve or deny it."
+            error.replaced_by = new
+            raise
+        approvals.write_approval(approval._replace(state=approvals.SUBMITTED, run_id=run.run_id))
+    return run
+
+
+def deny(number: int, answer: str = "") -> None:
+    """Deny a request; `answer` is a reason for the agent. Raises UsageError or StorageError."""
+    with ledger.exclusive():
+        approval = approvals.find_waiting(number)
+        approvals.write_approval(approval._replace(state=approvals.DENIED, answer=answer))
+
+
+def _limited(request: RunRequest, minutes: int) -> RunRequest:
+    if tuple(mask_words(request.arguments)) != request.arguments:
+        raise UsageError(
+            "an argument contains a secret, which agents cannot pass to a run",
+            remedy="Set the secret in EnvironmentVariables of the run configuration, and read it in the script.",
+        )
+    return request._replace(max_minutes=minutes)
+
+
+def _require_same(project: Project, approval: Approval, spec: RunSpec) -> None:
+    if approvals.fingerprint_of(project, approval.request, spec) != approval.fingerprint:
+        raise PlanChanged(f"the project has changed since request {approval.number}")
+
+
+def _require_login(target: ComputeTarget) -> None:
+    """Raise TargetUnreachable if the login to a target needs an answer of the user, which the run could not ask for."""
+    if target.uses_ssh:
+        with contextlib.suppress(ConnectionLost):  # the run waits until the machine is reachable
+            ssh_host_of(target).run(["true"])
+
+
+def _submit(project: Project, request: RunRequest, check: Callable[[RunSpec], object]) -> Run:
+    """Submit a run that `check` accepts, and add it to the list of runs of agents before it starts."""
+    others = ledger.read_uses()
+    added: list[ledger.Use] = []
+
+    def admit(spec: RunSpec) -> None:
+        check(spec)
+        if not added:
+            _require_login(spec.target)
+            added.append(use_of(spec, request.agent))
+            ledger.write_uses([*others, *added])
+
+    try:
+        run = launch.submit(project, request, check=admit)
+    except BaseException:
+        if added:
+            ledger.write_uses(others)
+        raise
+    ledger.write_uses([*others, added[0]._replace(run=run.directory)])
+    return run
