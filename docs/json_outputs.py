@@ -31,6 +31,10 @@ notify add: Channel
 notify list: [Channel]
 notify remove: Channel
 notify test: [Sent]
+agent list: [AgentRequest]
+agent show: AgentRequest
+agent approve: Run
+agent deny: AgentRequest
 keys: [Key]
 status: [Run]  The active runs, or the newest run if no run is active.
 trace: [Call]  With -f, one Call per line instead of a list.
@@ -81,6 +85,7 @@ project sample list: [Template]
 WITHOUT_JSON = {
     "agent-guide": "prints a text for coding agents",
     "completion": "prints a script for a shell",
+    "mcp": "serves tools for coding agents until they disconnect",
     "serve": "serves the screens until you stop it",
     "shell": "opens a shell, or runs a command whose output it does not change",
 }

@@ -13,6 +13,7 @@ import tui_workbench
 PACKAGE = Path(tui_workbench.__file__).parent
 
 SEAMS = {
+    "cli/agent/mcp.py": "its libraries are an extra that may be missing",
     "cli/experiment/submit.py": "plans, records, repetitions, verdicts and stray files are loaded for runs with them",
     "cli/experiment/status.py": "all that acts on runs is loaded when the run may lack a controller",
     "cli/serve.py": "its libraries are an extra that may be missing",

@@ -13,7 +13,7 @@ from tui_workbench.cli import COMMANDS
 WIDEST = 124
 """Maximum columns of help; epilogs and usages are not wrapped."""
 
-WITHOUT_PROJECT = frozenset({"agent-guide", "notify", "project", "keys", "theme", "port"})
+WITHOUT_PROJECT = frozenset({"agent", "agent-guide", "notify", "project", "keys", "theme", "port"})
 """The nouns whose commands need no existing project. Of the others, only `computetarget cloud-init` needs none."""
 
 NOUNS = sorted({command.words[0] for command in COMMANDS if len(command.words) > 1})

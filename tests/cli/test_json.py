@@ -25,6 +25,9 @@ ELSEWHERE = {
     "notify add": "runs/notify/test_notifications.py",
     "notify remove": "runs/notify/test_notifications.py",
     "notify test": "runs/notify/test_notifications.py",
+    "agent show": "cli/agent/test_mcp.py",
+    "agent approve": "cli/agent/test_mcp.py",
+    "agent deny": "cli/agent/test_mcp.py",
     "history sync": "targets/ssh/test_remote.py",
     "computetarget login": "cli/test_attached.py",
     "computetarget disconnect": "cli/test_attached.py",
@@ -53,6 +56,7 @@ theme list -o json
 theme check dusk -o json
 theme use dusk -o json
 notify list -o json
+agent list -o json
 keys -o json
 status -o json
 trace -o json

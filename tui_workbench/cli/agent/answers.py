@@ -1,0 +1,195 @@
+"""The answers of the tools, as small records without secrets. Their fields are the schema that agents see."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import for_terminal
+from tui_workbench.core.trace import masked_text
+from tui_workbench.runs.agents.approvals import Approval
+from tui_workbench.runs.store.history_record import Facts, utc
+
+MOST_METRICS = 20
+"""Maximum number of metrics of a run in a list."""
+
+LONGEST_VALUE = 500
+"""Maximum length of a value in a comparison, in characters."""
+
+
+class TargetInfo(BaseModel):
+    """A compute target of the project."""
+
+    name: str
+    type: str
+    machines: list[str] = Field(description="the machines on which its runs execute; `local` is this machine")
+    allowed: bool = Field(description="false if a run on this target always needs an approval")
+    problem: str = ""
+
+
+class ConfigurationInfo(BaseModel):
+    """A run configuration of the project."""
+
+    name: str
+    target: str
+    framework: str
+    argument_vector: list[str] = Field(description="the script and its arguments; `$file` stands for any script")
+    max_duration_minutes: int = Field(description="0 without a limit of its own")
+    problem: str = ""
+
+
+class RunInfo(BaseModel):
+    """A run and its results."""
+
+    number: int
+    run_id: str
+    state: str = Field(description="queued, preparing, running, finalizing, completed, failed, canceled or unknown")
+    active: bool = Field(description="false after the run has ended")
+    reason: str = ""
+    exit_code: int | None = None
+    script: str
+    arguments: list[str]
+    configuration: str
+    target: str
+    started_by: str = Field(description="the name of the agent that started the run; empty for the user")
+    created_utc: str | None
+    duration_seconds: float = Field(description="0 until the run has ended")
+    metrics: dict[str, float | str] = Field(description="the last value of each metric")
+    metrics_left_out: int = 0
+    gpu: str = Field(description="whether the run used a GPU; empty without GPUs")
+
+
+class RunPage(BaseModel):
+    """A page of the list of runs, newest first."""
+
+    runs: list[RunInfo]
+    total: int
+    next_cursor: str = Field(default="", description="pass it as `cursor` to get the next page; empty on the last page")
+
+
+class PlanInfo(BaseModel):
+    """What a submission would do."""
+
+    target: str
+    interpreter: str
+    minutes: int = Field(description="the run is ended after this time")
+    gpus: int | None = Field(description="the number of GPUs; null if it is not known")
+    steps: list[str]
+    needs_approval: list[str] = Field(description="the reasons why the run needs an approval; empty if it needs none")
+
+
+class Submitted(BaseModel):
+    """A run that was started, or a request that waits for an approval."""
+
+    run: RunInfo | None = None
+    request: int | None = Field(default=None, description="the number of the request, for wait_for_approval")
+    reasons: list[str] = Field(default=[], description="the limits that the run exceeds")
+
+
+class Decision(BaseModel):
+    """The state of a request."""
+
+    request: int
+    state: str = Field(description="waiting, submitted, denied, or changed: the project was changed after the request")
+    run_id: str = Field(default="", description="the run that was submitted")
+    answer: str = Field(default="", description="the reason for a denial, if the user gave one")
+    replaced_by: int = Field(default=0, description="the request with the new plan; 0 if there is none")
+
+
+class ValueInfo(BaseModel):
+    """A value of a run configuration."""
+
+    key: str
+    value: Any
+    old_value: Any = None
+    changed: bool = False
+
+
+class ComparedRow(BaseModel):
+    """A property of the compared runs."""
+
+    section: str
+    name: str
+    values: list[str | float | None] = Field(description="one value for each run")
+
+
+class ComparisonPage(BaseModel):
+    """A page of the differences between runs."""
+
+    runs: list[int] = Field(description="the numbers of the runs, in the order of the values")
+    rows: list[ComparedRow]
+    notes: list[str]
+    next_cursor: str = Field(default="", description="pass it as `cursor` to get the next page; empty on the last page")
+
+
+class LogPage(BaseModel):
+    """A part of the output of a run."""
+
+    text: str
+    next_cursor: str = Field(description="pass it as `cursor` to continue, also to read output that is written later")
+    at_end: bool = Field(description="true if there is no more output now")
+
+
+class LimitsInfo(BaseModel):
+    """The limits of the user for all agents together, and what their runs use."""
+
+    targets: list[str]
+    concurrent_runs: int
+    minutes_per_run: int
+    hours_per_day: int
+    gpu_hours_per_day: int
+    active_runs: int
+    used_hours: float = Field(description="in the last 24 hours; an active run counts with its maximum duration")
+    used_gpu_hours: float
+
+
+def run_info(run: Run, facts: Facts, most_metrics: int = MOST_METRICS) -> RunInfo:
+    """Return the record of a run with at most `most_metrics` metrics."""
+    metrics = {
+        safe(name): safe(value) if isinstance(value, str) else value
+        for name, value in islice(facts.metrics.items(), most_metrics)
+    }
+    return RunInfo(
+        number=run.run_number,
+        run_id=run.run_id,
+        state=run.state,
+        active=run.is_active,
+        reason=safe(run.reason),
+        exit_code=run.exit_code,
+        script=safe(run.script_name),
+        arguments=list(map(safe, run.words)),
+        configuration=run.run_configuration,
+        target=run.target,
+        started_by=run.agent,
+        created_utc=utc(run.created),
+        duration_seconds=round(run.duration, 3),
+        metrics=metrics,
+        metrics_left_out=len(facts.metrics) - len(metrics) + facts.more_metrics,
+        gpu=safe(str(facts.gpu.get("text", ""))),
+    )
+
+
+def decision(approval: Approval) -> Decision:
+    return Decision(
+        request=approval.number,
+        state=approval.state,
+        run_id=approval.run_id,
+        answer=approval.answer,
+        replaced_by=approval.replaced_by,
+    )
+
+
+def safe(text: str) -> str:
+    """Return an untrusted text without secrets and control characters."""
+    return for_terminal(masked_text(text))
+
+
+def short(value: str | float | None) -> str | float | None:
+    """Return a value of a comparison, shortened if it is a long text."""
+    if not isinstance(value, str):
+        return value
+    text = safe(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"

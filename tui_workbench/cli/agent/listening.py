@@ -1,0 +1,78 @@
+"""Serve agents on a Unix socket that only this user can use.
+
+Each connection gets its own process of `workbench-tui mcp`, whose stdin and stdout are the connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from tui_workbench.cli.shared.output import notify
+from tui_workbench.core.errors import UsageError, storage_errors
+
+_CREDENTIALS = "3i"  # `struct ucred` of Linux: process, user and group
+
+
+def listen(path: str, root: str) -> None:
+    """Serve the project at `root` on a socket at `path` until interrupted. Raises UsageError or StorageError."""
+    # With -P, a json.py in the current folder does not shadow the standard library's.
+    command = [sys.executable, "-P", "-m", "tui_workbench", "mcp", "--project", root]
+    children: list[subprocess.Popen[bytes]] = []
+    with _listener(os.path.abspath(path)) as listener:
+        notify(f"agents can connect to {path}; Ctrl-C ends the server")
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                if _is_own(connection):
+                    children.append(subprocess.Popen(command, stdin=connection.fileno(), stdout=connection.fileno()))
+            children = [child for child in children if child.poll() is None]
+
+
+@contextlib.contextmanager
+def _listener(path: str) -> Iterator[socket.socket]:
+    """Listen on a socket at `path`, and remove it at the end."""
+    folder = os.path.dirname(path)
+    with storage_errors("create", path), socket.socket(socket.AF_UNIX) as listener:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise UsageError(
+                f"other users could replace the socket in {folder}",
+                remedy="Choose a folder that does not exist, or one that only you can access (`chmod 700 FOLDER`).",
+            )
+        if os.path.lexists(path):
+            _remove_unused(path)
+        listener.bind(path)
+        os.chmod(path, 0o600)
+        listener.listen()
+        try:
+            yield listener
+        finally:
+            os.unlink(path)
+
+
+def _remove_unused(path: str) -> None:
+    """Remove a socket that a killed server has left. Raises UsageError if it is in use or another kind of file."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            if stat.S_ISSOCK(os.lstat(path).st_mode):
+                os.unlink(path)
+                return
+    raise UsageError(f"{path} exists or another server uses it", remedy="Choose another path, or end that server.")
+
+
+def _is_own(connection: socket.socket) -> bool:
+    """Return True if a process of this user has opened the connection. Only Linux tells; the folder is private too."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS))
+    return bool(struct.unpack(_CREDENTIALS, data)[1] == os.geteuid())

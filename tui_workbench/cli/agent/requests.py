@@ -1,0 +1,81 @@
+"""`agent list|show|approve|deny`: decide about runs of coding agents that exceed your limits."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tui_workbench.cli.experiment.before_start import ensure_target_login, suggesting_allow_cpu
+from tui_workbench.cli.shared.output import HISTORY_COLUMNS, TEXT, emit, notify, output
+from tui_workbench.cli.shared.parser import number_of, option, options
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.agents import submitting
+from tui_workbench.runs.agents.approvals import WAITING, Approval, find_approval, find_waiting, read_approvals
+from tui_workbench.runs.store.history_record import history_record, utc
+
+COLUMNS = ("number", "state", "agent", "run", "reasons", "project")
+
+_NUMBER = option("number", metavar="N", type=number_of("requests"), help="the number of the request")
+
+configure_list = options(
+    option("--all", action="store_true", help="include requests that do not wait"),
+    output("table", example="[].number", has_project=False),
+)
+configure_show = options(_NUMBER, output(TEXT, has_project=False))
+configure_approve = options(
+    _NUMBER,
+    output(TEXT, has_project=False),
+    epilog="""\
+Starts the run of the request, with your environment. An approval covers only
+the plan that `agent show` prints: if a file of the project, its configuration or
+its target was changed since the request, nothing is started, and a new request
+has the new plan.""",
+)
+configure_deny = options(
+    _NUMBER,
+    option("--reason", metavar="TEXT", default="", help="tell the agent why"),
+    output(TEXT, has_project=False),
+)
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    found = [each for each in read_approvals() if arguments.all or each.state == WAITING]
+    emit([_record(each) for each in found], arguments, COLUMNS)
+    if not found and arguments.output == "table":
+        notify("no request waits for an approval")
+    return 0
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    found = find_approval(arguments.number)
+    return emit({**_record(found), "plan": found.plan}, arguments, text=found.text.split("\n")[:-1])
+
+
+def run_approve(arguments: argparse.Namespace) -> int:
+    """Submit the run of a request. Raises UsageError if the project has changed since the request."""
+    waiting = find_waiting(arguments.number)
+    ensure_target_login(Project.find(waiting.project), waiting.request)
+    with suggesting_allow_cpu():
+        run = submitting.approve(arguments.number)
+    columns = HISTORY_COLUMNS if arguments.output == "table" else ()
+    return emit(history_record(run), arguments, columns, text=[f"RunId: {run.run_id}"])
+
+
+def run_deny(arguments: argparse.Namespace) -> int:
+    submitting.deny(arguments.number, arguments.reason)
+    return emit(_record(find_approval(arguments.number)), arguments, text=[f"denied request {arguments.number}"])
+
+
+def _record(approval: Approval) -> dict[str, Any]:
+    return {
+        "number": approval.number,
+        "state": approval.state,
+        "agent": approval.agent,
+        "created_utc": utc(approval.created),
+        "project": approval.project,
+        "run": approval.summary,
+        "reasons": list(approval.reasons),
+        "run_id": approval.run_id or None,
+        "answer": approval.answer or None,
+        "replaced_by": approval.replaced_by or None,
+    }
