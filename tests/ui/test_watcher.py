@@ -55,6 +55,7 @@ class Recorder:
         self.branches.append(branch)
 
     def show_changes(self, number: int) -> None: ...
+    def show_approvals(self, waiting: int) -> None: ...
 
     def show_configuration(self, targets: list[ComputeTarget], configurations: list[RunConfiguration]) -> None:
         self.configurations.append(configurations)

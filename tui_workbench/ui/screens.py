@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
     from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
     from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
+    from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
     from tui_workbench.ui.runs.ports_screen import PortsScreen
     from tui_workbench.ui.runs.recent import RecentPane
     from tui_workbench.ui.session_state import Values
@@ -71,6 +72,13 @@ def ports(project: Project, run: Run | None) -> PortsScreen:
     from tui_workbench.ui.runs.ports_screen import PortsScreen
 
     return PortsScreen(project, run)
+
+
+def approvals(project: Project) -> ApprovalsScreen:
+    """Return the screen with the runs of coding agents that wait for an approval."""
+    from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
+
+    return ApprovalsScreen(project)
 
 
 def attach_machine(project: Project, history: ChangeHistory, written: Callable[[], None]) -> AttachScreen:

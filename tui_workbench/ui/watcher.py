@@ -18,6 +18,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Run, RunConfiguration, RunState
 from tui_workbench.core.progress import Progress, listening
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.agents.approvals import WAITING, read_approvals, requests_directory
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.step_progress import PROGRESS, steps_of
 from tui_workbench.runs.store.annotations import JOURNAL
@@ -41,6 +42,7 @@ class Listener(Protocol):
     def show_folders(self, changed: list[str]) -> None: ...
     def show_branch(self, branch: str) -> None: ...
     def show_changes(self, number: int) -> None: ...
+    def show_approvals(self, waiting: int) -> None: ...
     def show_configuration(self, targets: list[ComputeTarget], configurations: list[RunConfiguration]) -> None: ...
     def show_interpreters(self, versions: Mapping[str, str], errors: Mapping[str, WorkbenchError]) -> None: ...
     def show_runs_read(self, runs: list[Run], steps: Mapping[str, str]) -> None: ...
@@ -113,6 +115,8 @@ class ProjectWatcher:
             self._with_errors_reported(lambda: self._read_runs(runs))
         if self._changed("branch", (_signature(self._head),)):
             self._report(self._listener.show_branch, _branch(self._head))
+        if self._changed("approvals", (_signature(requests_directory()),)):
+            self._with_errors_reported(self._read_approvals)
         if self.polls and self._changes.update():
             self._report(self._listener.show_changes, self._changes.number)
         self.polls += 1
@@ -176,6 +180,10 @@ class ProjectWatcher:
         self._active = tuple(run.run_id for run in listed if run.is_active)
         steps = steps_of(run for run in listed if run.state != RunState.RUNNING)
         self._report(self._listener.show_runs_read, listed, steps)
+
+    def _read_approvals(self) -> None:
+        waiting = sum(each.state == WAITING for each in read_approvals())
+        self._report(self._listener.show_approvals, waiting)
 
 
 def _progress_signature(folder: str) -> FileSignature:

@@ -242,4 +242,10 @@ PORTS = Scope("ports", "9 Ports", (
     quiet("ports.copy", "y", "copy", "Copy", "Copy the address of the selected port."),
     Command("ports.close", "x", "close", "Close", "Close the selected port. This also ends TensorBoard or Jupyter."),
 ))
+
+APPROVALS = Scope("approvals", "Approvals", (
+    Command("approvals.approve", "a", "approve", "Approve", "Start the run of the selected request."),
+    Command("approvals.deny", "d", "deny", "Deny", "Deny the selected request. You can give the agent a reason."),
+    quiet("approvals.read", "enter", "read", "Read", "Scroll the plan, or return to the list."),
+))
 # fmt: on

@@ -181,6 +181,10 @@ class MainScreen(Screen[None], inherit_bindings=False):
             state = self.coordinator.state
             self.app.push_screen(screens.ports(self.project, state.run(state.selected)))
 
+    def action_approvals(self) -> None:
+        if self.is_complete:
+            self.app.push_screen(screens.approvals(self.project))
+
     def action_help(self) -> None:
         if self.is_complete:
             self.coordinator.show_help()

@@ -17,6 +17,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from tui_workbench.core.model import RunState
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.files.file_tree import FileTree
 from tui_workbench.ui.files.files import FilesPane
 from tui_workbench.ui.formatting import RUN_STATES, StateLook
@@ -69,6 +70,7 @@ class Header(Line):
     changes: reactive[int] = reactive(0)  # number of files that differ from the last commit
     states: reactive[Sequence[str]] = reactive(())  # the states of the active runs
     targets: reactive[tuple[tuple[str, StateLook], ...]] = reactive(())
+    approvals: reactive[int] = reactive(0)  # number of runs of agents that wait for an approval
 
     def __init__(self, project: str, *, id: str) -> None:
         super().__init__(id=id)
@@ -84,6 +86,8 @@ class Header(Line):
             if number := self.states.count(state):
                 look = RUN_STATES[state]
                 left.append(Piece(f"   {look.glyph} {number} {look.word}", look.role))
+        if self.approvals:
+            left.append(Piece(f"   {self.approvals} to approve: {shown_key('view.approvals', 'A')}", "warning"))
         room = width - width_of(left) - 2
         right: list[Piece] = []
         for name, look in self.targets:

@@ -133,6 +133,9 @@ class ProjectState:
     def show_changes(self, number: int) -> None:
         self._panes.header.changes = number
 
+    def show_approvals(self, waiting: int) -> None:
+        self._panes.header.approvals = waiting
+
     def show_interpreters(self, versions: Mapping[str, str], errors: Mapping[str, WorkbenchError]) -> None:
         self._versions, self._interpreter_errors = versions, errors
         self._show_targets()
