@@ -21,6 +21,7 @@ from tui_workbench.core.directories import agents_path, user_state_directory
 from tui_workbench.core.installation import extra_command
 from tui_workbench.core.trace_reading import TraceFile
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.agents.approvals import find_approval, requests_directory
 from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
@@ -73,8 +74,9 @@ def configuration_of(project: Project) -> str:
     return Path(project.root, "aml_config", "local.runconfig").read_text()
 
 
-def trace_text() -> str:
-    return Path(user_state_directory(), "trace.jsonl").read_text()
+def stored_text() -> str:
+    """Return the trace and the first request."""
+    return Path(user_state_directory(), "trace.jsonl").read_text() + Path(requests_directory(), "1.json").read_text()
 
 
 def go_of(project: Project) -> Path:
@@ -156,14 +158,20 @@ async def test_refusals_are_answers_to_the_agent(training: Project) -> None:
     os.symlink("local.runconfig", f"{training.config_directory}/other.runconfig")
     async with Client(make_server(training)) as client:
         call = Agent(client)
-        for key, configuration, said in (
-            ("EnvironmentVariables.API_KEY", "local", "is a secret, which agents cannot set"),
-            ("Framework", "other", "is a link"),
-            ("Frame", "local", "unknown field 'Frame'"),
-            ("Target", "../local", "unknown run configuration"),
+        for key, value, configuration, said in (
+            ("EnvironmentVariables.API_KEY", "s3cret", "local", "is a secret, which agents cannot set"),
+            ("EnvironmentVariables", "{API_KEY: s3cret}", "local", "is a secret"),
+            ("ArgumentVector", "[a.py, --token, s3cret]", "local", "is a secret"),
+            ("Framework", "x", "other", "is a link"),
+            ("Frame", "x", "local", "unknown field 'Frame'"),
+            ("Target", "x", "../local", "unknown run configuration"),
         ):
             with pytest.raises(RuntimeError, match=said):
-                await call("set_configuration", configuration=configuration, key=key, value="x")
+                await call("set_configuration", configuration=configuration, key=key, value=value)
+        configurations = (await call("list_configurations"))["result"]
+        assert configurations[0]["argument_vector"] == ["$file", "--api-key", "***"]
+        made = await call("submit_run", configuration="local", script="train.py")
+        assert "train.py --api-key *** on local" in find_approval(made["request"]).text
         for key, value in (
             ("EnvironmentVariables", {"LR": "0.1", "API_KEY": "***", "GO": str(go_of(training))}),
             ('EnvironmentVariables."API_KEY"', "***"),
@@ -179,7 +187,7 @@ async def test_refusals_are_answers_to_the_agent(training: Project) -> None:
         limits = await call("get_limits")
         assert (limits["targets"], limits["active_runs"]) == ([], 0)
     assert configuration_of(training) == before
-    assert "s3cret" not in trace_text()
+    assert "s3cret" not in stored_text()
 
 
 def test_agent_connects_to_a_socket(project: Project, tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 
 import tui_workbench
-from tui_workbench.cli.agent.tools import Tools
+from tui_workbench.cli.agent.tools import Tools, mask_setting
 from tui_workbench.core import trace
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.masking import mask_tree, mask_value
+from tui_workbench.core.masking import mask_tree
 from tui_workbench.projects.project import Project
 
 UNNAMED = "unnamed agent"
@@ -54,7 +54,7 @@ def _masked(arguments: dict[str, Any]) -> dict[str, Any]:
     masked: dict[str, Any] = mask_tree(arguments)
     key, value = arguments.get("key"), arguments.get("value")
     if isinstance(key, str) and isinstance(value, str):
-        masked["value"] = mask_value(key.rpartition(".")[2].strip("'\"]["), value)
+        masked["value"] = mask_setting(key.rpartition(".")[2].strip("'\"]["), value)
     return masked
 
 

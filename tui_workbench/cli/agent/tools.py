@@ -17,9 +17,9 @@ from pydantic import Field
 from tui_workbench.cli.agent import answers
 from tui_workbench.config.changes import file_edits
 from tui_workbench.config.document import Document
-from tui_workbench.config.yaml_edit.syntax import Path
-from tui_workbench.core.errors import UsageError
-from tui_workbench.core.masking import mask_plan, mask_tree, mask_value
+from tui_workbench.config.yaml_edit.syntax import Path, parse, plain_value
+from tui_workbench.core.errors import ConfigurationError, UsageError
+from tui_workbench.core.masking import MASK, mask_plan, mask_tree, mask_words
 from tui_workbench.core.model import RunRequest
 from tui_workbench.core.processes import reap
 from tui_workbench.core.trace import current_agent
@@ -98,7 +98,7 @@ class Tools:
                 name=each.name,
                 target=each.target,
                 framework=each.framework,
-                argument_vector=list(map(answers.safe, each.argument_vector)),
+                argument_vector=list(map(answers.safe, mask_words(each.argument_vector))),
                 max_duration_minutes=each.max_duration_minutes,
                 problem=answers.safe(each.problem.message) if each.problem is not None else "",
             )
@@ -123,7 +123,7 @@ class Tools:
         path = self._project.run_configuration(configuration).path
         if os.path.islink(path):
             raise UsageError(f"{path} is a link", remedy="Ask the user to replace the link with a file.")
-        if mask_value(_name_of(Document.open(path).path_of(key)), value) != value:
+        if mask_setting(_name_of(Document.open(path).path_of(key)), value) != value:
             raise UsageError(f"{key} is a secret, which agents cannot set", remedy="Ask the user to set it.")
         old = None
         with contextlib.suppress(UsageError):  # it is not set, or `set_text` raises the error
@@ -301,6 +301,15 @@ def _request(
         allow_cpu=allow_cpu,
         agent=current_agent(),
     )
+
+
+def mask_setting(name: str, text: str) -> str:
+    """Return the text of a value that an agent sets for a key with this last name, or MASK if it contains a secret."""
+    try:
+        value = plain_value(parse(text).root)
+    except ConfigurationError:  # the edit is refused too, unless the value is a text
+        value = text
+    return MASK if mask_tree(value, name) != value else text
 
 
 def _name_of(path: Path) -> str:

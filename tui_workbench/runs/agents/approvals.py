@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core.errors import UsageError, storage_errors
 from tui_workbench.core.files import load_json, write_atomically
-from tui_workbench.core.masking import mask_plan
+from tui_workbench.core.masking import mask_plan, mask_words
 from tui_workbench.core.model import RunRequest, RunSpec
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.agents.ledger import agents_directory
@@ -131,7 +131,7 @@ def write_approval(approval: Approval) -> None:
 
 def summary_of(spec: RunSpec) -> str:
     """Return a run in one line: its script, arguments, target, machines, time limit and GPUs."""
-    words = " ".join((spec.script, *spec.arguments))
+    words = " ".join((spec.script, *mask_words(spec.arguments)))
     gpus = gpus_of(spec)
     counts = f"at most {minutes_of(spec)} min, GPUs: {'unknown' if gpus is None else gpus}"
     return f"{words} on {spec.target.name} ({', '.join(machines_of(spec.target))}), {counts}"
