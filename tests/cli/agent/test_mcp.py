@@ -172,14 +172,14 @@ async def test_refusals_are_answers_to_the_agent(training: Project) -> None:
         assert configurations[0]["argument_vector"] == ["$file", "--api-key", "***"]
         made = await call("submit_run", configuration="local", script="train.py")
         assert "train.py --api-key *** on local" in find_approval(made["request"]).text
-        for key, value in (
+        for key, wanted in (
             ("EnvironmentVariables", {"LR": "0.1", "API_KEY": "***", "GO": str(go_of(training))}),
             ('EnvironmentVariables."API_KEY"', "***"),
             ("ArgumentVector[2]", "***"),
             ("TrackedRun", False),
             ("PrepareEnvironment", False),
         ):
-            assert (await call("get_configuration", configuration="local", key=key))["value"] == value
+            assert (await call("get_configuration", configuration="local", key=key))["value"] == wanted
         with pytest.raises(RuntimeError, match="'x' is not a cursor"):
             await call("list_runs", cursor="x")
         with pytest.raises(RuntimeError, match="no request 7"):
