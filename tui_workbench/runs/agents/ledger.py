@@ -82,7 +82,7 @@ def _now(use: Use) -> Use:
     """Return the use with the current state of its run. A deleted run counts with its maximum."""
     longest = use.minutes / 60
     if not use.run:
-        return use._replace(hours=longest)
+        return use._replace(is_active=time.time() < use.at + 60 * use.minutes, hours=longest)
     try:
         run = RunDirectory(use.run).run()
     except RunNotFound:
