@@ -58,6 +58,10 @@ ELSEWHERE = {
     "ports.copy": ("tests.ui.runs.test_ports", "test_server_is_opened_and_closed"),
     "ports.jupyter": ("tests.ui.runs.test_ports", "test_errors_are_shown"),
     "ports.port": ("tests.ui.runs.test_ports", "test_errors_are_shown"),
+    "view.approvals": ("tests.ui.runs.test_approvals", "test_requests_are_approved_and_denied"),
+    "approvals.approve": ("tests.ui.runs.test_approvals", "test_requests_are_approved_and_denied"),
+    "approvals.deny": ("tests.ui.runs.test_approvals", "test_requests_are_approved_and_denied"),
+    "approvals.read": ("tests.ui.runs.test_approvals", "test_enter_scrolls_the_plan"),
     "log.preparation": ("tests.ui.starting.test_starting", "test_plan_shows_files_and_sends_nothing"),
 }
 """Commands that are tested beside their fixtures (a real terminal, stand-in GPUs, an unreachable machine)."""

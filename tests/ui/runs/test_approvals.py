@@ -10,6 +10,8 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.agents.approvals import find_approval
 from tui_workbench.runs.agents.submitting import submit_for_agent
 from tui_workbench.runs.facade import Runs
+from tui_workbench.ui.widgets.row_list import RowList
+from tui_workbench.ui.widgets.text_view import TextView
 
 
 async def test_requests_are_approved_and_denied(project: Project) -> None:
@@ -32,3 +34,15 @@ async def test_requests_are_approved_and_denied(project: Project) -> None:
     (run,) = Runs(project).list()
     assert (run.run_id, run.arguments) == (find_approval(1).run_id, ("--lr", "1"))
     wait_until(lambda: not Runs(project).get(run.run_id).is_active)
+
+
+async def test_enter_scrolls_the_plan(project: Project) -> None:
+    submit_for_agent(project, REQUEST._replace(agent="tester"))
+    async with opened(project) as pilot:
+        await until(lambda: "1 to approve: A" in seen(pilot))
+        await pilot.press("A")
+        await until(lambda: "1. start" in seen(pilot))
+        await pilot.press("enter")
+        await until(lambda: isinstance(pilot.app.focused, TextView))
+        await pilot.press("enter")
+        await until(lambda: isinstance(pilot.app.focused, RowList))
