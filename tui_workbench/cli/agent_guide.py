@@ -108,7 +108,7 @@ Do not call a setting better because of a single run: repeat both settings with
 
 - Set `MaxDurationMinutes` in the run configuration, and `--max-parallel` for
   sweeps. Ask the user before you start many or long runs.
-- If you have the tools of `workbench-tui mcp`, use them. Never run `agent approve`.
+- Prefer the tools of `workbench-tui mcp`. Never run `agent approve`.
 - Without a terminal, a command that needs an answer fails and names the option,
   such as `--yes`. Use this option only if the user agrees.
 - Never write a secret into a file, an argument or a note.
