@@ -40,9 +40,9 @@ def test_family_leaves_out_runs_without_a_number(project: Project) -> None:
         }
     }
     assert "sweep-1.1: left out run 5: failed" in left_out_notes(family)
-    (record,) = compare_families(history.families(["sweep-1.1", "sweep-1.2"]))
-    assert record["verdict"] == "not distinguishable yet: sweep-1.2 has only 1 value of loss, but 2 are needed"
-    assert record["difference"] is None
+    (compared,) = compare_families(history.families(["sweep-1.1", "sweep-1.2"]))
+    assert compared.verdict == "not distinguishable yet: sweep-1.2 has only 1 value of loss, but 2 are needed"
+    assert compared.difference is None
     with pytest.raises(UsageError, match="expected two families, not 1"):
         compare_families([alone])
     with pytest.raises(RunNotFound, match=r"no family 'sweep-9\.1'"):

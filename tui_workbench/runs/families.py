@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.runs.estimates import Estimate, difference, estimate, finite, goal_of, verdict
+from tui_workbench.runs.estimates import Difference, Estimate, difference, estimate, finite, goal_of, verdict
 from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.table import RunRow
 
@@ -53,6 +53,15 @@ class Family(NamedTuple):
         return Sample(estimate(values), left_out)
 
 
+class ComparedMetric(NamedTuple):
+    """A metric of two families: the statistics of each, the difference of the means, and a sentence about them."""
+
+    name: str
+    estimates: tuple[Estimate | None, Estimate | None]
+    difference: Difference | None
+    verdict: str
+
+
 def _reason(row: RunRow, metric: str) -> str:
     """Return why a run is left out of the statistics of a metric, or ""."""
     if row.run.state != RunState.COMPLETED:
@@ -85,27 +94,31 @@ def family_record(family: Family) -> dict[str, Any]:
     }
 
 
-def compare_families(families: Sequence[Family]) -> list[dict[str, Any]]:
-    """Compare two families: return a record for each metric. Raises UsageError for another number of families."""
+def compare_families(families: Sequence[Family]) -> list[ComparedMetric]:
+    """Compare the metrics of two families. Raises UsageError for another number of families."""
     if len(families) != 2:
         raise UsageError(f"expected two families, not {len(families)}", remedy="Give two different families.")
     first, second = families
-    records = []
+    compared = []
     for metric in dict.fromkeys((*first.metrics, *second.metrics)):
         found = first.sample(metric).estimate, second.sample(metric).estimate
-        compared = difference(*found)
-        records.append(
-            {
-                "metric": metric,
-                "goal": goal_of(metric) or None,
-                **{each.name: sample and sample._asdict() for each, sample in zip(families, found, strict=True)},
-                "difference": compared and compared.value,
-                "margin": compared and compared.margin,
-                "degrees_of_freedom": compared and compared.degrees,
-                "verdict": verdict((first.name, second.name), metric, found),
-            }
-        )
-    return records
+        sentence = verdict((first.name, second.name), metric, found)
+        compared.append(ComparedMetric(metric, found, difference(*found), sentence))
+    return compared
+
+
+def compared_record(families: Sequence[Family], compared: ComparedMetric) -> dict[str, Any]:
+    """Return a metric of two families as a record."""
+    found = compared.difference
+    return {
+        "metric": compared.name,
+        "goal": goal_of(compared.name) or None,
+        **{each.name: known and known._asdict() for each, known in zip(families, compared.estimates, strict=True)},
+        "difference": found and found.value,
+        "margin": found and found.margin,
+        "degrees_of_freedom": found and found.degrees,
+        "verdict": compared.verdict,
+    }
 
 
 def left_out_notes(family: Family) -> list[str]:

@@ -8,8 +8,8 @@ from tui_workbench.cli.shared.output import PLAIN, emit, notify, output
 from tui_workbench.cli.shared.parser import options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.estimates import Estimate, estimate_text
-from tui_workbench.runs.families import compare_families, family_record, left_out_notes
+from tui_workbench.runs.estimates import estimate_text
+from tui_workbench.runs.families import compare_families, compared_record, family_record, left_out_notes
 from tui_workbench.runs.history import History
 from tui_workbench.runs.store.arguments import column_name, differing
 
@@ -38,14 +38,14 @@ def run_comparison(runs: History, names: list[str], arguments: argparse.Namespac
     if arguments.all or arguments.diff:
         raise UsageError("--all and --diff compare runs, not families", remedy="Omit --all and --diff, or give runs.")
     families = runs.families(list(dict.fromkeys(names)))
-    records = compare_families(families)
+    compared = compare_families(families)
     if arguments.output == "json" or arguments.query:
-        return emit(records, arguments)
-    for record in records:
-        for each in families:
-            stored = record[each.name]
-            record[each.name] = estimate_text(Estimate(**stored)) if stored else "-"
-    emit(records, arguments, ("metric", *(each.name for each in families), "verdict"))
+        return emit([compared_record(families, each) for each in compared], arguments)
+    rows = []
+    for each in compared:
+        means = {name.name: estimate_text(found) or "-" for name, found in zip(families, each.estimates, strict=True)}
+        rows.append({"metric": each.name, **means, "verdict": each.verdict})
+    emit(rows, arguments, ("metric", *(each.name for each in families), "verdict"))
     notify(*(note for each in families for note in left_out_notes(each)))
     notify("values are mean ± standard deviation; differences have a 95% confidence interval (Welch)")
     return 0

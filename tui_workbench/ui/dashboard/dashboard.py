@@ -7,7 +7,7 @@ has changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,6 @@ from tui_workbench.runs.estimates import goal_of
 from tui_workbench.runs.families import Family
 from tui_workbench.runs.store.table import RunQuery, RunRow
 from tui_workbench.ui.blocking import ask
-from tui_workbench.ui.charts.chart_drawing import look_of
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import DASHBOARD
 from tui_workbench.ui.dashboard.dashboard_charts import CURVES, NONE, ChartRequest, DashboardCharts
@@ -46,10 +45,12 @@ from tui_workbench.ui.dashboard.dashboard_data import (
     read_overview,
     read_page,
 )
+from tui_workbench.ui.dashboard.marks import Marks, families_near, markable, to_compare, why_not_compare
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.files.readme import ReadmeScreen
 from tui_workbench.ui.run_messages import RunBarRequested, RunRequested
 from tui_workbench.ui.runs.compare import CompareScreen
+from tui_workbench.ui.runs.compare_families import FamiliesScreen
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.run_commands import RunCommands, RunContainer
 from tui_workbench.ui.runs.run_table import RunTable, TableRow
@@ -60,7 +61,6 @@ from tui_workbench.ui.widgets.line import TitleLine
 from tui_workbench.ui.widgets.pieces import Piece
 
 POLL_SECONDS = 1.0
-MOST_BANDS = 4  # maximum number of families with curves
 MOST_CURVES = 8  # maximum number of curves if no run is marked: those of the selected run and of active runs
 
 EMPTY = ("No runs yet.", "", f"{shown_key('dashboard.run', 'ctrl+r')} runs the script in the run bar.")
@@ -71,45 +71,6 @@ NOTHING_FOUND = (
     "change it.",
     "Examples: train.py, loss<0.1, state:failed, gpu:proven, is:pinned.",
 )
-
-
-class Marks:
-    """The marked runs. A run keeps the index of its glyph and color until it is unmarked."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, tuple[Run, int]] = {}
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def toggle(self, run: Run) -> None:
-        if self._places.pop(run.run_id, None) is None:
-            taken = {place for _, place in self._places.values()}
-            self._places[run.run_id] = (run, next(n for n in range(len(taken) + 1) if n not in taken))
-
-    def clear(self) -> None:
-        self._places.clear()
-
-    def update(self, found: Mapping[str, Run | None]) -> bool:
-        """Replace the marked runs with those in `found`; unmark runs that are None. Return True if a mark changed."""
-        before = dict(self._places)
-        for run_id, (_, place) in before.items():
-            run = found.get(run_id)
-            if run is not None:
-                self._places[run_id] = run, place
-            elif run_id in found:
-                del self._places[run_id]
-        return self._places != before
-
-    @property
-    def runs(self) -> tuple[tuple[Run, int], ...]:
-        """The marked runs, each with the index of its glyph and color (see `look_of`)."""
-        return tuple(self._places.values())
-
-    @property
-    def looks(self) -> dict[str, tuple[str, str]]:
-        """The glyph and the color of each marked run, keyed by run ID."""
-        return {run_id: (look_of(place)[1], look_of(place)[0]) for run_id, (_, place) in self._places.items()}
 
 
 def _title_pieces(query: RunQuery, runs: int, marked: int, width: int) -> tuple[list[Piece], list[Piece]]:
@@ -124,26 +85,11 @@ def _title_pieces(query: RunQuery, runs: int, marked: int, width: int) -> tuple[
     return after, right
 
 
-def _families(selected: Heading, values: Iterable[object]) -> tuple[Family, ...]:
-    """Return the families whose bands are shown, at most MOST_BANDS: that of the selected heading, then others."""
-    others = [each.family for each in values if isinstance(each, Heading) and each != selected and each.family]
-    return tuple(each for each in (selected.family, *others) if each is not None)[:MOST_BANDS]
-
-
 def _curves(selected: RunRow | None, rows: list[RunRow]) -> tuple[tuple[Run, int], ...]:
     """Return the runs whose curves are shown, each with its index: the selected run, then active runs."""
     shown = [selected.run] if selected is not None else []
     shown += [row.run for row in rows if row.run.is_active and row != selected]
     return tuple((run, place) for place, run in enumerate(shown[:MOST_CURVES]))
-
-
-def _runs_to_compare(marks: Marks, selected: RunRow | None, below: list[RunRow]) -> list[Run]:
-    """Return the marked runs if there are several; else the selected run with the marked run, or with the run below."""
-    marked = [run for run, _ in sorted(marks.runs, key=lambda each: each[1])]
-    if len(marked) >= 2 or selected is None:
-        return marked
-    others = marked or [row.run for row in below]
-    return [selected.run, *(run for run in others if run.run_id != selected.run.run_id)]
 
 
 class RunsView(RunContainer, inherit_bindings=False):
@@ -153,8 +99,8 @@ class RunsView(RunContainer, inherit_bindings=False):
     DEFAULT_CSS = "RunsView { height: 1fr; }"
     heading = "All runs"
     about = (
-        "The runs of this project on all targets. Archived runs are hidden at first. `Mark` selects several runs, to "
-        "compare them or to tag, pin, cancel or delete them together."
+        "The runs of this project on all targets. Archived runs are hidden at first. `Mark` selects several runs, or the "
+        "runs of a family, to compare them or to tag, pin, cancel or delete them together."
     )
 
     def __init__(self, project: Project, request: RunRequest | None, query: RunQuery) -> None:
@@ -195,8 +141,10 @@ class RunsView(RunContainer, inherit_bindings=False):
     def _ask_rows(self, *, replace: bool = False, to_top: bool = False) -> None:
         if to_top:
             self.table.reset()
-        shown = self.query_shown, self._folded, *self.table.window(), self._metrics, list(self._marks.looks)
-        call = partial(read_page, self.project, *shown)
+        shown = self.query_shown, self._folded, *self.table.window(), self._metrics
+        run_ids = [run.run_id for run, _ in self._marks.runs]
+        families = [family.name for family, _ in self._marks.families]
+        call = partial(read_page, self.project, *shown, run_ids, families)
         ask(self, "rows", call, partial(self._show_rows, replace=replace))
 
     def _show_rows(self, found: Page, *, replace: bool) -> None:
@@ -253,16 +201,15 @@ class RunsView(RunContainer, inherit_bindings=False):
         self._show_charts()
 
     def _show_head(self) -> None:
-        pieces = _title_pieces(self.query_shown, self._runs, len(self._marks), self.size.width)
+        pieces = _title_pieces(self.query_shown, self._runs, len(self._marks.all_runs), self.size.width)
         self.head.show(f"of {self.project.name}", *pieces)
 
     def _show_charts(self) -> None:
-        mode, runs = self.charts.mode, self._marks.runs
-        families: tuple[Family, ...] = ()
+        mode, runs, families = self.charts.mode, self._marks.runs, self._marks.families
         selected = self.table.current_value
-        if mode == CURVES and not runs and isinstance(selected, Heading) and selected.family is not None:
-            families = _families(selected, (row.value for row in self.table.known.values()))
-        elif mode == CURVES and not runs:
+        if mode == CURVES and not self._marks and isinstance(selected, Heading) and selected.family is not None:
+            families = families_near(selected, (row.value for row in self.table.known.values()))
+        elif mode == CURVES and not self._marks:
             runs = _curves(self.current_run(), _runs_among(self.table, self.table.known))
         self.charts.show(ChartRequest(mode, self.query_shown, self._metrics, runs, families))
         self.charts.point_at(self.current_run())
@@ -305,7 +252,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         return self.table.current_value if isinstance(self.table.current_value, RunRow) else None
 
     def marked_runs(self) -> list[Run]:
-        return [run for run, _ in self._marks.runs]
+        return self._marks.all_runs
 
     def runs_deleted(self, run_ids: Iterable[str]) -> None:
         self._marks.update(dict.fromkeys(run_ids))
@@ -319,10 +266,11 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._show_charts()
 
     def why_not(self, action: str) -> str:
-        if (action == "mark" and self.current_run() is None) or (action == "open" and self.table.current_value is None):
+        selected = self.table.current_value
+        if (action == "mark" and markable(selected) is None) or (action == "open" and selected is None):
             return "No run selected."
-        if action == "compare" and len(self._to_compare()) < 2:
-            return f"Mark at least two runs with {shown_key('dashboard.mark', 'space')}."
+        if action == "compare":
+            return why_not_compare(self._to_compare())
         if action == "unmark" and not self._marks:
             return "No run is marked."
         if action == "sort" and (self.table.column is None or not sort_name(self.table.column.key)):
@@ -340,8 +288,8 @@ class RunsView(RunContainer, inherit_bindings=False):
             self.app.push_screen(RunDetailsScreen(self.project, value.run))
 
     def action_mark(self) -> None:
-        if row := self.current_run():
-            self._marks.toggle(row.run)
+        if (value := markable(self.table.current_value)) is not None:
+            self._marks.toggle(self.table.current, value)
             self._show_marks()
             self.table.step(1)
 
@@ -356,11 +304,18 @@ class RunsView(RunContainer, inherit_bindings=False):
         if self.charts.mode == CURVES:
             self._show_charts()
 
-    def _to_compare(self) -> list[Run]:
-        return _runs_to_compare(self._marks, self.current_run(), _runs_among(self.table, [self.table.cursor + 1]))
+    def _to_compare(self) -> list[Run | Family]:
+        known, cursor = self.table.known, self.table.cursor
+        below = [known[number].value for number in sorted(known) if number > cursor]
+        return to_compare(self._marks, self.table.current_value, below)
 
     def action_compare(self) -> None:
-        self.app.push_screen(CompareScreen(self.project, self._to_compare()))
+        found = self._to_compare()
+        families = [each.name for each in found if isinstance(each, Family)]
+        if families:
+            self.app.push_screen(FamiliesScreen(self.project, families))
+        else:
+            self.app.push_screen(CompareScreen(self.project, [each for each in found if isinstance(each, Run)]))
 
     # --- Filter, order and groups
 

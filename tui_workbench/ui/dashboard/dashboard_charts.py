@@ -1,8 +1,8 @@
 """The charts above the table of runs: values by run or curves of the chosen metrics, durations, and states.
 
 As many charts are shown as fit, the chosen metrics first. Values by run, durations and states are those of the runs
-that match the table's filter. Curves are those of the marked runs, else of the selected run and of active runs, or
-the means of the selected family and of other families in the table, with bands.
+that match the table's filter. Curves are those of the marked runs and families, else of the selected run and of active
+runs, or of the selected family and of other families in the table. A family has a curve of the means, with a band.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ChartRequest(NamedTuple):
     query: RunQuery
     metrics: tuple[str, ...]
     runs: tuple[tuple[Run, int], ...]  # the runs with curves, each with the index of its color and mark
-    families: tuple[Family, ...] = ()  # the families with a mean and a band; then `runs` is empty
+    families: tuple[tuple[Family, int], ...] = ()  # the families with a mean and a band, each with its index
 
 
 Drawn = tuple[Sequence[Curve], Look]  # the curves of a chart, and how they are drawn
@@ -175,7 +175,7 @@ def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Dr
 
 
 def _curves(wanted: ChartRequest, name: str) -> list[Curve]:
-    means = (family_curve(family, name, place) for place, family in enumerate(wanted.families))
+    means = (family_curve(family, name, place) for family, place in wanted.families)
     return [curve for curve in means if curve.values] + run_curves(wanted.runs, name)
 
 

@@ -113,6 +113,11 @@ class Heading(NamedTuple):
     family: Family | None = None
 
 
+def heading_key(group: str) -> str:
+    """Return the row key of the heading of a group."""
+    return f"group {group}"
+
+
 class RowMaker:
     """A factory of table rows. `sparks` holds sparklines, keyed by run ID and metric."""
 
@@ -135,7 +140,7 @@ class RowMaker:
             return TableRow(line.run.run_id, tuple(self._cell(key, line) for key in self._keys), value=line)
         if line.family is not None:
             cells = tuple(self._family_cell(key, line.family, line.folded) for key in self._keys)
-            return TableRow(f"group {line.group.value}", cells, value=line)
+            return TableRow(heading_key(line.group.value), cells, value=line)
         value, total, active = line.group.value, line.group.total, line.group.active
         text = counted(total, "run") + (f", {active:,} active" if active else "")
         pieces = (
@@ -143,7 +148,7 @@ class RowMaker:
             Piece(safe_text(value[:LONGEST_CELL]) or f"no {self._group}", "text", bold=True),
             Piece(f"   {text}", "muted"),
         )
-        return TableRow(f"group {value}", (pieces,), is_heading=True, value=line)
+        return TableRow(heading_key(value), (pieces,), is_heading=True, value=line)
 
     def _cell(self, key: str, row: RunRow) -> tuple[Piece, ...]:
         if key.startswith(METRIC):

@@ -12,13 +12,13 @@ from typing import NamedTuple
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.estimates import goal_of
-from tui_workbench.runs.families import family_of
+from tui_workbench.runs.families import Family, family_of
 from tui_workbench.runs.store.annotations import JOURNAL
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.table import ARGUMENT, COLUMNS, RunQuery, RunRow
 from tui_workbench.ui.charts.chart_data import read_metrics
 from tui_workbench.ui.charts.chart_scale import sparkline
-from tui_workbench.ui.dashboard.dashboard_columns import Heading, load_columns
+from tui_workbench.ui.dashboard.dashboard_columns import Heading, heading_key, load_columns
 from tui_workbench.ui.session_state import Values
 
 GROUPS = ("", "script", "target", "state", "sweep", "family")
@@ -95,7 +95,7 @@ class Page(NamedTuple):
     first: int
     lines: list[RunRow | Heading]
     best: tuple[str, float | None] = ("", None)  # a metric and its best value among the runs of the query
-    marked: Mapping[str, Run | None] = {}  # the marked runs by ID; None if the run no longer exists
+    marked: Mapping[str, Run | Family | None] = {}  # the marked rows by row key; None if one no longer exists
 
 
 def best_of(index: RunIndex, query: RunQuery, metrics: Sequence[str]) -> tuple[str, float | None]:
@@ -112,18 +112,20 @@ def best_of(index: RunIndex, query: RunQuery, metrics: Sequence[str]) -> tuple[s
 
 def read_page(
     project: Project, query: RunQuery, folded: frozenset[str], first: int, number: int, metrics: Sequence[str] = (),
-    marked: Sequence[str] = (),
+    run_ids: Sequence[str] = (), families: Sequence[str] = (),
 ) -> Page:  # fmt: skip
-    """Read the lines `first` to `first + number - 1`, and the runs with the IDs `marked`.
+    """Read the lines `first` to `first + number - 1`, and the marked runs and families.
 
     `metrics` are the metrics with a column. Raises WorkbenchError.
     """
     with RunIndex(project) as index:
         best = best_of(index, query, metrics)
-        runs = {run_id: index.find(run_id) for run_id in marked}
+        known = _families(index, families)
+        marked: dict[str, Run | Family | None] = {heading_key(name): known.get(name) for name in families}
+        marked |= {run_id: index.find(run_id) for run_id in run_ids}
         if not query.group:
             page = index.page(query, first, number)
-            return Page(page.total, page.total, first, list(page.rows), best, runs)
+            return Page(page.total, page.total, first, list(page.rows), best, marked)
         lines: list[RunRow | Heading] = []
         by_family = query.group == "family"
         line = offset = 0
@@ -139,13 +141,18 @@ def read_page(
                 lines += index.page(query, offset + skipped, wanted).rows
             line += 1 + shown
             offset += group.total
-        return Page(offset, line, first, _with_families(index, lines) if by_family else lines, best, runs)
+        return Page(offset, line, first, _with_families(index, lines) if by_family else lines, best, marked)
+
+
+def _families(index: RunIndex, names: Sequence[str]) -> dict[str, Family]:
+    """Return the families with these names. Names of other groups are ignored."""
+    return {name: family_of(name, rows) for name, rows in index.families(names).items()} if names else {}
 
 
 def _with_families(index: RunIndex, lines: list[RunRow | Heading]) -> list[RunRow | Heading]:
     """Return the lines with the family of each heading."""
     names = [each.group.value for each in lines if isinstance(each, Heading)]
-    families = {name: family_of(name, rows) for name, rows in index.families(names).items()}
+    families = _families(index, names)
     return [
         each._replace(family=families.get(each.group.value)) if isinstance(each, Heading) else each for each in lines
     ]

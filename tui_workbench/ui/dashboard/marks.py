@@ -1,0 +1,114 @@
+"""The marked rows of the dashboard: runs and families."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tui_workbench.core.model import Run
+from tui_workbench.runs.families import Family
+from tui_workbench.runs.store.table import RunRow
+from tui_workbench.ui.charts.chart_drawing import look_of
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.dashboard.dashboard_columns import Heading
+
+MOST_BANDS = 4  # maximum number of families with curves if none is marked
+
+
+class Marks:
+    """The marked runs and families, by row key. A row keeps the index of its glyph and color until it is unmarked."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[Run | Family, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def toggle(self, key: str, value: Run | Family) -> None:
+        if self._places.pop(key, None) is None:
+            taken = {place for _, place in self._places.values()}
+            self._places[key] = (value, next(n for n in range(len(taken) + 1) if n not in taken))
+
+    def clear(self) -> None:
+        self._places.clear()
+
+    def update(self, found: Mapping[str, Run | Family | None]) -> bool:
+        """Replace the marked values with those in `found`; unmark rows that are None. Return True if a mark changed."""
+        before = dict(self._places)
+        for key, (_, place) in before.items():
+            value = found.get(key)
+            if value is not None:
+                self._places[key] = value, place
+            elif key in found:
+                del self._places[key]
+        return self._places != before
+
+    @property
+    def runs(self) -> tuple[tuple[Run, int], ...]:
+        """The marked runs without those of marked families, each with the index of its glyph and color (`look_of`)."""
+        return tuple((value, place) for value, place in self._places.values() if isinstance(value, Run))
+
+    @property
+    def families(self) -> tuple[tuple[Family, int], ...]:
+        """The marked families, each with the index of its glyph and color."""
+        return tuple((value, place) for value, place in self._places.values() if isinstance(value, Family))
+
+    @property
+    def values(self) -> list[Run | Family]:
+        """The marked runs and families in the order of their glyphs."""
+        return [value for value, _ in sorted(self._places.values(), key=lambda each: each[1])]
+
+    @property
+    def all_runs(self) -> list[Run]:
+        """The marked runs, and the runs of the marked families."""
+        runs = [run for run, _ in self.runs] + [run for family, _ in self.families for run in family.runs]
+        return list({run.run_id: run for run in runs}.values())
+
+    @property
+    def looks(self) -> dict[str, tuple[str, str]]:
+        """The glyph and the color of each marked row, by row key."""
+        return {key: (look_of(place)[1], look_of(place)[0]) for key, (_, place) in self._places.items()}
+
+
+def families_near(selected: Heading, values: Iterable[object]) -> tuple[tuple[Family, int], ...]:
+    """Return at most MOST_BANDS families: that of the selected heading, then those of other headings."""
+    others = [each.family for each in values if isinstance(each, Heading) and each != selected and each.family]
+    found = [each for each in (selected.family, *others) if each is not None]
+    return tuple((family, place) for place, family in enumerate(found[:MOST_BANDS]))
+
+
+def to_compare(marks: Marks, selected: object, below: Sequence[object]) -> list[Run | Family]:
+    """Return the marked runs and families if there are several.
+
+    Otherwise, return the selected row with the marked row or, without a mark, with the run below or the next family.
+    `below` holds the values of the rows below the selected row.
+    """
+    marked, current = marks.values, markable(selected)
+    if len(marked) >= 2 or current is None:
+        return marked
+    following = below[:1] if isinstance(current, Run) else [each for each in below if isinstance(each, Heading)]
+    same = [value for value in map(markable, following) if value and type(value) is type(current)]
+    return [current, *(each for each in marked or same[:1] if _name(each) != _name(current))]
+
+
+def markable(row: object) -> Run | Family | None:
+    """Return the run or the family of a row; None for another row."""
+    if isinstance(row, RunRow):
+        return row.run
+    return row.family if isinstance(row, Heading) else None
+
+
+def _name(value: Run | Family) -> str:
+    return value.run_id if isinstance(value, Run) else value.name
+
+
+def why_not_compare(found: Sequence[Run | Family]) -> str:
+    """Return why these runs and families cannot be compared, or ""."""
+    families = sum(isinstance(each, Family) for each in found)
+    mark = shown_key("dashboard.mark", "space")
+    if len(found) < 2:
+        return f"Mark at least two runs, or two families, with {mark}."
+    if families not in (0, len(found)):
+        return f"A family cannot be compared with a run. Unmark one of them with {mark}."
+    if families > 2:
+        return f"{families} families are marked, but only two can be compared. Unmark others with {mark}."
+    return ""
