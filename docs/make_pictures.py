@@ -174,6 +174,35 @@ def comparison(setup: Setup) -> Iterator[Terminal]:
         yield terminal
 
 
+def families(setup: Setup) -> Iterator[Terminal]:
+    """Show two families, and their comparison. The project and its sweep are those of docs/research-day.md."""
+    page = (REPOSITORY / "docs" / "research-day.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (sweep,) = re.findall(r"^workbench-tui (experiment sweep .*)", page, re.MULTILINE)
+    project = setup.project.with_name("research")
+    project.mkdir()
+    (project / "train.py").write_text(script, encoding="utf-8")
+    research = setup._replace(project=project)
+    research.run("project", "add", ".")
+    research.run(*sweep.split())
+    with research.screens() as terminal:
+        terminal.until_text("[10]")
+        type_into(terminal, "6")
+        terminal.until_text("10 runs")
+        for group in ("script", "target", "state", "sweep", "family"):
+            terminal.send("b")
+            terminal.until_text(f"by {group}")
+        terminal.settle()
+        type_into(terminal, "m", " ", " ")
+        terminal.until(lambda: _shows(terminal, "10 marked", r"\(n = 5\)"))
+        terminal.settle(0.5)
+        yield terminal
+        type_into(terminal, "c")
+        terminal.until_text("is better by")
+        terminal.settle(0.5)
+        yield terminal
+
+
 def gpu_ready(setup: Setup) -> Iterator[Terminal]:
     """Show the changes that a Docker target needs to use a GPU."""
     with setup.screens() as terminal:
@@ -210,6 +239,7 @@ SCREENS: dict[str, Callable[[Setup], Iterator[Terminal]]] = {
     "all-runs": all_runs,
     "run-details": run_details,
     "comparison": comparison,
+    "families": families,
     "gpu-ready": gpu_ready,
     "gpus": gpus,
 }

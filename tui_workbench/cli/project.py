@@ -94,8 +94,10 @@ def run_restore(arguments: argparse.Namespace) -> int:
         note = "  (ignored, or not part of the project: not changed)" if kind == "left" else ""
         write_lines([f"{kind:8}{path}{note}"])
     changed = sum(kind != "left" for kind, _ in restoration.changes)
-    if not changed:
+    if not restoration.changes:
         write_lines([f"The project is identical to {restoration.what}."])
+    elif not changed:
+        write_lines(["No file would change." if arguments.dry_run else "No file was changed."])
     elif arguments.dry_run:
         write_lines([f"{counted(changed, 'file')} would change."])
     else:

@@ -152,7 +152,8 @@ def _table(rows: Sequence[Any], columns: Sequence[str]) -> str:
         return ""
     if all(isinstance(row, dict) for row in rows):
         columns = columns or list(dict.fromkeys(key for row in rows for key in row))
-        header = [visible(column[:1].upper() + column[1:]) for column in columns]
+        # Names that users type, such as `sweep-1.2`, are not capitalized.
+        header = [visible(column[:1].upper() + column[1:] if column.isidentifier() else column) for column in columns]
         # `accuracy` and `Accuracy` are different metrics.
         header = [
             visible(name) if header.count(shown) > 1 else shown for name, shown in zip(columns, header, strict=True)

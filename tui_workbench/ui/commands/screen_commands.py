@@ -122,7 +122,7 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
     Command("dashboard.open", "enter", "open", "Details", "Show the run's details, or toggle the group."),
     Command("dashboard.mark", "space", "mark", "Mark", "Mark or unmark the run or family for comparison."),
     Command("dashboard.compare", "c", "compare", "Compare",
-        "Compare the marked runs or two families. With one mark, compare the selected row with it; without, with the next."),
+        "Compare marked runs or two families. With one mark, compare the selected row with it; else with the next."),
     Command("dashboard.filter", "slash", "filter", "Filter", "Filter runs by words and conditions such as loss<0.1."),
     Command("dashboard.sort", "s", "sort", "Sort", "Sort by the selected column. Repeat to reverse the order."),
     Command("dashboard.columns", "o", "columns", "Columns", "Choose the columns, including metrics."),

@@ -99,8 +99,8 @@ class RunsView(RunContainer, inherit_bindings=False):
     DEFAULT_CSS = "RunsView { height: 1fr; }"
     heading = "All runs"
     about = (
-        "The runs of this project on all targets. Archived runs are hidden at first. `Mark` selects several runs, or the "
-        "runs of a family, to compare them or to tag, pin, cancel or delete them together."
+        "The runs of this project on all targets. Archived runs are hidden at first. `Mark` selects several runs, or "
+        "the runs of a family, to compare them or to tag, pin, cancel or delete them together."
     )
 
     def __init__(self, project: Project, request: RunRequest | None, query: RunQuery) -> None:

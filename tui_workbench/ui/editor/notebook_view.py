@@ -112,6 +112,15 @@ class NotebookView(Widget, TextPresenter):
         self.text_changed()
         self.view.draw()
 
+    def why_not(self, action: str) -> str:
+        return "The text is already shown." if action == "edit" and not self.as_cells else ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)
+
+    def action_edit(self) -> None:
+        self.show_text()
+
     def note(self, note: Note) -> Note:
         if self.as_cells and (self.view.file.read_only or not note.text) and note.role == "muted":
             return Note(f"The cells are read-only. {shown_key('notebook.view', 'ctrl+t')} shows the text.")
