@@ -7,8 +7,11 @@ The list is compared with MLflow 3, which has the same runs in its file store an
 MLflow, only this comparison is left out. A warm list is compared with `python -c pass`, and rebuilding the index with
 parsing the files of all runs.
 
+Deletion: moving 1,000 runs to the trash, with their sizes measured, is compared with `rm -r` of the same directories.
+
 Dashboard: the times from a key to its rows with many runs are compared with those of ten runs. The runs exist only
-in the index. Their directories are links to the directory of one run, whose curves are read.
+in the index. Their directories are links to the directory of one run, whose curves are read. Each five runs are a
+family.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -23,7 +27,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.command_line import COMMAND, READING_LIMIT, make_project, multiply_runs
-from benchmarks.harness import compare, environment, finish, note, process_time, processor_time, python, scratch_folder
+from benchmarks.harness import (
+    compare,
+    environment,
+    finish,
+    note,
+    process_time,
+    processor_time,
+    python,
+    scratch_folder,
+)
 from benchmarks.terminal import Seen, Terminal
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
@@ -31,6 +44,7 @@ from tui_workbench.runs.store import index_file
 from tui_workbench.runs.store.history_record import Facts
 from tui_workbench.runs.store.index import ENDED, RunIndex
 from tui_workbench.runs.store.index_file import IndexRow, insert_rows
+from tui_workbench.ui.dashboard.dashboard_data import GROUPS
 
 RUNS = 500
 METRICS = 5
@@ -43,8 +57,10 @@ ROUNDS, LIST_ROUNDS = 2, 5
 
 COLUMNS, ROWS = 120, 36
 MANY, FEW = 10_000, 10
-OPEN_LIMIT, FILTER_LIMIT = 3.0, 3.0
-OPEN_ROUNDS, FILTER_ROUNDS = 2, 2
+OPEN_LIMIT, FILTER_LIMIT, FAMILIES_SECONDS = 3.0, 3.0, 0.1
+OPEN_ROUNDS, FILTER_ROUNDS, FAMILIES_ROUNDS = 2, 2, 3
+SEEDS = 5  # runs of a family
+DELETED, DELETE_LIMIT = 1_000, 3.0
 FILTER = "resnet"
 ESCAPE = "\x1b"
 
@@ -75,6 +91,7 @@ def main() -> int:
         measure_index(root)
         if peer:
             compare_lists(root, peer, Path(name) / "mlruns")
+        measure_deletion(Path(name))
     measure_dashboard()
     return finish()
 
@@ -160,6 +177,23 @@ def compare_lists(root: Path, peer: str, store: Path) -> None:
     )
 
 
+def measure_deletion(folder: Path) -> None:
+    """Compare moving runs to the trash with deleting their directories."""
+    root, copy = make_project(folder / "deleted"), folder / "copy"
+    multiply_runs(root, DELETED)
+    shutil.copytree(Project.find(str(root)).runs_directory, copy)
+    delete = [COMMAND, "history", "delete", "--keep-last", "0", "--yes"]
+    compare(
+        f"`history delete` of {DELETED:,} runs",
+        lambda: process_time(delete, directory=str(root)),
+        lambda: process_time(["rm", "-r", str(copy)]),
+        DELETE_LIMIT,
+        1,
+        baseline_name="`rm -r` of their directories",
+        warmup=0,
+    )
+
+
 def measure_dashboard() -> None:
     """Compare the dashboard of many runs with that of a few."""
     with dashboard(MANY) as many, dashboard(FEW) as few:
@@ -179,6 +213,15 @@ def measure_dashboard() -> None:
             FILTER_ROUNDS,
             baseline_name=f"{FEW} runs",
             warmup=0,
+        )
+        compare(
+            f"table of {MANY:,} runs in {MANY // SEEDS:,} families, key press until its first rows are shown",
+            many.group_by_family,
+            few.group_by_family,
+            1.0,
+            FAMILIES_ROUNDS,
+            baseline_name=f"{FEW // SEEDS} families",
+            margin=FAMILIES_SECONDS,
         )
 
 
@@ -209,6 +252,18 @@ class Dashboard:
         for _ in range(2):
             self._terminal.settle(0.3)
             self._terminal.send(ESCAPE)
+        self._terminal.settle(0.5)
+        return taken
+
+    def group_by_family(self) -> float:
+        """Return the seconds from the key that groups by family to the first families, and remove the groups."""
+        self._seen.after("6", b"exit 1")
+        self._terminal.settle(0.5)
+        for group in GROUPS[1:-1]:
+            self._seen.after("b", f"by {group}".encode())
+        taken = self._seen.after("b", f"\u00d7{SEEDS}".encode())
+        self._seen.after("b", b"exit 1")
+        self._terminal.send(ESCAPE)
         self._terminal.settle(0.5)
         return taken
 
@@ -268,6 +323,8 @@ def row(project: Project, number: int) -> IndexRow:
         start=created + 1,
         end=created + 1 + number % 977,
         user_id="ada",
+        group="sweep-1",
+        family=f"sweep-1.{(number - 1) // SEEDS + 1}",
     )
     facts = Facts({"loss": 1 / number, "accuracy": 1 - 1 / number, "epoch": number % 30})
     return IndexRow(run, ENDED, facts)

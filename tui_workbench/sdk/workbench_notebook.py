@@ -93,7 +93,9 @@ class Execution:
             import nbclient
             import nbformat
         except ImportError as error:
-            problem = "running a notebook needs nbclient and ipykernel (%s): %s -m pip install nbclient ipykernel"
+            problem = (
+                "running a notebook needs nbclient and ipykernel (%s). To install: %s -m pip install nbclient ipykernel"
+            )
             raise ImportError(problem % (error, sys.executable)) from None
         self._formats = nbformat  # type: Any
         self._notebook = _read(self._formats, self._words[0])
