@@ -195,7 +195,7 @@ class Images:
                     raise
                 _keep_route(path, is_open=False)
         report.line(
-            f"{self._host.label} cannot reach the package index: packages are downloaded on this machine and sent"
+            f"containers on {self._host.label} cannot reach the package index; the workbench sends them the packages"
         )
         # The conda environment has no packages yet, and may have another Python version.
         made = facts._replace(version=builder.version, packages=()) if builder.needs_conda else facts
