@@ -18,6 +18,7 @@ from tests.ui.waiting import until
 from tui_workbench.ui.changes.change import ChangeScreen
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.form.form_view import FormView
+from tui_workbench.ui.widgets.text_view import TextView
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -76,7 +77,7 @@ async def test_configuration_commands(project: Project, project_root: Path) -> N
         await driver.does("config.gpu_ready", on(pilot, ChangeScreen))
 
 
-@proves("notebook.view")
+@proves("notebook.view notebook.edit")
 async def test_notebook_commands(project: Project, project_root: Path) -> None:
     (project_root / "train.ipynb").write_text(notebook("print(1)"))
     async with opened(project) as pilot:
@@ -84,6 +85,8 @@ async def test_notebook_commands(project: Project, project_root: Path) -> None:
         await screen.panes.editor.open_file(str(project_root / "train.ipynb"))
         await until(shows(pilot, "│ print(1)"))
         await driver.does("notebook.view", lambda: isinstance(screen.focused, TextEditor))
+        await driver.does("notebook.view", lambda: isinstance(screen.focused, TextView))
+        await driver.does("notebook.edit", lambda: isinstance(screen.focused, TextEditor))
 
 
 RUNCONFIG = """Target: "local"
