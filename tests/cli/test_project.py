@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,17 @@ def test_restore_lists_changes_and_can_be_undone(workbench: Installed) -> None:
     assert undone["restored"].startswith("the state before the restore of project_")
     assert undone["changes"] == [{"kind": "changed", "path": "hello.py"}, {"kind": "added", "path": "new\x1b.txt"}]
     assert (workbench.folder / "hello.py").read_text() == "print('new')"
+
+
+def test_restore_that_leaves_files_does_not_say_identical(workbench: Installed) -> None:
+    write_files(workbench.folder, {"notes.txt": "x"})
+    workbench.submit("hello.py")
+    (workbench.folder / "notes.txt").unlink()
+    os.mkfifo(workbench.folder / "notes.txt")
+    dry = workbench.run(*RESTORE, "--run-id", "1", "--dry-run").out
+    assert dry.startswith("left    notes.txt")
+    assert dry.endswith("\nNo file would change.\n")
+    assert workbench.run(*RESTORE, "--run-id", "1").out.endswith("\nNo file was changed.\n")
 
 
 def test_restore_reports_mistakes(workbench: Installed) -> None:
