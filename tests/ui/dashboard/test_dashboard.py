@@ -421,7 +421,7 @@ async def test_help_and_palette_describe_the_dashboard(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("question_mark")
         await until(lambda: "Help" in seen(pilot))
-        assert "Compare the marked runs" in seen(pilot)
+        assert "Compare marked runs" in seen(pilot)
         await pilot.press("escape", "ctrl+p")
         await type_text(pilot, "archived")
         await until(lambda: "Show or hide archived runs" in seen(pilot))
