@@ -30,7 +30,9 @@ class Source:
 
     def take_to(self, run_id: str, data: tuple[str, ...] = ()) -> tuple[Snapshot, Path]:
         copy = self.state / "runs" / run_id / "work"
-        return SnapshotStore(str(self.root), str(self.state), data).take(run_id, str(copy)), copy
+        return SnapshotStore(str(self.root), str(self.state), {each: str(self.root / each) for each in data}).take(
+            run_id, str(copy)
+        ), copy
 
     def git(self, *arguments: str) -> str:
         """Return the output of a git command on the hidden repository."""

@@ -42,6 +42,15 @@ def test_azureml_script_logs_without_changes(run: Path) -> None:
     assert (run / "outputs" / "model.txt").read_text() == "weights"
 
 
+def test_data_sources_fail_with_the_replacement(run: Path, tmp_path: Path) -> None:
+    ask = (
+        "try: from azureml.dataprep import datasource\nexcept ImportError as error: print(error)\nelse: print('real')\n"
+    )
+    assert "read the file with pandas" in script(ask, run)
+    real = write(tmp_path / "real", {"azureml/__init__.py": "", "azureml/dataprep/__init__.py": "datasource = 1\n"})
+    assert script(ask, run, real) == "real\n"
+
+
 RUN = """\
 from azureml.core.run import Run
 from azureml.core import Run as same

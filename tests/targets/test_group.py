@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from tests.faults.support import kill_controller, until
 from tests.gpu.standin import REST, T4, Built, Standin, gpu
 from tests.gpu.standin import standin_parts as standin_parts
 from tests.runs.gpu.test_recording import samples
+from tests.runs.support import write_files
 from tests.targets.group_project import MEMBERS
 from tests.targets.group_project import box2 as box2
 from tests.targets.group_project import group as group
@@ -86,7 +88,10 @@ def member_of(group: Group, run_id: str, rank: int) -> str:
 
 
 def test_ranks_of_two_machines_communicate(group: Group, tmp_path: Path) -> None:
-    group.write(TRAIN)
+    group.write(f"{TRAIN}assert open('../sets/name').read() == socket.gethostname()\n")
+    for there, name in zip(group.machines, ("gpubox", "box2"), strict=True):
+        write_files(there.home() / "sets", {"name": name})
+    group.configure(DataReferences={"../sets": "/home/research/sets"})
     ended = group.submit("train.py", "a b", "--rdzv_endpoint=$HOME", configuration="both")
     (record,) = group.history()
     run_id, directory = record["run_id"], group.run_directory(record["run_id"])
@@ -111,6 +116,8 @@ def test_ranks_of_two_machines_communicate(group: Group, tmp_path: Path) -> None
     for there in group.machines:
         folder = there.home() / ".workbench-tui" / "runs" / run_id
         assert not (folder / "work").exists()
+        assert not os.path.lexists(folder / "sets")
+        shutil.rmtree(there.home() / "sets")
         # Without the record, `experiment clean` of other projects would remove the folder.
         assert json.loads((folder / "run.json").read_text())["project"] == "project"
     copied = tmp_path / "copy" / "project"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 
 from tests.runs.sources import listing
 from tests.runs.support import write_files
-from tests.targets.docker_project import DockerProject, log
+from tests.targets.docker_project import DockerProject, events, log
 from tests.targets.remote_fixtures import PYTHON_THERE
+from tests.waiting import wait_until
+from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.transfer.downloads import attachments
 
@@ -120,6 +123,64 @@ def test_declared_data_is_read_in_place(request: pytest.FixtureRequest, tmp_path
         assert log(run) == "near far\n", run
         assert not Path(run.directory, "work").exists()
         assert (project.root / "data" / "set.bin").read_text() == "near"
+
+
+def test_data_elsewhere_is_linked_and_never_removed(project: DockerProject, request: pytest.FixtureRequest) -> None:
+    """Also by the end of the run, and by removing the run and all files of runs from the target."""
+    kind = request.node.callspec.params["project"]
+    is_remote = kind.startswith("remote")
+    folder = request.getfixturevalue("gpubox").home() / "sets" if is_remote else project.root.parent / "sets"
+    shown = "/home/research/sets" if is_remote else str(folder)
+    write_files(folder, {"far/set.bin": "far", "near/set.bin": "near", "near/deep/more.bin": "more"})
+    request.addfinalizer(lambda: shutil.rmtree(folder))
+    was = listing(folder)
+    written = ("../far/new.bin", "data/new.bin") if "docker" in kind or kind == "copied" else ()
+    project.runconfig(DataReferences={"../far": f"{shown}/far", "data": f"{shown}/near"})
+    run = project.run(
+        """
+        import sys
+        print(open("../far/set.bin").read(), open("data/set.bin").read(), open("data/deep/more.bin").read())
+        for name in sys.argv[1:]:
+            try:
+                open(name, "w")
+            except OSError as error:
+                print(error.strerror)
+        open("outputs/made", "w").write("x")
+    """,
+        *written,
+    )
+    assert run.state == "completed", (run, log(run))
+    assert log(run) == "far near more\n" + "Read-only file system\n" * len(written)
+    directory = Path(run.directory)
+    wait_until((directory / "provenance.json").exists)
+    provenance = json.loads((directory / "provenance.json").read_text())
+    facts = provenance["data"]["data"]
+    assert (facts["path"], facts["files"], facts["bytes"], facts["complete"]) == (f"{shown}/near", 2, 8, True)
+    assert facts["modified"] == max(path.stat().st_mtime for path in (folder / "near", *(folder / "near").rglob("*")))
+    runs = [directory]
+    if is_remote:
+        runs.append(request.getfixturevalue("gpubox").home() / ".workbench-tui/runs" / run.run_id)
+    assert [path for each in runs for path in each.rglob("*") if path.is_symlink()] == []
+    assert not (directory / "work").exists()
+    assert (directory / "outputs/made").exists()
+    project.runs.delete(run.run_id)
+    project.runs.purge([run.run_id])
+    assert not directory.exists()
+    assert listing(folder) == was
+
+
+def test_missing_data_is_reported_before_the_start(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    project = _project(request, tmp_path, "remote")
+    project.runconfig(DataReferences={"../far": "/nowhere/far", "data": "/home", "/nowhere/else": "/nowhere/else"})
+    run = project.run("print('started')")
+    assert run.state == "failed"
+    assert "DataReferences: /nowhere/far, /nowhere/else cannot be read on " in run.reason
+    assert log(run) == ""
+    assert not any(event.get("step") == "sync" for event in events(run))
+    for references in ({"data": "data"}, ["../nowhere"]):
+        project.runconfig(DataReferences=references)
+        with pytest.raises(ConfigurationError, match="is a path on this machine, but docker is another machine"):
+            project.submit("")
 
 
 def test_kept_outputs_are_copied_into_the_project(project: DockerProject) -> None:

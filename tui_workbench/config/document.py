@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tui_workbench.config.checks import dependencies, gpu, project, spark, structure
+from tui_workbench.config.checks import data, dependencies, gpu, project, spark, structure
 from tui_workbench.config.checks.findings import (
     Edit,
     Finding,
@@ -342,6 +342,7 @@ def _findings(subject: Subject) -> Iterator[Finding]:
     yield from structure.check(subject)
     if subject.kind in (fields.COMPUTE, fields.RUNCONFIG, fields.SDK_RUNCONFIG):
         yield from project.check(subject)
+        yield from data.check(subject)
         yield from gpu.check(subject)
     if subject.kind in (fields.RUNCONFIG, fields.SDK_RUNCONFIG, fields.SPARK):
         yield from spark.check(subject)

@@ -111,7 +111,7 @@ class RunConfiguration(NamedTuple):
     max_duration_minutes: int = 0  # MaxDurationMinutes; 0 for no limit
     signal_before_end_minutes: int = 0  # SignalBeforeEndMinutes; 0 for no early signal
     processes_per_node: str = ""  # ProcessesPerNode: a number or gpus; "" without torchrun
-    data_references: tuple[str, ...] = ()  # DataReferences: relative to the project, or absolute
+    data_references: Mapping[str, str] = {}  # DataReferences: paths of data, by the path that scripts open
     is_sdk_form: bool = False  # the file has the form of the Azure ML SDK of 2018
     slurm: Mapping[str, Any] = {}  # Slurm: typed values that override those of the target
     retry: Mapping[str, Any] = {}  # Retry: typed values

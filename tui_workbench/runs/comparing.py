@@ -19,10 +19,13 @@ from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
 from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.history_record import Facts, facts_of
 from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
+from tui_workbench.targets.hosts.data import describe_data
 
 VERDICT = "verdict"  # the row of section `gpu` that shows whether a run used a GPU
 
-SECTIONS = ("metrics", "arguments", "configuration", "code", "git", "packages", "python", "image", "gpu", "host", "run")
+SECTIONS = (
+    "metrics", "arguments", "configuration", "code", "git", "data", "packages", "python", "image", "gpu", "host", "run",
+)  # fmt: skip
 
 _Column: TypeAlias = Mapping[str, Any]  # the values of one run in a section, by row name
 
@@ -74,6 +77,7 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
         "configuration": [_of_configuration(run) for run in runs],
         "code": _of_code(history.project.state_directory, runs, notes),
         "git": [_of_git(_mapping(origin.get("git"))) for origin in origins],
+        "data": [describe_data(origin.get("data")) for origin in origins],
         "gpu": [_of_gpu(known.gpu, origin.get("gpus")) for known, origin in zip(facts, origins, strict=True)],
     }
     for section in ("packages", "python", "image", "host"):

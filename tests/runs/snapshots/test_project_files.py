@@ -45,10 +45,32 @@ def test_amlignored_file_is_reported_with_both_remedies(tracked: Project) -> Non
 
 def test_path_outside_the_project_is_reported(tracked: Project, tmp_path: Path) -> None:
     write_files(tmp_path, {"data/set": "1"})
-    said = reason(tracked, "../data/set")
-    assert "../data/set is outside the project, and a tracked run uses a copy of the project" in said
-    assert f"{tmp_path}/data/set" in said
+    assert reason(tracked, "../data/set").endswith(
+        "; ../data is outside the project: add `DataReferences: [../data]` in local.runconfig"
+    )
     assert ";" not in reason(tracked, "../nowhere/set")
+    write_configuration(Path(tracked.root), TrackedRun=True, DataReferences={"../data": str(tmp_path / "data")})
+    assert reason(tracked, "../data/set") == ""
+    assert ";" not in reason(tracked, "../data/nothing")
+
+
+def test_line_for_data_fits_the_file_and_the_target(tracked: Project, tmp_path: Path) -> None:
+    write_files(tmp_path, {"data/set": "1"})
+    spec = prepare(tracked, RunRequest("local", "read.py", ("x",))).spec
+    more = spec.run_configuration._replace(data_references={"/tmp": "/tmp"})
+    assert "add `../data` to `DataReferences` in local.runconfig" in missing_file_cause(
+        spec._replace(run_configuration=more), "../data/set"
+    )
+    elsewhere = spec._replace(target=ComputeTarget("box", "", "remote"))
+    assert missing_file_cause(elsewhere, "../data/set") == (
+        "../data is outside the project: add `DataReferences: {../data: PATH}` in local.runconfig, where PATH is the "
+        "absolute path of ../data on box"
+    )
+    assert "`../data: PATH` to `DataReferences`" in missing_file_cause(
+        elsewhere._replace(run_configuration=more), "../data/set"
+    )
+    deep = f"../../{tmp_path.parent.name}/{tmp_path.name}/data/set"
+    assert f"use the absolute path {tmp_path}/data/set" in missing_file_cause(spec, deep)
 
 
 def test_file_of_another_run_is_reported_with_that_run(tracked: Project) -> None:
@@ -76,18 +98,15 @@ def test_other_failures_add_no_cause(tracked: Project) -> None:
 @pytest.mark.parametrize(
     ("path", "cause"),
     [
-        ("data", "data is data on this machine, not on box"),
-        ("/home/research/.workbench-tui/runs/{run}/work/data/set", "data is data on this machine"),
+        ("/home/research/.workbench-tui/runs/{run}/work/raw/set", "`DataReferences: {{raw: PATH}}`, where PATH is"),
         ("/workbench/run/work/raw/set", ".amlignore excludes raw from runs"),
         (".env", ".env has the name of a secrets file"),
         ("/etc/nowhere", ""),
     ],
 )
 def test_files_not_sent_to_another_machine_are_reported(tracked: Project, path: str, cause: str) -> None:
-    write_files(Path(tracked.root), {"data/set": "1"})
-    write_configuration(Path(tracked.root), TrackedRun=True, DataReferences=["data"])
     spec = prepare(tracked, RunRequest("local", "read.py", ("x",))).spec
     spec = spec._replace(target=ComputeTarget("box", "", "remote"))
     found = missing_file_cause(spec, path.format(run=spec.run_id))
-    assert cause in found
+    assert cause.format() in found
     assert bool(cause) == bool(found)

@@ -66,6 +66,16 @@ def test_mount_paths_may_contain_any_character() -> None:
     assert '"source=/home/a:b,c=d/run/work"' in words[words.index("--mount") + 1]
 
 
+def test_data_is_mounted_read_only_beside_the_working_directory() -> None:
+    for place, folder in (
+        (PLACE, "/workbench/run"),
+        (PLACE._replace(project_root="/p"), "/workbench"),
+        (PLACE._replace(copied=True), "/workbench"),
+    ):
+        mounts = containers.mounts(spec(), place._replace(data=("/a",), beside={"sets": "/mnt/sets"}))
+        assert {("/a", "/a", True), ("/mnt/sets", f"{folder}/sets", True)} <= set(mounts)
+
+
 def test_untracked_run_does_not_see_the_state_directory() -> None:
     made = containers.configuration(spec(), PLACE._replace(project_root="/p"))["HostConfig"]["Mounts"]
     assert {"Type": "tmpfs", "Target": "/workbench/project/.workbench", "ReadOnly": True} in made

@@ -20,9 +20,18 @@ if TYPE_CHECKING:
 ROOT, RUN = "/scratch/wb", "/scratch/wb/runs/exp_1"
 
 
-def words(container: str, image: str, root: str = ROOT) -> ContainerWords:
+def words(container: str, image: str, root: str = ROOT, data: tuple[str, ...] = ()) -> ContainerWords:
     target = ComputeTarget("cluster", "cluster.compute", "slurm", base_docker_image=image, container=container)
-    return container_words(target, root, RUN)
+    return container_words(target, root, RUN, data)
+
+
+def test_data_is_mounted_read_only() -> None:
+    mounts = "/scratch/wb:/scratch/wb,/data/a:/data/a:ro,/data/b:/data/b:ro"
+    assert f"--container-mounts={mounts}" in words("pyxis", "python:3", data=("/data/a", "/data/b")).options
+    assert "/scratch/wb,/data/a:/data/a:ro" in words("apptainer", "python:3", data=("/data/a",)).program
+    for container, path in (("pyxis", "/data/a:b"), ("apptainer", "/data/a,b"), ("oci", "/data/a")):
+        with pytest.raises(ConfigurationError, match="cannot mount|srun"):
+            words(container, "/bundle", data=(path,))
 
 
 def test_pyxis_mounts_the_root_and_runs_no_entrypoint() -> None:

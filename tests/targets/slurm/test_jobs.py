@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+
 from tests.faults.support import until
+from tests.runs.support import write_files
 from tests.targets.slurm.project import SlurmProject
 
 
@@ -15,6 +18,22 @@ def test_submit_follows_a_job_to_its_end(project: SlurmProject) -> None:
     assert (project.run_directory(run_id) / "outputs" / "model").read_text() == "x"
     assert (project.run_directory(run_id) / "output.log").read_bytes() == b"hello\n"
     assert not (project.there(run_id) / "work").exists()
+
+
+def test_data_on_the_cluster_is_linked(project: SlurmProject) -> None:
+    sets = project.cluster.run_root.parent / "sets"
+    write_files(sets, {"near/x": "near", "far/x": "far"})
+    project.configure(DataReferences={"data": f"{sets}/near", "../far": f"{sets}/far"})
+    project.write("print(open('data/x').read(), open('../far/x').read())")
+    ended = project.submit("train.py", configuration="cluster")
+    assert ended.out.endswith("near far\n"), ended
+    run_id = ended.out.split("\n")[0].split()[-1]
+    assert not [path for path in project.there(run_id).rglob("*") if path.is_symlink()]
+    shutil.rmtree(sets / "far")
+    missing = project.submit("train.py", configuration="cluster")
+    assert f"DataReferences: {sets}/far cannot be read on " in missing.err
+    assert (sets / "near/x").read_text() == "near"
+    shutil.rmtree(sets)
 
 
 def test_failed_script_has_its_exit_code(project: SlurmProject) -> None:

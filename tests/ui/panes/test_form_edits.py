@@ -127,6 +127,22 @@ class TestEdits:
             "0.1", "0.2"
         )
 
+    def test_references_are_a_list_until_one_leads_elsewhere(self, tmp_path: Path) -> None:
+        document = document_of(tmp_path, "a.runconfig", "Target: a\n")
+        form_edits.accept(document, row_of(document, "DataReferences"), "../data")
+        noun = "path, or path=path of the data"
+        form_edits.accept(document, adder(document, noun), "/srv/year=2020")
+        assert document.text == "Target: a\nDataReferences:\n  - ../data\n  - /srv/year=2020\n"
+        assert form_edits.why_not("rename", form_rows(document), row_of(document, "1"))
+        form_edits.accept(document, adder(document, noun), "images = /mnt/images")
+        assert document.get("DataReferences") == {
+            "../data": "../data", "/srv/year=2020": "/srv/year=2020", "images": "/mnt/images",
+        }  # fmt: skip
+        form_edits.accept(document, row_of(document, "images"), "/mnt/others")
+        assert not form_edits.why_not("rename", form_rows(document), row_of(document, "images"))
+        form_edits.clear(document, row_of(document, "../data"))
+        assert document.get("DataReferences") == {"/srv/year=2020": "/srv/year=2020", "images": "/mnt/others"}
+
     def test_unset_switch_toggles_from_its_default(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "a.runconfig", RUNCONFIG)
         unset = row_of(document, "TrackedRun")

@@ -283,6 +283,8 @@ def _collection(field: Field, path: Path, text: str, key: str) -> Any:
     value = convert(field, node, path, faults) if node is not None and node.kind in (MAP, LIST) else None
     if value is None or faults:
         raise UsageError(f"{key} must be {TYPE_NAMES[field.type]}", remedy=remedy)
+    if field.type == field_types.REFERENCES and node is not None and node.kind == LIST:
+        return list(value)
     return plain(value)
 
 

@@ -16,7 +16,8 @@ from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document, new_text
 from tui_workbench.config.schema import fields
-from tui_workbench.config.schema.data_references import IGNORE_FILE
+from tui_workbench.config.schema.data_references import IGNORE_FILE, KEY, with_data
+from tui_workbench.config.yaml_edit.syntax import find, plain_value
 from tui_workbench.core import target_types
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
@@ -117,8 +118,7 @@ def declare_data(configuration: str, paths: Sequence[str]) -> ChangeSet:
         message = f"cannot link {files} as data, because a run configuration in the SDK form has no DataReferences"
         remedy = f"Exclude these files in {IGNORE_FILE}, or use a run configuration with the key `Target`."
         raise ConfigurationError(message, remedy=remedy, file=configuration)
-    known = list(document.get(("DataReferences",)) or ())
-    document.set(("DataReferences",), [*known, *(path for path in paths if path not in known)])
+    document.set((KEY,), with_data(plain_value(find(document.tree, (KEY,))), {path: path for path in paths}))
     return ChangeSet(f"declare data in {os.path.basename(configuration)}", (edited(document),))
 
 

@@ -124,9 +124,11 @@ CODES: dict[str, Code] = {
     "bad-variable": Code(ERROR, "The name of an environment variable is empty, or contains `=` or a NUL character."),
     "data-reference": Code(
         ERROR,
-        "An item of `DataReferences` is empty, contains a NUL character, is the project folder, is in a reserved "
-        "folder, or is a relative path that leads out of the project.",
+        "An item of `DataReferences` is impossible: the script cannot open this path, the workbench uses it for its "
+        "own files, two items overlap, or the data is on this machine but the target is another one.",
     ),
+    "data-outside": Code(WARNING, "A script or an argument names a path beside the project, which is not data."),
+    "data-source": Code(WARNING, "The script or a key uses data sources of Azure ML Workbench, which are ignored."),
     "plain-password": Code(ERROR, "The file contains a password or passphrase in plain text."),
     "unknown-target": Code(ERROR, "`Target` names a compute target that does not exist."),
     "target-conflict": Code(ERROR, "A key of the SDK form disagrees with the compute target."),

@@ -10,7 +10,6 @@ from difflib import get_close_matches
 from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue, Unset, remove_field, set_field
 from tui_workbench.config.checks.project_context import ProjectContext, Subject
 from tui_workbench.config.schema import fields
-from tui_workbench.config.schema.data_references import RESERVED, reference_problem
 from tui_workbench.config.schema.slurm_options import NODES, OVERRIDE
 from tui_workbench.config.sdk_conflicts import conflicts
 from tui_workbench.core import retry
@@ -28,7 +27,6 @@ def check(subject: Subject) -> Iterator[Finding]:
     yield from _nodes(subject)
     yield from _dependency_files(subject, context)
     yield from _script(subject, context)
-    yield from _data(subject, context)
 
 
 def _target(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
@@ -134,21 +132,3 @@ def _script(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
         message = f"the project has no script {script!r}"
         remedy = "Correct the name, or write $file to choose a script for each run."
         yield subject.finding("missing-file", message, remedy, key, at=node.items[0] if node.items else node)
-
-
-def _data(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
-    node = subject.nodes.get("DataReferences")
-    for number, reference in enumerate(subject.values.get("DataReferences") or ()):
-        at = node.items[number] if node is not None and number < len(node.items) else node
-        problem = reference_problem(context.root, reference)
-        if problem:
-            folders = ", ".join(f"{name}/" for name in sorted(RESERVED))
-            remedy = f"Write an absolute path outside the project, or a path in the project outside {folders}."
-            yield subject.finding("data-reference", problem, remedy, "DataReferences", at=at)
-        elif not os.path.lexists(os.path.join(context.root, reference)):
-            remedy = "Correct the path. For data on another machine, write an absolute path."
-            message = f"DataReferences: {reference!r} does not exist"
-            if os.path.isabs(reference):
-                message += " on this machine"
-                remedy = "Correct the path, or check that it exists on the target."
-            yield subject.finding("missing-file", message, remedy, "DataReferences", at=at, severity=WARNING)

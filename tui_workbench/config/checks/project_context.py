@@ -6,8 +6,10 @@ change on disk. Unsaved text of an editor takes precedence over the file.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tui_workbench.config.checks.findings import CODES, Finding, Fix
@@ -24,7 +26,7 @@ from tui_workbench.core.model import ComputeTarget, RunConfiguration
 
 _SPARK = re.compile(rb"\b(?:pyspark|SparkSession|SparkContext|SQLContext|mmlspark|sparkdl)\b")
 _SCRIPT_BYTES = 200_000
-"""Number of bytes of a script that are searched for uses of Spark."""
+"""Number of bytes of a script that are searched."""
 
 
 class _Parsed(NamedTuple):
@@ -118,12 +120,19 @@ class ProjectContext:
 
         Return None if no Python script can be read.
         """
-        try:
-            names = [script] if script else sorted(os.listdir(self.root))
-        except OSError:
-            return None
-        known = [_mentions_spark(self.absolute(name)) for name in names if name.endswith(".py")]
-        return None if all(each is None for each in known) else any(known)
+        known = [_SPARK.search(text) is not None for text in self.scripts(script)]
+        return any(known) if known else None
+
+    def scripts(self, script: str = "") -> Iterator[bytes]:
+        """Yield the beginning of `script`, or for "" of each Python script in the project folder."""
+        names = [script] if script else []
+        with contextlib.suppress(OSError):
+            names = names or sorted(os.listdir(self.root))
+        for name in names:
+            with contextlib.suppress(OSError):
+                if name.endswith(".py") and os.path.isfile(path := self.absolute(name)):
+                    with open(path, "rb") as file:
+                        yield file.read(_SCRIPT_BYTES)
 
     def tree(self, path: str) -> Tree | None:
         """Return the parsed file at `path`, or None if it does not exist or is not valid YAML."""
@@ -146,14 +155,6 @@ class ProjectContext:
             self._read.pop(path, None)
             return None
         return known[1]
-
-
-def _mentions_spark(path: str) -> bool | None:
-    try:
-        with open(path, "rb") as file:
-            return _SPARK.search(file.read(_SCRIPT_BYTES)) is not None
-    except OSError:
-        return None
 
 
 class Subject:

@@ -150,6 +150,8 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
 
 def _converted(field: Field, node: Node) -> Fix | None:
     """Return the fix for a value of a wrong type, or None if its meaning is uncertain."""
+    if field.type == field_types.REFERENCES and node.kind == SCALAR:
+        return Fix("make it a list", (SetValue(field.path, [node.text]),)) if node.text.strip() else None
     if field.type == field_types.STRINGS and node.kind == SCALAR:
         try:
             # A command of `setup` is one item.

@@ -1,8 +1,31 @@
-"""Check and resolve the paths in `DataReferences` of a run configuration."""
+"""Check and resolve `DataReferences` of a run configuration: a map from the path that a script opens to the data.
+
+An absolute path of data is a path on the target. A relative path is a path on this machine, relative to the project.
+In the file, a list means that scripts open the data by the same path.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tui_workbench.config.schema.field_types import REFERENCES, Field
+
+KEY = "DataReferences"
+NO_DATA: Mapping[str, str] = MappingProxyType({})
+
+DATA_FIELD = Field(
+    KEY,
+    "Data that runs read in place, without copies and snapshots: the paths that scripts open (in the project, "
+    "`../NAME` or absolute), or a map from these paths to those of the data. Absolute paths of data are on the target.",
+    REFERENCES,
+    default={},
+    completion="file",
+    example="{../data: /srv/datasets/imagenet}",
+    source="workbench",
+)
 
 IGNORE_FILE = ".amlignore"
 """Name of the file with patterns of files to exclude from runs."""
@@ -10,39 +33,138 @@ IGNORE_FILE = ".amlignore"
 RESERVED = frozenset(("outputs", ".workbench", ".git", "aml_config"))
 """Folders of a project that `DataReferences` must not contain."""
 
+RESERVED_BESIDE = frozenset((
+    "annotations.json", "annotations.lock", "attempts", "batch", "begin", "begun", "boot", "cache", "cancel",
+    "controller.lock", "copy",
+    "dependents", "driver", "driver.lock", "earlier", "engine-log", "environment.json", "events.jsonl", "exit",
+    "followed", "git.diff", "gpu", "gpu.json", "gpu.jsonl", "gpus", "imported.json", "job.json", "launch", "live",
+    "made", "metrics.cache", "metrics.json", "metrics.jsonl", "notifications", "output.log", "outputs", "passwd", "pid",
+    "placed", "placed.json", "preparation.log", "progress.json", "project", "provenance.json", "queue.json", "ranks",
+    "removed", "run", "run.json", "sdk", "sdk.zip", "share", "shell", "slurm.json", "slurm.log", "spark", "stacks",
+    "started", "step", "submit.lock", "tools", "trace.jsonl", "unfinished", "waiting", "wheels", "work",
+))  # fmt: skip
+"""Names in a run directory and in containers, which are beside the working copy, so that `../NAME` must not be data."""
 
-def reference_problem(root: str, reference: str) -> str:
-    """Return an error message for an invalid path in `DataReferences`, or ""."""
-    if not reference:
-        return "DataReferences: an item is empty"
-    if "\0" in reference:
-        return "DataReferences: an item contains a NUL character"
-    inside = inside_project(root, reference)
-    if os.path.isabs(reference) and not inside:
-        return ""
-    if inside == os.curdir:
-        return f"DataReferences: {reference!r} is the project folder"
-    if not inside:
-        return f"DataReferences: {reference!r} is outside the project"
-    first = inside.split(os.sep)[0]
-    if first in RESERVED:
-        return f"DataReferences: {reference!r} refers to the reserved folder {first}/"
+
+REMEDY = (
+    "A script can open data by an absolute path, by `../NAME`, or by a path in the project outside `outputs`, "
+    "`aml_config`, `.git` and `.workbench`. For other paths, pass the absolute path of the data as an argument."
+)
+
+
+class DataProblem(NamedTuple):
+    """Why a reference is impossible: a clause, and a remedy as a sentence."""
+
+    message: str
+    remedy: str = REMEDY
+
+
+def data_problems(
+    root: str, references: Mapping[str, str], *, tracked: bool = True, other_machine: str = ""
+) -> dict[str, DataProblem]:
+    """Return the problem of each impossible reference, by the path that scripts open.
+
+    `other_machine` is the name of the target if it is not this machine. The data may not exist.
+    """
+    found = _invalid(root, references)
+    for opened, path in references.items():
+        if opened in found:
+            continue
+        if not tracked and _absolute(root, path) != _absolute(root, opened):
+            found[opened] = DataProblem(
+                f"{KEY}: an untracked run uses the project itself, so {opened!r} cannot lead to {path!r}",
+                f"Set `TrackedRun: true`, or remove {opened!r}.",
+            )
+        elif other_machine and not os.path.isabs(path):
+            found[opened] = DataProblem(
+                f"{KEY}: {path!r} is a path on this machine, but {other_machine} is another machine",
+                f"Copy the data to {other_machine}, and write `{opened}: PATH`, where PATH is its absolute path there.",
+            )
+    return found
+
+
+def _invalid(root: str, references: Mapping[str, str]) -> dict[str, DataProblem]:
+    found: dict[str, DataProblem] = {}
+    places: dict[str, str] = {}  # valid places in the project
+    for opened, path in references.items():
+        problem = _problem(root, opened, path)
+        place = "" if problem else inside_project(root, opened)
+        for other in places if place else ():
+            if f"{place}/".startswith(f"{other}/") or f"{other}/".startswith(f"{place}/"):
+                problem = f"{places[other]!r} and {opened!r} overlap"
+        if problem:
+            found[opened] = DataProblem(f"{KEY}: {problem}")
+        elif place:
+            places[place] = opened
+    return found
+
+
+def _absolute(root: str, path: str) -> str:
+    return os.path.normpath(os.path.join(root, path))
+
+
+def _problem(root: str, opened: str, path: str) -> str:
+    for text in (opened, path):
+        if not text:
+            return f"{opened!r} has no path" if opened else "an item is empty"
+        if "\0" in text:
+            return "an item contains a NUL character"
+        if text.startswith("~"):
+            return f"{text!r} begins with `~`, which is not expanded"
+    place = inside_project(root, opened)
+    if place == os.curdir:
+        return f"{opened!r} is the project folder"
+    if place:
+        first = place.split(os.sep)[0]
+        return f"{opened!r} refers to the reserved folder {first}/" if first in RESERVED else ""
+    if os.path.isabs(opened):
+        is_same = os.path.normpath(opened) == os.path.normpath(path)
+        return "" if is_same else f"{opened!r} is absolute, so it cannot lead to another path"
+    up, _, name = os.path.normpath(opened).partition(os.sep)
+    if up != os.pardir or not name or os.sep in name:
+        return f"{opened!r} is outside the project, and only `../NAME` is possible there"
+    if name in RESERVED_BESIDE or name.startswith((".", "copy.")) or ".json." in name:
+        return f"{opened!r} has a name that the workbench uses for its own files"
     return ""
 
 
-def inside_project(root: str, reference: str) -> str:
-    """Return `reference` relative to `root`, or "" if it is outside `root`. Symbolic links are not resolved."""
-    relative = os.path.relpath(os.path.join(root, reference), root)
+def inside_project(root: str, opened: str) -> str:
+    """Return a path relative to `root`, or "" if it is outside. Symbolic links are not resolved."""
+    relative = os.path.relpath(opened, root) if os.path.isabs(opened) else os.path.normpath(opened)
     return "" if relative == os.pardir or relative.startswith(os.pardir + os.sep) else relative
 
 
-def data_in_project(root: str, references: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the valid paths inside the project, relative to it and without duplicates."""
-    found = (inside_project(root, each) for each in references if not reference_problem(root, each))
-    return tuple(dict.fromkeys(path for path in found if path))
+def data_paths(root: str, references: Mapping[str, str]) -> dict[str, str]:
+    """Return the absolute path of the data of each valid reference, by the path that scripts open."""
+    wrong = _invalid(root, references)
+    return {opened: _absolute(root, path) for opened, path in references.items() if opened not in wrong}
 
 
-def data_elsewhere(root: str, references: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the absolute paths outside the project, normalized and without duplicates."""
-    found = (os.path.normpath(each) for each in references if os.path.isabs(each) and not inside_project(root, each))
-    return tuple(dict.fromkeys(found))
+def data_in_project(root: str, references: Mapping[str, str]) -> dict[str, str]:
+    """Return the absolute path of the data for each link in the working copy, by the relative path of the link."""
+    found = ((inside_project(root, opened), path) for opened, path in data_paths(root, references).items())
+    return {place: path for place, path in found if place}
+
+
+def data_beside(root: str, references: Mapping[str, str]) -> dict[str, str]:
+    """Return the absolute path of the data for each link `../NAME`, by its name."""
+    return {
+        os.path.basename(os.path.normpath(opened)): path
+        for opened, path in data_paths(root, references).items()
+        if not os.path.isabs(opened) and not inside_project(root, opened)
+    }
+
+
+def data_elsewhere(root: str, references: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the absolute paths outside the project that scripts open directly, without duplicates."""
+    found = data_paths(root, references).items()
+    return tuple(
+        dict.fromkeys(path for opened, path in found if os.path.isabs(opened) and not inside_project(root, opened))
+    )
+
+
+def with_data(known: list[str] | dict[str, str] | None, added: Mapping[str, str]) -> list[str] | dict[str, str]:
+    """Return `known`, the value in a file, with more references. It stays a list if scripts open the added paths."""
+    if not isinstance(known, dict) and all(opened == path for opened, path in added.items()):
+        return list(dict.fromkeys((*(known or ()), *added)))
+    return {**(known if isinstance(known, dict) else {path: path for path in known or ()}), **added}

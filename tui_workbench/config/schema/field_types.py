@@ -13,6 +13,7 @@ INTEGER = "integer"
 CHOICE = "choice"
 STRINGS = "strings"  # a list of strings
 MAPPING = "mapping"  # a map with string values
+REFERENCES = "references"  # a map from paths to paths, or a list of paths; always a map in Python
 ROWS = "rows"  # a list of maps with the keys in `Field.row`
 DEPENDENCIES = "dependencies"  # conda's list: strings, and a map from `pip` to a list of strings
 GPUS = "gpus"  # all, free, a number, or a list of numbers and IDs; always a str in Python
@@ -26,6 +27,7 @@ TYPE_NAMES = {
     CHOICE: "one of the allowed values",
     STRINGS: "a list of strings",
     MAPPING: "a map of strings",
+    REFERENCES: "a list of paths, or a map from paths to paths",
     ROWS: "a list of maps",
     DEPENDENCIES: "a list of packages",
     GPUS: "`all`, `free`, a number, or a list of numbers or IDs",
@@ -34,8 +36,11 @@ TYPE_NAMES = {
 }
 """Names of types in messages and in the reference."""
 
-COLLECTIONS = frozenset((STRINGS, MAPPING, ROWS, DEPENDENCIES))
+COLLECTIONS = frozenset((STRINGS, MAPPING, REFERENCES, ROWS, DEPENDENCIES))
 """Types whose values contain several strings."""
+
+MAPS = frozenset((MAPPING, REFERENCES))
+"""Types whose values are maps in Python, with names that the user chooses."""
 
 TRUE_WORDS = frozenset(("true", "yes", "on", "y"))
 FALSE_WORDS = frozenset(("false", "no", "off", "n"))

@@ -8,6 +8,7 @@ The `source` of a field names its documentation: `docs`, the documentation of Az
 
 from __future__ import annotations
 
+from tui_workbench.config.schema.data_references import DATA_FIELD
 from tui_workbench.config.schema.field_types import (
     ANY,
     BOOLEAN,
@@ -265,16 +266,7 @@ _RUNCONFIG_FIELDS = (
         BOOLEAN,
         default=True,
     ),
-    Field(
-        "DataReferences",
-        "Files and folders that runs read in place, without copies and snapshots. Paths in the project are linked into "
-        "working copies on this machine; absolute paths outside the project are paths on the target.",
-        STRINGS,
-        default=(),
-        completion="file",
-        example="[data, /srv/datasets/imagenet]",
-        source="workbench",
-    ),
+    DATA_FIELD,
     Field("UseSampling", "Uses the active samples of data sources. Ignored by the workbench.", BOOLEAN, default=True),
     NODES_FIELD,
     Field(

@@ -86,6 +86,11 @@ def _type(field: Field) -> dict[str, Any]:
         field_types.PROCESSES: {"anyOf": [{"type": "integer", "minimum": 1}, {"enum": ["gpus", *none]}]},
         field_types.STRINGS: {"type": ["array", *null], "items": {**text, **form}},
         field_types.MAPPING: {"type": ["object", *null], "additionalProperties": {"type": [*text["type"], "null"]}},
+        field_types.REFERENCES: {
+            "type": ["array", "object", *null],
+            "items": text,
+            "additionalProperties": {"type": text["type"]},
+        },
         field_types.ROWS: {"type": ["array", *null], "items": row},
         field_types.DEPENDENCIES: {"type": ["array", *null], "items": {"anyOf": [{"type": "string"}, pip]}},
     }

@@ -79,7 +79,7 @@ def _next_step(
     if node is not None and node.kind == LIST and step.removeprefix("-").isdecimal():
         return int(step)
     field = kind.field_at(tuple(path))
-    if field is not None and field.type == field_types.MAPPING and len(path) == len(field.path):
+    if field is not None and field.type in field_types.MAPS and len(path) == len(field.path):
         # The rest of the key is one name in this map.
         words = [step]
         while steps and isinstance(steps[0][0], str):

@@ -281,6 +281,14 @@ def _mapping(value: _Value) -> dict[str, str]:
     return found
 
 
+def _references(value: _Value) -> dict[str, str] | None:
+    """Return a map of paths. In a list, each path leads to itself."""
+    if value.node.kind == SCALAR:
+        value.wrong(_expected(value.field), "Start each path with `- ` on its own line.")
+        return None
+    return _mapping(value) if value.node.kind == MAP else {text: text for text in _text_items(value)}
+
+
 def _rows(value: _Value) -> tuple[dict[str, str], ...]:
     columns = ", ".join(column.key for column in value.field.row)
     rows = []
@@ -346,6 +354,7 @@ _READERS: dict[str, tuple[str, Callable[[_Value], Any], str]] = {
     field_types.GPUS: ("", _gpus, ""),
     field_types.STRINGS: (LIST, _strings, "Start each item with `- ` on its own line."),
     field_types.MAPPING: (MAP, _mapping, "Write `NAME: value` lines, indented below the key."),
+    field_types.REFERENCES: ("", _references, ""),
     field_types.ROWS: (LIST, _rows, "Start each item with `- `, and give it the keys {}."),
     field_types.DEPENDENCIES: (LIST, _dependencies, "Start each package with `- ` on its own line."),
     field_types.ANY: ("", lambda value: plain_value(value.node), ""),

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tui_workbench.config.schema.data_references import IGNORE_FILE, data_in_project, reference_problem
-from tui_workbench.core.errors import ConfigurationError, LargeFiles, storage_errors
-from tui_workbench.core.model import Plan, RunConfiguration, RunSpec, Step
+from tui_workbench.config.schema.data_references import IGNORE_FILE, NO_DATA, data_in_project
+from tui_workbench.core.errors import LargeFiles, storage_errors
+from tui_workbench.core.model import Plan, RunSpec, Step
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
-from tui_workbench.projects.project import COMPUTE_SUFFIX, Project, line_of_key
+from tui_workbench.projects.project import COMPUTE_SUFFIX, Project
 from tui_workbench.runs.snapshots.file_copy import can_clone
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
 from tui_workbench.runs.store.rundir import NOTE, RunDirectory
@@ -69,7 +69,7 @@ class Contents(NamedTuple):
             directory.append_event(NOTE, text=text)
 
 
-def contents_of(root: str, state_directory: str, data: Collection[str] = (), *, old_root: str = "") -> Contents:
+def contents_of(root: str, state_directory: str, data: Mapping[str, str] = NO_DATA, *, old_root: str = "") -> Contents:
     """Count the files that a run of the project would get now. `old_root`: see `project_files`. Raises OSError."""
     paths: dict[Kind, list[str]] = defaultdict(list)
     items: dict[Kind, list[Item]] = defaultdict(list)
@@ -234,7 +234,8 @@ def _large_files(message: str, parts: tuple[Part, ...], configuration_path: str)
         f"{message}: {named}",
         paths=tuple((part.path, part.size) for part in parts),
         remedy=f"To link them instead of copying them, add `{line}` to "
-        f"{configuration_path or 'the run configuration'}; runs on other machines do not get linked files. "
+        f"{configuration_path or 'the run configuration'}; on another machine, write the absolute path of the data "
+        f"there: `DataReferences: {{{parts[0].path}: PATH}}`. "
         f"To exclude them from runs, add patterns such as `/{parts[0].path}` to {IGNORE_FILE}.",
         configuration=configuration_path,
     )
@@ -243,10 +244,8 @@ def _large_files(message: str, parts: tuple[Part, ...], configuration_path: str)
 def check_files(project: Project, spec: RunSpec, origin: str) -> Contents:
     """Count the files that a run would get now. A run with an `origin` already has a snapshot.
 
-    Raises LargeFiles, ConfigurationError or StorageError.
+    Raises LargeFiles or StorageError.
     """
-    if not origin:
-        _require_data(project, spec.run_configuration)
     contents = _contents_of(spec, project.state_directory, is_again=bool(origin))
     refuse_large(contents, spec.run_configuration.path)
     return contents
@@ -272,19 +271,3 @@ def _contents_of(spec: RunSpec, state_directory: str, *, is_again: bool) -> Cont
     with storage_errors("read", spec.project_root, exact=True):
         contents = contents_of(spec.project_root, state_directory, data)
     return contents.without_snapshot() if is_again else contents
-
-
-def _require_data(project: Project, configuration: RunConfiguration) -> None:
-    for reference in configuration.data_references:
-        problem = reference_problem(project.root, reference)
-        path = os.path.join(project.root, reference)
-        if not problem and not os.path.isabs(reference) and not os.path.lexists(path):
-            problem = f"DataReferences: {reference!r} does not exist"
-        if problem:
-            raise ConfigurationError(
-                problem,
-                remedy="Use an existing path in the project, but not in `outputs`, `aml_config`, `.git` or "
-                "`.workbench`. Or use an absolute path outside the project.",
-                file=configuration.path,
-                line=line_of_key(configuration.path, "DataReferences"),
-            )

@@ -10,11 +10,17 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from tui_workbench.config.schema.data_references import IGNORE_FILE, data_in_project
+from tui_workbench.config.schema.data_references import (
+    IGNORE_FILE,
+    NO_DATA,
+    data_beside,
+    data_in_project,
+    data_problems,
+)
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec, RunState
@@ -79,6 +85,7 @@ class Item(NamedTuple):
     kind: Kind
     status: os.stat_result | None = None
     is_top: bool = False  # True for the topmost path that an ignore file excludes
+    data: str = ""  # of kind LINKED: the absolute path of the data
 
     @property
     def is_folder(self) -> bool:
@@ -116,17 +123,17 @@ def files_with_secrets(root: str) -> list[str]:
     return [path for name in names if holds_secret(root, path := os.path.join(CONFIG_DIRECTORY, name))]
 
 
-def project_files(root: str, data: Collection[str] = (), *, old_root: str = "", room: int = 0) -> Iterator[Item]:
+def project_files(root: str, data: Mapping[str, str] = NO_DATA, *, old_root: str = "", room: int = 0) -> Iterator[Item]:
     """Yield the files, links and folders of the project at `root`. A folder precedes its entries.
 
-    `data` are paths of kind LINKED. The top-level ignore files of `old_root`, an older state of the project, apply too.
-    `room` is the maximum length in bytes of the path to which the project is copied. `outputs/`, NEVER_TAKEN, sockets,
-    pipes and devices are skipped. Raises OSError if `root` cannot be read.
+    `data` contains the paths of kind LINKED, and the data that they lead to. The top-level ignore files of `old_root`,
+    an older state of the project, apply too. `room` is the maximum length in bytes of the path to which the project is
+    copied. `outputs/`, NEVER_TAKEN, sockets, pipes and devices are skipped. Raises OSError if `root` cannot be read.
     """
     always = [read_ignore_file(each, "", IGNORE_FILE) for each in (root, old_root) if each]
     above = (read_ignore_file(old_root, "", GIT_IGNORE),) if old_root else ()
     for path in sorted(data):
-        yield Item(path, Kind.LINKED)
+        yield Item(path, Kind.LINKED, data=data[path])
     walk = _Walk(root, frozenset(data), always, LONGEST_PATH - room)
     yield from walk.below("", walk.entries(""), Kind.SNAPSHOT, above)
 
@@ -233,18 +240,24 @@ def _in_project(spec: RunSpec, name: str) -> str:
 
 
 def _outside(spec: RunSpec, path: str) -> str:
-    whole = os.path.normpath(os.path.join(spec.project_root, path))
-    top = whole
-    while not os.path.lexists(top) and os.path.dirname(top) != top:
-        top = os.path.dirname(top)
-    if top == os.path.normpath(os.path.join(spec.project_root, os.pardir)) or spec.project_root.startswith(f"{top}/"):
+    root, configuration, name = spec.project_root, spec.run_configuration, spec.target.name
+    whole = os.path.normpath(os.path.join(root, path))
+    opened = os.sep.join(path.split(os.sep)[:2])  # such as `../data`
+    if not os.path.lexists(os.path.join(root, opened)) or f"{root}/".startswith(f"{whole}/"):
         return ""
-    if spec.target.kind.is_remote:
-        return f"{path} is outside the project and is not sent to {spec.target.name}: use a path on that machine"
-    return (
-        f"{path} is outside the project, and a tracked run uses a copy of the project: use the absolute path {whole}, "
-        f"or a link to it in the project"
-    )
+    if opened[3:] in data_beside(root, configuration.data_references):
+        return ""
+    is_remote = spec.target.kind.is_remote
+    if not data_problems(root, {opened: opened}):
+        line = f"DataReferences: {{{opened}: PATH}}" if is_remote else f"DataReferences: [{opened}]"
+        if configuration.data_references:
+            line = f"{opened}: PATH" if is_remote else opened
+            line = f"{line}` to `DataReferences"
+        where = f", where PATH is the absolute path of {opened} on {name}" if is_remote else ""
+        return f"{opened} is outside the project: add `{line}` in {configuration.name}.runconfig{where}"
+    if is_remote:
+        return f"{path} is outside the project and is not sent to {name}: use the absolute path on that machine"
+    return f"{path} is outside the project, and a tracked run uses a copy of the project: use the absolute path {whole}"
 
 
 def _made_by_another(spec: RunSpec, path: str) -> str:
@@ -276,14 +289,15 @@ def _not_copied(spec: RunSpec, path: str) -> str:
         top = os.path.dirname(top)
     kind = kinds.get(top, "")
     if kind == Kind.LEFT_OUT:
+        line = f"{{{top}: PATH}}`, where PATH is its absolute path on {target}" if is_remote else f"[{top}]`"
         return (
             f"{IGNORE_FILE} excludes {top} from runs: remove that pattern, or declare {top} as data with "
-            f"`DataReferences: [{top}]`"
+            f"`DataReferences: {line}"
         )
     if kind == Kind.ENVIRONMENT:
         return f"{top} is a virtual environment, which is never copied for runs"
-    if kind == Kind.LINKED and is_remote:
-        return f"{top} is data on this machine, not on {target}: add its absolute path on {target} to DataReferences"
+    if kind == Kind.LINKED:
+        return ""
     if kind == Kind.COPIED and is_remote and is_secret_file(path):
         return f"{path} has the name of a secrets file, and ignored secrets files are not sent to {target}"
     if kind in (Kind.SNAPSHOT, Kind.COPIED):

@@ -1,9 +1,9 @@
 """Collect the provenance of a tracked run: `provenance.json` and `git.diff` in its directory.
 
 The provenance consists of the snapshot, the state and uncommitted changes of the user's own repository, packages,
-interpreter or image, machine, GPUs, and the seeds in arguments and variables. A child of the controller with low
-priority, or a thread of the watcher, collects it while the script runs, and writes it once. For a value that could not
-be collected, the reason is recorded. Secrets in addresses are masked.
+interpreter or image, machine, GPUs, size of the data, and the seeds in arguments and variables. A child of the
+controller with low priority, or a thread of the watcher, collects it while the script runs, and writes it once. For a
+value that could not be collected, the reason is recorded. Secrets in addresses are masked.
 """
 
 from __future__ import annotations
@@ -93,10 +93,16 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
     """Return the contents of `provenance.json` and `git.diff`. This can take several seconds."""
     spec = record.spec
     git, diff = _git_of_origin(record) or git_state(spec.project_root)
+    target = target_for(spec.target)
     try:
-        machine = target_for(spec.target).python_environment(spec).machine_info(record.plan.interpreter)
+        machine = target.python_environment(spec).machine_info(record.plan.interpreter)
     except WorkbenchError as error:
         machine = {"problems": {"machine": str(error)}}
+    data: dict[str, Any] = {}
+    try:
+        data = target.measure_data(spec)
+    except WorkbenchError as error:
+        machine.setdefault("problems", {})["data"] = str(error)
     packages = machine.get("packages")
     if isinstance(packages, dict):
         machine["packages"] = {str(name): _without_secrets(packages[name]) for name in sorted(packages)}
@@ -109,6 +115,7 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
         "snapshot": {"kind": record.snapshot, "commit": record.commit_id or None},
         "git": git,
         "seeds": find_seeds(spec.arguments, spec.run_configuration.environment_variables),
+        "data": data,
         **machine,
     }
     return found, diff

@@ -105,7 +105,8 @@ def _words(entry: _Entry) -> str:
 def _store(project: Project, record: Record | None = None) -> SnapshotStore:
     # Data of any run configuration, including the recorded one, is not part of snapshots: it is not saved or removed.
     then = (record.spec.run_configuration,) if record is not None else ()
-    references = tuple(each for one in (*project.run_configurations(), *then) for each in one.data_references)
+    configurations = (*project.run_configurations(), *then)
+    references = {opened: path for one in configurations for opened, path in one.data_references.items()}
     store = SnapshotStore(project.root, project.state_directory, data_in_project(project.root, references))
     if not store.available:
         raise UsageError(

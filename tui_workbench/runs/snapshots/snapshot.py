@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from tui_workbench.config.schema.data_references import NO_DATA
 from tui_workbench.core import locks
 from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.files import folder_size, remove_below, write_if_changed
@@ -65,16 +66,20 @@ class Snapshot(NamedTuple):
 class SnapshotStore:
     """The hidden repository of a project.
 
-    `state_directory` is that of the project. `data` are linked paths, relative to the project, which are never part of
-    a snapshot. `contents` is the current result of `contents_of`, if known.
+    `state_directory` is that of the project. `data` maps linked paths, which are relative to the project and never part
+    of a snapshot, to the absolute paths of the data. `contents` is the current result of `contents_of`, if known.
     """
 
     def __init__(
-        self, project_root: str, state_directory: str, data: Collection[str] = (), contents: Contents | None = None
+        self,
+        project_root: str,
+        state_directory: str,
+        data: Mapping[str, str] = NO_DATA,
+        contents: Contents | None = None,
     ) -> None:
         self._root = project_root
         self._state_directory = state_directory
-        self._data = frozenset(data)
+        self._data = data
         self._contents = contents
         self.repository = os.path.join(state_directory, REPOSITORY)
         self.available = has_program("git")

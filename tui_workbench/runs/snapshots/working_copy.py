@@ -14,8 +14,9 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from tui_workbench.config.schema.data_references import NO_DATA, data_in_project
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import BYTES, meter
@@ -66,7 +67,7 @@ def fill(root: str, working_copy: str, items: Iterable[Item]) -> None:
             if parent in blocked:
                 blocked.add(item.path)
             elif item.kind == Kind.LINKED:
-                _link_data(root, working_copy, item.path)
+                _link_data(working_copy, item.path, item.data)
             elif item.is_folder:
                 try:
                     os.mkdir(copy)
@@ -93,13 +94,11 @@ def _copy(root: str, working_copy: str, item: Item) -> None:
             raise
 
 
-def _link_data(root: str, working_copy: str, path: str) -> None:
+def _link_data(working_copy: str, path: str, data: str) -> None:
     copy = os.path.join(working_copy, path)
-    if not os.path.lexists(os.path.join(root, path)) or os.path.lexists(copy):
-        return
-    if leads_through_folders(working_copy, path):
+    if not os.path.lexists(copy) and leads_through_folders(working_copy, path):
         os.makedirs(os.path.dirname(copy), exist_ok=True)
-        os.symlink(os.path.join(root, path), copy)
+        os.symlink(data, copy)
 
 
 def leads_through_folders(root: str, path: str) -> bool:
@@ -155,6 +154,7 @@ def files_of_run(record: Record, *, changed_since: int = 0) -> list[Entry]:
         files = [
             file for file in files if not _is_newer(os.path.join(spec.working_directory, file.path), changed_since)
         ]
+    data = data_in_project(spec.project_root, spec.run_configuration.data_references)
     found = [
         _link(spec, file.path, file.name)
         if file.is_link
@@ -165,7 +165,10 @@ def files_of_run(record: Record, *, changed_since: int = 0) -> list[Entry]:
     for path in paths_below(spec.working_directory, except_for="" if changed_since else OUTPUTS):
         if path not in known and not is_secret_file(path):
             status = os.lstat(os.path.join(spec.working_directory, path))
-            found.append(_link(spec, path, "link") if stat.S_ISLNK(status.st_mode) else _entry(path, status))
+            if path in data:
+                found.append(Entry(path, f"link-{data[path]}", link=data[path]))
+            else:
+                found.append(_link(spec, path, "link") if stat.S_ISLNK(status.st_mode) else _entry(path, status))
     return [entry for entry in found if entry is not None]
 
 
@@ -173,11 +176,13 @@ def _is_newer(path: str, moment: int) -> bool:
     return os.path.lexists(path) and os.lstat(path).st_ctime_ns > moment
 
 
-def files_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
+def files_of_project(root: str, data: Mapping[str, str] = NO_DATA) -> list[Entry]:
     """Return the files and links of the project that a run submitted now would send to a target."""
     found = []
     for item in project_files(root, data):
         path, status = os.path.join(root, item.path), item.status
+        if item.kind == Kind.LINKED:
+            found.append(Entry(item.path, f"link-{item.data}", link=item.data))
         if item.kind not in (Kind.SNAPSHOT, Kind.COPIED) or item.is_folder or status is None:
             continue
         if item.kind == Kind.COPIED and is_secret_file(item.path):

@@ -88,6 +88,14 @@ def _target_from_json(stored: dict[str, Any]) -> ComputeTarget:
     return ComputeTarget(**{**stored, **tuples, "parts": tuple(map(_target_from_json, stored.get("parts", ())))})
 
 
+def _references(stored: Any) -> dict[str, str]:
+    """Return the data of a run. Earlier versions stored a list."""
+    found = dict(stored) if isinstance(stored, dict) else {path: path for path in stored}
+    if not all(isinstance(text, str) for pair in found.items() for text in pair):
+        raise TypeError("a data reference is not a string")
+    return found
+
+
 def record_from_json(stored: dict[str, Any], directory: str) -> Record:
     """Parse run.json of the run directory at `directory`.
 
@@ -103,7 +111,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
     # Earlier versions stored more fields.
     known = {key: value for key, value in stored["run_configuration"].items() if key in RunConfiguration._fields}
     known["argument_vector"] = tuple(known["argument_vector"])
-    known["data_references"] = tuple(known.get("data_references", ()))
+    known["data_references"] = _references(known.get("data_references", {}))
     target = _target_from_json(stored["target"])
     root = root_of_state(os.path.dirname(os.path.dirname(directory)))
     spec = RunSpec(

@@ -23,6 +23,7 @@ from tui_workbench.runs.lifecycle.building import likely_run_id
 from tui_workbench.runs.lifecycle.limits import Dependency, is_limited, step_of
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import WORKING_COPY, Record, RunDirectory
+from tui_workbench.runs.submission.data_check import data_step, require_data
 from tui_workbench.runs.submission.repeating import commit_of
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Report
@@ -78,6 +79,7 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
     )
     if origin is not None:
         secret_arguments.with_secrets(spec)
+    require_data(spec)
     return Prepared(*planned(project, spec, request, likely_run_id(project)), commit)
 
 
@@ -93,6 +95,7 @@ def planned(project: Project, spec: RunSpec, request: RunRequest, run_id: str) -
         from tui_workbench.runs.submission.tracked import snapshot_steps
 
         before = snapshot_steps(project, spec, request.origin)
+    before = (*before, *data_step(spec))
     plan = target_for(spec.target).plan(spec)
     if is_limited(spec.target, request):
         before = (*before[:1], step_of(spec.target, request, dependency_of(project, request)), *before[1:])

@@ -105,7 +105,7 @@ def outside_copy_text(directory: str) -> str:
     folders = " and ".join(dict.fromkeys(f"../{path.split(os.sep)[0]}" for path in paths))
     return (
         f"the script wrote {size_text(size)} to {folders}, outside its working copy; the files are in {directory}. "
-        "Use a path in the project, or an absolute path"
+        "Use a path in the project, or an absolute path; for data that exists already, use `DataReferences`"
     )
 
 

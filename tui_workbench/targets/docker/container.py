@@ -11,6 +11,8 @@ the container cannot replace a mount with a link, and cannot access the record o
 from __future__ import annotations
 
 import os
+import posixpath
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -86,6 +88,7 @@ class Placement(NamedTuple):
     user: str  # uid:gid
     project_root: str = ""  # mounted as the working directory (untracked runs on this machine), else ""
     data: tuple[str, ...] = ()  # paths of `DataReferences`, mounted read-only at the same path
+    beside: Mapping[str, str] = {}  # `../NAME` in `DataReferences`, by name: mounted read-only beside the project
     copied: bool = False  # the working directory is copied into the container instead of mounted
     image: str = ""
     python: str = "python"
@@ -147,6 +150,8 @@ def mounts(spec: RunSpec, place: Placement) -> list[Mount]:
     if place.user_file:
         found.append(Mount(f"{place.run_directory}/{USER_FILE}", "/etc/passwd", read_only=True))
     found += [Mount(path, path, read_only=True) for path in place.data]
+    parent = posixpath.dirname(working_directory(place))
+    found += [Mount(path, f"{parent}/{name}", read_only=True) for name, path in place.beside.items()]
     return found
 
 

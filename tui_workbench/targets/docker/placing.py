@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
-from tui_workbench.config.schema.data_references import data_elsewhere, data_in_project
+from tui_workbench.config.schema.data_references import data_beside, data_elsewhere, data_in_project
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.files import is_folder_below, make_folders, read_below, remove_below, rename_below
 from tui_workbench.core.masking import is_secret_file
@@ -99,19 +99,19 @@ def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
         share=run_environment.shared_folder(spec, home),
         user="",
         project_root=spec.project_root if host.is_local and not spec.tracked and not copied else "",
-        data=_data_of(host, spec),
+        data=_data_of(spec),
+        beside=data_beside(spec.project_root, spec.run_configuration.data_references),
         copied=copied,
         image=spec.target.base_docker_image,
         spark=spark.UNKNOWN if spec.run_configuration.uses_spark else None,
     )
 
 
-def _data_of(host: Host, spec: RunSpec) -> tuple[str, ...]:
-    """Return the paths on the host that `DataReferences` names; those in the project exist only on this machine."""
+def _data_of(spec: RunSpec) -> tuple[str, ...]:
+    """Return the paths of data that links of the working copy lead to, and those that scripts open directly."""
     references = spec.run_configuration.data_references
-    inside = data_in_project(spec.project_root, references) if host.is_local and spec.tracked else ()
-    here = (os.path.join(spec.project_root, path) for path in inside)
-    return (*(path for path in here if os.path.exists(path)), *data_elsewhere(spec.project_root, references))
+    linked = data_in_project(spec.project_root, references).values() if spec.tracked else ()
+    return tuple(dict.fromkeys((*linked, *data_elsewhere(spec.project_root, references))))
 
 
 def archive_of(folder: str, inside: str, user: str, *, is_leaving: bool = False) -> tuple[IO[bytes], dict[str, str]]:

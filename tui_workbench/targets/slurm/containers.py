@@ -9,6 +9,7 @@ Sources: README of pyxis, "Usage"; enroot's import(1); `apptainer exec --help`; 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
@@ -35,14 +36,18 @@ class ContainerWords(NamedTuple):
     program: tuple[str, ...] = ()  # before the step
 
 
-def container_words(target: ComputeTarget, root: str, directory: str) -> ContainerWords:
-    """Return the arguments for a run in `directory`, below `root`. Raises ConfigurationError if this is impossible."""
+def container_words(target: ComputeTarget, root: str, directory: str, data: Collection[str] = ()) -> ContainerWords:
+    """Return the arguments for a run in `directory`, below `root`, which reads the paths in `data`.
+
+    Raises ConfigurationError if this is impossible.
+    """
     image = target.base_docker_image
+    _require_mountable(target, data)
     if target.container in ("pyxis", "apptainer") and (":" in root or "," in root):
         message = f"{target.container} cannot mount runRoot {root}, because it contains `:` or `,`"
         raise _refusal(target, "runRoot", message, "Set `runRoot` to a path without these characters.")
     if target.container == "pyxis":
-        mounts = f"--container-mounts={root}:{root}"
+        mounts = ",".join((f"--container-mounts={root}:{root}", *(f"{path}:{path}:ro" for path in data)))
         workdir = f"--container-workdir={directory}"
         return ContainerWords(
             (f"--container-image={_enroot_image(target)}", mounts, workdir, "--no-container-entrypoint")
@@ -50,8 +55,24 @@ def container_words(target: ComputeTarget, root: str, directory: str) -> Contain
     if target.container == "apptainer":
         name = image if "://" in image or image.startswith(("/", "./")) else f"docker://{image}"
         gpus = "--rocm" if "rocm" in image.lower() else "--nv"
-        return ContainerWords((), ("apptainer", "exec", gpus, "--bind", root, "--pwd", directory, name))
+        binds = ",".join((root, *(f"{path}:{path}:ro" for path in data)))
+        return ContainerWords((), ("apptainer", "exec", gpus, "--bind", binds, "--pwd", directory, name))
     return ContainerWords((f"--container={_oci_bundle(target)}",)) if target.container == "oci" else ContainerWords()
+
+
+def _require_mountable(target: ComputeTarget, data: Collection[str]) -> None:
+    """Raise ConfigurationError if the container cannot mount the data."""
+    if target.container == "oci" and data:
+        raise ConfigurationError(
+            "a run with `container: oci` cannot have `DataReferences`, because srun cannot mount folders",
+            remedy="Mount the data in the configuration of the bundle, and remove `DataReferences`.",
+        )
+    path = next((path for path in data if ":" in path or "," in path), "")
+    if target.container in ("pyxis", "apptainer") and path:
+        raise ConfigurationError(
+            f"{target.container} cannot mount the data {path}, because its path contains `:` or `,`",
+            remedy="On the cluster, create a link to the data whose path does not, and use the path of the link.",
+        )
 
 
 def container_support(host: LoginHost, target: ComputeTarget) -> str:

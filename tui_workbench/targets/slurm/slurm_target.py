@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+from tui_workbench.config.schema.data_references import data_paths
 from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core.errors import NeverStarted
 from tui_workbench.core.files import remove_below
@@ -95,7 +96,7 @@ class SlurmTarget(Target):
         variables = self._variables(spec, root)
         command = self._command(spec, root)
         run_environment.refuse_impossible(spec.run_configuration.path, variables, command)
-        container = container_words(self.target, root, directory)
+        container = container_words(self.target, root, directory, _data_of(spec))
         starter = shlex.join((*_SRUN, *container.options, *container.program))
         title = f"start {spec.script} with {command[0]}{run_environment.describe_launcher(spec)}, using {starter}"
         steps = (
@@ -150,7 +151,7 @@ class SlurmTarget(Target):
             requeues=requeues(spec.slurm),
             samples=requested_gpus(spec.slurm) != 0,
             meets=_meets(spec),
-            container=container_words(self.target, root, directory),
+            container=container_words(self.target, root, directory, _data_of(spec)),
         )
         self.report.begin("submit", "submit the job")
         job = Submission(
@@ -279,6 +280,11 @@ class _NodeEnvironment(PythonEnvironment):
         # The login node has the same packages as the compute nodes, but other processors and GPUs.
         found = super().machine_info(planned)
         return {name: value for name, value in found.items() if name not in ("host", "gpus")}
+
+
+def _data_of(spec: RunSpec) -> Collection[str]:
+    """Return the absolute paths of the data of a run, without duplicates."""
+    return dict.fromkeys(data_paths(spec.project_root, spec.run_configuration.data_references).values())
 
 
 def _meets(spec: RunSpec) -> bool:

@@ -25,6 +25,7 @@ from tui_workbench.runs.stacks import read_stacks
 from tui_workbench.runs.store.attempts import attempts_of
 from tui_workbench.runs.store.rundir import PROVENANCE, STACKS, RunDirectory
 from tui_workbench.runs.transfer.downloads import artifact_path, attachments
+from tui_workbench.targets.hosts.data import describe_data
 from tui_workbench.ui.charts.chart_scale import number, span_label
 from tui_workbench.ui.logs.stacks_panel import stack_lines
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -256,6 +257,7 @@ def environment_of(run: Run) -> list[Line]:
         return [*lines, (), (Piece(f"▲ {safe_text(problem)}", "warning"),)]
     for name in ("git", "python", "image", "host", "seeds", "problems"):
         lines += _section(name, found.get(name), "warning" if name == "problems" else "text")
+    lines += _section("data", describe_data(found.get("data")))
     packages = found.get("packages")
     if isinstance(packages, dict):
         lines += [(), (Piece(counted(len(packages), "package"), "accent", bold=True),)]

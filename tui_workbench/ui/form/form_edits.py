@@ -11,6 +11,7 @@ from typing import Any
 from tui_workbench.config.changes.file_edits import parse_value
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema import field_types
+from tui_workbench.config.schema.data_references import with_data
 from tui_workbench.config.schema.field_types import Field
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, Node, Path, find, parse, plain_value
 from tui_workbench.core.errors import UsageError
@@ -27,7 +28,8 @@ def why_not(action: str, rows: list[FormRow], row: FormRow) -> str:
         return "No value to remove."
     if action == "move" and not (row.kind == "item" and isinstance(row.path[-1], int)):
         return "Only list entries can be moved."
-    if action == "rename" and not (row.kind == "item" and row.field.type == field_types.MAPPING):
+    is_named = row.field.type in field_types.MAPS and isinstance(row.path[-1], str)
+    if action == "rename" and not (row.kind == "item" and is_named):
         return "Only map entries have names."
     return ""
 
@@ -108,6 +110,11 @@ def _add(document: Document, row: FormRow, text: str) -> None:
         if not name.strip() or not equals:
             raise UsageError(f"expected NAME=value, not {text!r}", remedy="Write a name, an equals sign and a value.")
         document.set((*path, name.strip()), value)
+    elif field.type == field_types.REFERENCES:
+        # A script opens an absolute path of data as it is, so its `=` is a part of the path.
+        opened, equals, data = (text, "", "") if text.startswith("/") else text.partition("=")
+        added = {opened.strip(): data.strip() if equals else opened.strip()}
+        document.set(path, with_data(plain_value(find(document.tree, path)), added))
     elif path[-1] == PIP and find(document.tree, path) is None:
         document.insert_item(path[:-1], len(_items(document, path[:-1])), {"pip": [text]})
     else:

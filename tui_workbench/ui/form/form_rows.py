@@ -10,7 +10,7 @@ from tui_workbench.config.schema import field_types
 from tui_workbench.config.schema.field_types import Field
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path, dotted, find, plain_value
 
-COLLECTIONS = (field_types.STRINGS, field_types.MAPPING, field_types.ROWS, field_types.DEPENDENCIES)
+COLLECTIONS = field_types.COLLECTIONS
 REFERENCE = "AzureMlSecret="
 PIP = "pip"  # the key, in paths, of a pip section that does not exist yet
 _NOUNS = {"ArgumentVector": "argument", "arguments": "argument", "channels": "channel"}
@@ -95,6 +95,7 @@ def _entries(state: FieldState, document: Document) -> Iterator[FormRow]:
         noun = {
             field_types.STRINGS: "item",
             field_types.MAPPING: "NAME=value",
+            field_types.REFERENCES: "path, or path=path of the data",
             field_types.ROWS: "group:artifact:version",
         }[field.type]
         yield FormRow("add", state.path, field, "", depth=1, noun=_NOUNS.get(field.key, noun))

@@ -207,8 +207,8 @@ class Starting:
         """Ask whether to link files that are too large for a snapshot as data, or to exclude them."""
         paths = [path for path, _ in error.paths]
         choices = [Choice("s", "exclude them", LEAVE_OUT), Choice("n", "cancel", "")]
-        # A rerun uses the data of the original run, so there is nothing to ask.
-        if not request.origin or request.run_configuration:
+        # A rerun uses the data of the original run. On another machine, only the user knows where the data is.
+        if (not request.origin or request.run_configuration) and not self._is_elsewhere(request):
             choices.insert(0, Choice("l", "link them as data", DECLARE))
         answer = await self._context.questions.choose(f"{safe_text(capitalized(error.message))}.", *choices)
         if not answer:
@@ -221,6 +221,11 @@ class Starting:
             changes = await in_thread(lambda: ignore_paths(root, [pattern_of(path) for path in paths]))
         await self._changes.apply(changes)
         await self.submit(request)
+
+    def _is_elsewhere(self, request: RunRequest) -> bool:
+        project = self._context.project
+        configuration = project.run_configuration(request.run_configuration)
+        return project.target_of(configuration, request.target).kind.is_remote
 
     def _target_of(self, run: Run, request: RunRequest) -> ComputeTarget | None:
         """Return the target of a request; None if it no longer exists, which `submit` reports."""

@@ -1,0 +1,108 @@
+"""Check the data of a run configuration: its references, paths out of the project, and old data sources."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue
+from tui_workbench.config.checks.project_context import ProjectContext, Subject
+from tui_workbench.config.schema import fields
+from tui_workbench.config.schema.data_references import KEY, data_beside, data_problems, with_data
+from tui_workbench.config.yaml_edit.syntax import MAP, Node, plain_value
+
+_OUTSIDE = re.compile(rb"""[rbuf]?["'](\.\./[^"'/\s{}*]+)""")
+_OUTSIDE_ARGUMENT = re.compile(r"(?:^|=)(\.\./[^/\s]+)")
+_PREPARATION = re.compile(rb"""^[ \t]*(?:from|import)[ \t]+azureml\.dataprep\b|\.(?:dsource|dprep)["']""", re.MULTILINE)
+_OLD_KEYS = ("DataSourceSettings", "DataSourceSubstitutions")
+INSTEAD = (
+    'Read the file with pandas, for example `pandas.read_csv("data/iris.csv")`, and prepare the data in the script. '
+    "For data that is not copied for each run, use `DataReferences`."
+)
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Yield the findings about data in a run configuration."""
+    context = subject.context
+    if context is None or subject.kind not in (fields.RUNCONFIG, fields.SDK_RUNCONFIG):
+        return
+    if subject.kind is fields.RUNCONFIG:
+        yield from _references(subject, context)
+        yield from _outside(subject, context)
+    yield from _old_sources(subject, context)
+
+
+def _references(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
+    configuration, node = subject.configuration, subject.nodes.get(KEY)
+    target = context.target(configuration.target)
+    is_remote = target is not None and target.kind.is_remote
+    problems = data_problems(
+        context.root,
+        configuration.data_references,
+        tracked=configuration.tracked_run,
+        other_machine=configuration.target if is_remote else "",
+    )
+    for opened, path in configuration.data_references.items():
+        at, problem = _node_of(node, opened), problems.get(opened)
+        if problem is not None:
+            yield subject.finding("data-reference", problem.message, problem.remedy, KEY, at=at)
+        elif not is_remote and not os.path.exists(os.path.join(context.root, path)):
+            message, remedy = f"{KEY}: {path!r} does not exist on this machine", "Correct the path, or create the data."
+            yield subject.finding(
+                "missing-file", message, remedy, KEY, at=at, severity="" if target is not None else WARNING
+            )
+
+
+def _node_of(node: Node | None, opened: str) -> Node | None:
+    """Return the node of a reference in the list or map `node`."""
+    if node is None:
+        return None
+    if node.kind == MAP:
+        entry = node.entry(opened)
+        return entry[0] if entry is not None else node
+    return next((item for item in node.items if item.text == opened), node)
+
+
+def _outside(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
+    """Report existing paths beside the project that scripts open, and that a tracked run does not have."""
+    configuration = subject.configuration
+    if not configuration.tracked_run:
+        return
+    declared = data_beside(context.root, configuration.data_references)
+    for opened in _opened_outside(subject, context):
+        exists = os.path.exists(os.path.join(context.root, opened))
+        if not exists or opened[3:] in declared or data_problems(context.root, {opened: opened}):
+            continue
+        target = context.target(configuration.target)
+        message = f"{opened!r} is outside the project, so tracked runs do not have it"
+        if target is None or target.kind.is_remote:
+            remedy = f"Add `{opened}: PATH` to `{KEY}`, where PATH is the absolute path of the data on the target."
+            yield subject.finding("data-outside", message, remedy, configuration.key("ArgumentVector"))
+            continue
+        value = with_data(plain_value(subject.nodes.get(KEY)), {opened: opened})
+        fix = Fix(f"add {opened} to {KEY}", (SetValue((KEY,), value),))
+        remedy = f"Add `{opened}` to `{KEY}`."
+        yield subject.finding("data-outside", message, remedy, configuration.key("ArgumentVector"), fix)
+
+
+def _opened_outside(subject: Subject, context: ProjectContext) -> list[str]:
+    configuration = subject.configuration
+    words = (_OUTSIDE_ARGUMENT.findall(word) for word in configuration.argument_vector)
+    scripts = (_OUTSIDE.findall(text) for text in context.scripts(configuration.script))
+    found = [*(each for part in words for each in part), *(os.fsdecode(each) for part in scripts for each in part)]
+    return list(dict.fromkeys(found))
+
+
+def _old_sources(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
+    for key in _OLD_KEYS:
+        if key in subject.nodes:
+            message = f"`{key}` is ignored: the workbench cannot read data sources of Azure ML Workbench"
+            yield subject.finding("data-source", message, INSTEAD, key)
+    configuration = subject.configuration
+    if any(_PREPARATION.search(text) for text in context.scripts(configuration.script)):
+        message = (
+            "a script uses data sources of Azure ML Workbench (`azureml.dataprep`, `.dsource`, `.dprep`), which the "
+            "workbench cannot read"
+        )
+        yield subject.finding("data-source", message, INSTEAD, configuration.key("ArgumentVector"))

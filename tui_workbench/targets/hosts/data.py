@@ -1,0 +1,154 @@
+"""Data of runs on the machine that executes them: check that it exists, link it, and measure it.
+
+A script opens `../NAME` relative to its working copy, so the link for it is in the run's directory. Links in the
+working copy are sent with its other files. Only links are removed, never the data behind them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tui_workbench.config.schema.data_references import KEY, data_beside, data_paths
+from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.core.model import RunSpec
+from tui_workbench.core.plaintext import counted
+from tui_workbench.core.progress import size_text
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.host_layout import HostLayout
+
+MOST_ENTRIES = 100_000
+"""Maximum number of files and folders that are counted for one path."""
+
+SECONDS = 20
+"""Maximum time in seconds for counting the files of one path."""
+
+_MISSING = 9  # exit code of _PLACE
+
+# $1: the run's directory, then pairs of a link's name, or "" for no link, and a path. Prints the paths that cannot be
+# read, and then creates no link. An earlier attempt may have created the links.
+_PLACE = f"""\
+umask 077
+mkdir -p -- "$1" && cd -- "$1" && shift || exit
+code=0 rest=$#
+while [ "$rest" -gt 0 ]; do
+    [ -r "$2" ] || {{ printf '%s\\0' "$2"; code={_MISSING}; }}
+    set -- "$@" "$1" "$2"
+    shift 2
+    rest=$((rest - 2))
+done
+[ "$code" = 0 ] || exit "$code"
+while [ $# -gt 0 ]; do
+    if [ -n "$1" ]; then
+        if [ ! -L "$1" ] && [ -e "$1" ]; then echo "$1 exists already" >&2; exit 1; fi
+        ln -sfn -- "$2" "$1" || exit
+    fi
+    shift 2
+done
+"""
+
+# $1: the run's directory, then names of links.
+_REMOVE = """\
+cd -- "$1" 2>/dev/null && shift || exit 0
+for name; do [ ! -L "$name" ] || rm -f -- "$name"; done
+"""
+
+# Paths. Prints for each: the numbers of files and bytes, the latest modification time in seconds since the epoch, and 1
+# if the time and all files were counted, else 0. `find` does not follow links below the path.
+_MEASURE = f"""\
+for path; do
+    {{ nice -n 10 timeout {SECONDS} find -H "$path" -printf '%y %s %T@\\n' 2>/dev/null || echo partial; }} |
+        head -n {MOST_ENTRIES} |
+        awk '$1 == "partial" {{ partial = 1; next }}
+            $1 == "f" {{ files++; bytes += $2 }}
+            $3 > newest {{ newest = $3 }}
+            END {{ printf "%.0f %.0f %.3f %d\\n", files, bytes, newest, !partial && NR < {MOST_ENTRIES} }}'
+done
+"""
+
+
+def _directory(host: Host, spec: RunSpec) -> str:
+    return spec.run_directory if host.is_local else HostLayout(host.home()).run(spec.run_id)
+
+
+def place_data(host: Host, spec: RunSpec, *, links: bool) -> None:
+    """Check that all data of a run can be read on the host and, with `links`, link data beside the working copy.
+
+    The call can be repeated. Raises ConfigurationError, TargetUnreachable or WorkbenchError.
+    """
+    references = spec.run_configuration.data_references
+    paths = data_paths(spec.project_root, references)
+    if not paths:
+        return
+    beside = data_beside(spec.project_root, references) if links and spec.tracked else {}
+    pairs = [*beside.items(), *(("", path) for path in paths.values())]
+    words = [word for pair in pairs for word in pair]
+    done = host.run(["sh", "-c", _PLACE, "sh", _directory(host, spec), *words])
+    if done.code == _MISSING:
+        missing = list(dict.fromkeys(done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]))
+        raise missing_data(spec, missing, host.label)
+    if done.code:
+        message = f"cannot link the data of the run on {host.label}: {done.complaint}"
+        raise WorkbenchError(message, remedy="Check the free space and the permissions there, then try again.")
+
+
+def missing_data(spec: RunSpec, paths: list[str], label: str) -> ConfigurationError:
+    """Return an error for data that does not exist on the machine with this label."""
+    path = spec.run_configuration.path
+    return ConfigurationError(
+        f"{KEY}: {', '.join(paths)} cannot be read on {label}",
+        remedy=f"Copy the data to {label}, or correct the path in the run configuration.",
+        file=path,
+        line=line_of_key(path, KEY),
+    )
+
+
+def remove_links(host: Host, spec: RunSpec) -> None:
+    """Remove the links of `place_data`. Raises TargetUnreachable."""
+    beside = data_beside(spec.project_root, spec.run_configuration.data_references)
+    if beside:
+        host.run(["sh", "-c", _REMOVE, "sh", _directory(host, spec), *beside])
+
+
+def measure_data(host: Host, spec: RunSpec) -> dict[str, dict[str, Any]]:
+    """Return path, number of files, bytes and latest modification time of all data, by the path that scripts open.
+
+    `complete` is False if not all files could be counted. Raises TargetUnreachable or WorkbenchError.
+    """
+    paths = data_paths(spec.project_root, spec.run_configuration.data_references)
+    if not paths:
+        return {}
+    done = host.run(["sh", "-c", _MEASURE, "sh", *paths.values()], timeout=(SECONDS + 10.0) * len(paths))
+    return dict(_measured(paths, done.text.split("\n")))
+
+
+def _measured(paths: Mapping[str, str], lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for (opened, path), line in zip(paths.items(), lines, strict=False):
+        files, size, modified, complete = line.split()
+        yield (
+            opened,
+            {
+                "path": path,
+                "files": int(files),
+                "bytes": int(size),
+                "modified": float(modified),
+                "complete": complete == "1",
+            },
+        )
+
+
+def describe_data(measured: Any) -> dict[str, str]:
+    """Return the result of `measure_data` as texts. It may come from a malformed file."""
+    found = {}
+    for opened, facts in measured.items() if isinstance(measured, dict) else ():
+        try:
+            path, files, size, modified = (facts[name] for name in ("path", "files", "bytes", "modified"))
+            least = "" if facts["complete"] else "at least "
+            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(modified))
+            text = f"{least}{counted(files, 'file')}, {least}{size_text(size)}, last changed {moment}"
+        except (KeyError, TypeError, ValueError, OverflowError, OSError):
+            continue
+        found[str(opened)] = text if path == opened else f"{path}: {text}"
+    return found
