@@ -69,7 +69,7 @@ def test_line_for_data_fits_the_file_and_the_target(tracked: Project, tmp_path: 
     assert "`../data: PATH` to `DataReferences`" in missing_file_cause(
         elsewhere._replace(run_configuration=more), "../data/set"
     )
-    deep = f"../../{tmp_path.parent.name}/{tmp_path.name}/data/set"
+    deep = f"../../{tmp_path.name}/data/set"
     assert f"use the absolute path {tmp_path}/data/set" in missing_file_cause(spec, deep)
 
 

@@ -30,7 +30,7 @@ def test_data_is_mounted_read_only() -> None:
     assert f"--container-mounts={mounts}" in words("pyxis", "python:3", data=("/data/a", "/data/b")).options
     assert "/scratch/wb,/data/a:/data/a:ro" in words("apptainer", "python:3", data=("/data/a",)).program
     for container, path in (("pyxis", "/data/a:b"), ("apptainer", "/data/a,b"), ("oci", "/data/a")):
-        with pytest.raises(ConfigurationError, match="cannot mount|srun"):
+        with pytest.raises(ConfigurationError, match=r"cannot mount|srun"):
             words(container, "/bundle", data=(path,))
 
 

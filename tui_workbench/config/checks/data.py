@@ -70,12 +70,12 @@ def _outside(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     if not configuration.tracked_run:
         return
     declared = data_beside(context.root, configuration.data_references)
-    for opened in _opened_outside(subject, context):
+    for opened, source in _opened_outside(subject, context).items():
         exists = os.path.exists(os.path.join(context.root, opened))
         if not exists or opened[3:] in declared or data_problems(context.root, {opened: opened}):
             continue
         target = context.target(configuration.target)
-        message = f"{opened!r} is outside the project, so tracked runs do not have it"
+        message = f"{source} names {opened!r}, which tracked runs do not have, because it is outside the project"
         if target is None or target.kind.is_remote:
             remedy = f"Add `{opened}: PATH` to `{KEY}`, where PATH is the absolute path of the data on the target."
             yield subject.finding("data-outside", message, remedy, configuration.key("ArgumentVector"))
@@ -86,12 +86,16 @@ def _outside(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
         yield subject.finding("data-outside", message, remedy, configuration.key("ArgumentVector"), fix)
 
 
-def _opened_outside(subject: Subject, context: ProjectContext) -> list[str]:
-    configuration = subject.configuration
-    words = (_OUTSIDE_ARGUMENT.findall(word) for word in configuration.argument_vector)
-    scripts = (_OUTSIDE.findall(text) for text in context.scripts(configuration.script))
-    found = [*(each for part in words for each in part), *(os.fsdecode(each) for part in scripts for each in part)]
-    return list(dict.fromkeys(found))
+def _opened_outside(subject: Subject, context: ProjectContext) -> dict[str, str]:
+    """Return the paths beside the project in arguments and scripts, each with the first place that contains it."""
+    found: dict[str, str] = {}
+    for word in subject.configuration.argument_vector:
+        for opened in _OUTSIDE_ARGUMENT.findall(word):
+            found.setdefault(opened, "an argument")
+    for name, text in context.scripts(subject.configuration.script):
+        for written in _OUTSIDE.findall(text):
+            found.setdefault(os.fsdecode(written), name)
+    return found
 
 
 def _old_sources(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
@@ -100,9 +104,11 @@ def _old_sources(subject: Subject, context: ProjectContext) -> Iterator[Finding]
             message = f"`{key}` is ignored: the workbench cannot read data sources of Azure ML Workbench"
             yield subject.finding("data-source", message, INSTEAD, key)
     configuration = subject.configuration
-    if any(_PREPARATION.search(text) for text in context.scripts(configuration.script)):
+    for name, text in context.scripts(configuration.script):
+        if _PREPARATION.search(text) is None:
+            continue
         message = (
-            "a script uses data sources of Azure ML Workbench (`azureml.dataprep`, `.dsource`, `.dprep`), which the "
+            f"{name} uses data sources of Azure ML Workbench (`azureml.dataprep`, `.dsource`, `.dprep`), which the "
             "workbench cannot read"
         )
         yield subject.finding("data-source", message, INSTEAD, configuration.key("ArgumentVector"))

@@ -120,11 +120,11 @@ class ProjectContext:
 
         Return None if no Python script can be read.
         """
-        known = [_SPARK.search(text) is not None for text in self.scripts(script)]
+        known = [_SPARK.search(text) is not None for _, text in self.scripts(script)]
         return any(known) if known else None
 
-    def scripts(self, script: str = "") -> Iterator[bytes]:
-        """Yield the beginning of `script`, or for "" of each Python script in the project folder."""
+    def scripts(self, script: str = "") -> Iterator[tuple[str, bytes]]:
+        """Yield name and beginning of `script`, or for "" of each Python script in the project folder."""
         names = [script] if script else []
         with contextlib.suppress(OSError):
             names = names or sorted(os.listdir(self.root))
@@ -132,7 +132,7 @@ class ProjectContext:
             with contextlib.suppress(OSError):
                 if name.endswith(".py") and os.path.isfile(path := self.absolute(name)):
                     with open(path, "rb") as file:
-                        yield file.read(_SCRIPT_BYTES)
+                        yield name, file.read(_SCRIPT_BYTES)
 
     def tree(self, path: str) -> Tree | None:
         """Return the parsed file at `path`, or None if it does not exist or is not valid YAML."""

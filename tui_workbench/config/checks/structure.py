@@ -26,6 +26,7 @@ from tui_workbench.config.checks.image_names import parse_image
 from tui_workbench.config.checks.project_context import Subject
 from tui_workbench.config.loading import MEMBERS_REMEDY, members_problem, missing_fields
 from tui_workbench.config.schema import field_types, fields
+from tui_workbench.config.schema.data_references import KEY
 from tui_workbench.config.schema.field_types import FALSE_WORDS, TRUE_WORDS, Field
 from tui_workbench.config.schema.slurm_options import SECTION, corrected
 from tui_workbench.config.yaml_edit.editing import drop_earlier
@@ -226,6 +227,8 @@ def _unknown_keys(subject: Subject) -> Iterator[Finding]:
             remedy = f"Did you mean `{likely}`?"
         elif likely and section and likely not in subject.nodes:
             remedy = f"Did you mean `{likely}`?"
+        if subject.kind is fields.SDK_RUNCONFIG and name == "dataReferences":
+            remedy = f"It has no effect. Use a run configuration with the key `Target`, and name the data in `{KEY}`."
         message = f"unknown field `{name}`"
         yield subject.finding("unknown-key", message, remedy, name, fix, at=key)
     for field in subject.kind.fields if subject.kind is fields.COMPUTE else ():

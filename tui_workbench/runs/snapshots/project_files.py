@@ -241,11 +241,11 @@ def _in_project(spec: RunSpec, name: str) -> str:
 
 def _outside(spec: RunSpec, path: str) -> str:
     root, configuration, name = spec.project_root, spec.run_configuration, spec.target.name
-    whole = os.path.normpath(os.path.join(root, path))
+    top = whole = os.path.normpath(os.path.join(root, path))
+    while not os.path.lexists(top):
+        top = os.path.dirname(top)
     opened = os.sep.join(path.split(os.sep)[:2])  # such as `../data`
-    if not os.path.lexists(os.path.join(root, opened)) or f"{root}/".startswith(f"{whole}/"):
-        return ""
-    if opened[3:] in data_beside(root, configuration.data_references):
+    if f"{root}/".startswith(f"{top.rstrip('/')}/") or opened[3:] in data_beside(root, configuration.data_references):
         return ""
     is_remote = spec.target.kind.is_remote
     if not data_problems(root, {opened: opened}):

@@ -255,9 +255,9 @@ def environment_of(run: Run) -> list[Line]:
     lines = [*starmap(_label, facts.items()), *_configuration_lines(run)]
     if found is None:
         return [*lines, (), (Piece(f"▲ {safe_text(problem)}", "warning"),)]
-    for name in ("git", "python", "image", "host", "seeds", "problems"):
+    found = {**found, "data": describe_data(found.get("data"))}
+    for name in ("git", "data", "python", "image", "host", "seeds", "problems"):
         lines += _section(name, found.get(name), "warning" if name == "problems" else "text")
-    lines += _section("data", describe_data(found.get("data")))
     packages = found.get("packages")
     if isinstance(packages, dict):
         lines += [(), (Piece(counted(len(packages), "package"), "accent", bold=True),)]

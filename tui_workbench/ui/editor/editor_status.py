@@ -22,6 +22,12 @@ from tui_workbench.ui.widgets.question_row import Choice, Question
 LEAST_ROOM = 20  # smallest width of the note, in cells
 
 
+OLD_DATA_SOURCE = (
+    "Runs cannot use this data source of Azure ML Workbench. Read the original file with pandas, and prepare the data "
+    "in the script."
+)
+
+
 class Note(NamedTuple):
     """A sentence, its color in the palette, and a key with its label (`f9 fix`)."""
 
@@ -114,6 +120,8 @@ def note_of(file: TextFile, *, note: str, error: str, deleted: bool) -> Note:
     if file.read_only:
         part = " Only the beginning is shown." if file.too_large or file.is_binary else ""
         return Note(f"Read-only: {file.read_only}.{part}")
+    if not note and file.path.endswith((".dsource", ".dprep")):
+        return Note(OLD_DATA_SOURCE)
     return Note(note)
 
 
