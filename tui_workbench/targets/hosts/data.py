@@ -148,6 +148,7 @@ def describe_data(measured: Any) -> dict[str, str]:
             least = "" if facts["complete"] else "at least "
             moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(modified))
             text = f"{least}{counted(files, 'file')}, {least}{size_text(size)}, last changed {moment}"
+            text = text if modified else "the files could not be counted"
         except (KeyError, TypeError, ValueError, OverflowError, OSError):
             continue
         found[str(opened)] = text if path == opened else f"{path}: {text}"
