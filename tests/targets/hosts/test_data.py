@@ -10,7 +10,8 @@ import pytest
 from tests.runs.support import write_files
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
-from tui_workbench.targets.hosts.data import describe_data, measure_data, place_data, remove_links
+from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.hosts.data import describe_data, measure_data, place_data, unlink_data
 from tui_workbench.targets.hosts.host import LocalHost
 
 HOST = LocalHost()
@@ -27,14 +28,14 @@ def test_links_are_made_again_and_removed_without_the_data(tmp_path: Path) -> No
     write_files(tmp_path, {"sets/x": "data", "other/x": "other"})
     made = spec(tmp_path, {"../sets": "../sets", "data": str(tmp_path / "other")})
     for _ in range(2):
-        place_data(HOST, made, links=True)
+        place_data(HOST, made, Report())
         assert os.readlink(tmp_path / "run/sets") == str(tmp_path / "sets")
     # A script may have replaced the link.
     (tmp_path / "run/sets").unlink()
     (tmp_path / "run/sets").symlink_to(tmp_path / "other")
-    place_data(HOST, made, links=True)
+    place_data(HOST, made, Report())
     assert os.listdir(tmp_path / "run") == ["sets"]
-    remove_links(HOST, made)
+    unlink_data(made)
     assert os.listdir(tmp_path / "run") == []
     assert sorted(os.listdir(tmp_path / "other")) == sorted(os.listdir(tmp_path / "sets")) == ["x"]
 
@@ -43,8 +44,8 @@ def test_file_of_the_run_is_not_replaced_and_not_removed(tmp_path: Path) -> None
     write_files(tmp_path, {"sets/x": "data", "run/sets/mine": "1"})
     made = spec(tmp_path, {"../sets": "../sets"})
     with pytest.raises(WorkbenchError, match="sets exists already"):
-        place_data(HOST, made, links=True)
-    remove_links(HOST, made)
+        place_data(HOST, made, Report())
+    unlink_data(made)
     assert (tmp_path / "run/sets/mine").exists()
 
 
@@ -52,7 +53,7 @@ def test_missing_data_prevents_all_links(tmp_path: Path) -> None:
     write_files(tmp_path, {"sets/x": "data"})
     made = spec(tmp_path, {"../sets": "../sets", "../other": "/no where/a", "data": "/nowhere/b"})
     with pytest.raises(ConfigurationError, match="DataReferences: /no where/a, /nowhere/b cannot be read on"):
-        place_data(HOST, made, links=True)
+        place_data(HOST, made, Report())
     assert os.listdir(tmp_path / "run") == []
 
 

@@ -9,10 +9,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from tui_workbench.config.schema.data_references import data_beside
 from tui_workbench.core import trace
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.files import unlink_below
 from tui_workbench.core.model import RunState
 from tui_workbench.core.processes import adopt, child_descriptor, start_detached
 from tui_workbench.runs.lifecycle.building import environment_of, make_copy, remove_environment
@@ -23,6 +21,7 @@ from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.gpu import choice
+from tui_workbench.targets.hosts.data import unlink_data
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.supervisor import process_stat
 
@@ -36,8 +35,6 @@ def start_script(directory: RunDirectory, record: Record, target: Target, lifecy
         trace.hide_variables(with_secrets.run_configuration.environment_variables)
         with trace.for_run(directory.path), trace.for_agent(record.agent):
             make_copy(directory, record)
-            if target.starts_at_once:
-                target.place_data(with_secrets)
             lifecycle.persist(lambda: target.start(with_secrets, plan, environment_of(directory, os.environ)))
     except WorkbenchError as error:
         # The error may have occurred after the start of the script, so ask the target.
@@ -61,10 +58,7 @@ CANCELED = "canceled before it started"
 def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
     """Record the end of a run. Raises StorageError."""
     remove_secrets(directory, record)
-    for name in data_beside(record.spec.project_root, record.spec.run_configuration.data_references):
-        if os.path.islink(directory.file(name)):
-            with contextlib.suppress(OSError):
-                unlink_below(directory.path, name)
+    unlink_data(record.spec)
     for part in record.spec.parts:
         if part.target.gpus and choice.chosen(part.run_directory):
             # Some targets need an explicit release of the GPUs.

@@ -93,10 +93,6 @@ class TargetLifecycle:
             self.progress.begin("prepare", f"preparing {spec.target.name}")
             if not self._was_reached():
                 self._connect()
-        if spec.run_configuration.data_references and not is_prepared:
-            self.progress.begin("data", "")
-            self.persist(lambda: self._target.place_data(spec))
-            self.progress.done("data")
         if not is_prepared or self._target.sends_at_start:
             since = self._directory.copied_at if attempt is not None and attempt.anew else 0
             self.persist(
@@ -237,8 +233,6 @@ class TargetLifecycle:
             self.progress.done("fetch")
         if not os.path.lexists(self._directory.file(FOLLOWED)):
             self._target.release(spec)
-            if spec.run_configuration.data_references:
-                self._target.remove_data_links(spec)
 
     def _was_reached(self) -> bool:
         """Return True if the target may have files of the run."""

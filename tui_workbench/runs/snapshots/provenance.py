@@ -25,6 +25,7 @@ from tui_workbench.core.masking import MASK, is_secret_name
 from tui_workbench.runs.snapshots.project_files import files_with_secrets
 from tui_workbench.runs.store.rundir import DIFF, FOLLOWED, PROVENANCE, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.hosts.data import measure_data
 
 SCHEMA = 1
 
@@ -93,16 +94,14 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
     """Return the contents of `provenance.json` and `git.diff`. This can take several seconds."""
     spec = record.spec
     git, diff = _git_of_origin(record) or git_state(spec.project_root)
-    target = target_for(spec.target)
-    try:
-        machine = target.python_environment(spec).machine_info(record.plan.interpreter)
-    except WorkbenchError as error:
-        machine = {"problems": {"machine": str(error)}}
+    machine: dict[str, Any] = {}
     data: dict[str, Any] = {}
     try:
-        data = target.measure_data(spec)
+        environment = target_for(spec.target).python_environment(spec)
+        machine = environment.machine_info(record.plan.interpreter)
+        data = measure_data(environment.host, spec)
     except WorkbenchError as error:
-        machine.setdefault("problems", {})["data"] = str(error)
+        machine.setdefault("problems", {})["data" if machine else "machine"] = str(error)
     packages = machine.get("packages")
     if isinstance(packages, dict):
         machine["packages"] = {str(name): _without_secrets(packages[name]) for name in sorted(packages)}

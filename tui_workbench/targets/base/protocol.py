@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
@@ -47,7 +47,7 @@ from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu import choice
-from tui_workbench.targets.hosts import data, py_spy, supervisor
+from tui_workbench.targets.hosts import py_spy, supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.serving import ServerPlace
@@ -111,24 +111,9 @@ class Target(abc.ABC):
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:  # noqa: B027
         """Send the files that the run needs, and build its environment.
 
+        Before that, check that its data exists (`hosts.data.place_data`); with `starts_at_once`, `start` does this.
         `tree` returns the files of the run's working copy. Raises Interrupted or WorkbenchError.
         """
-
-    def place_data(self, spec: RunSpec) -> None:
-        """Check that the paths in `DataReferences` exist on the target, and link those beside the working copy.
-
-        Called before `prepare` and, for targets with `starts_at_once`, before `start`. Can be repeated. Raises
-        ConfigurationError, TargetUnreachable or WorkbenchError.
-        """
-        data.place_data(self.host, spec, links=not self.target.kind.runs_in_container)
-
-    def remove_data_links(self, spec: RunSpec) -> None:
-        """Remove the links of `place_data` from another machine. Raises TargetUnreachable."""
-        data.remove_links(self.host, spec)
-
-    def measure_data(self, spec: RunSpec) -> dict[str, dict[str, Any]]:
-        """Return the size and modification time of the data; see `data.measure_data`. Raises WorkbenchError."""
-        return data.measure_data(self.host, spec)
 
     def reserve(self, spec: RunSpec) -> None:
         """Reserve the GPUs of the run, if the target chooses them. `start` reserves the same GPUs again.

@@ -48,6 +48,7 @@ from tui_workbench.targets.gpu.framework_location import (
     prepare_command,
     variables_of,
 )
+from tui_workbench.targets.hosts.data import place_data
 from tui_workbench.targets.hosts.host import ConnectionLost, Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items, project_key
 from tui_workbench.targets.hosts.host_run import HostRun
@@ -138,6 +139,7 @@ class DockerTarget(Target):
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
         if self._run(spec).container() is not None:
             return  # the run was prepared, even if that was not recorded
+        place_data(self.host, spec, self.report, links=False)
         run = HostRun(self.host, spec)
         if placing.is_copied(self.target):
             run.make_folders()

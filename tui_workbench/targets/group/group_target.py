@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError, storage_errors
 from tui_workbench.core.files import make_folders
@@ -87,12 +87,6 @@ class GroupTarget(Target):
             with storage_errors("create", part.run_directory):
                 make_folders(spec.run_directory, os.path.relpath(part.run_directory, spec.run_directory))
         self._on_each(spec, lambda member, part: member.prepare(part, plan, lambda: files))
-
-    def place_data(self, spec: RunSpec) -> None:
-        self._on_each(spec, lambda member, part: member.place_data(part))
-
-    def remove_data_links(self, spec: RunSpec) -> None:
-        self._on_each(spec, lambda member, part: member.remove_data_links(part))
 
     # -- start and end -------------------------------------------------------------------------------------------------
 
@@ -186,10 +180,6 @@ class GroupTarget(Target):
     def python_environment(self, spec: RunSpec) -> PythonEnvironment:
         part = spec.parts[0]
         return self._members[part.target.name].python_environment(part)
-
-    def measure_data(self, spec: RunSpec) -> dict[str, dict[str, Any]]:
-        part = spec.parts[0]
-        return self._members[part.target.name].measure_data(part)
 
     # -- members -------------------------------------------------------------------------------------------------------
 

@@ -1,23 +1,27 @@
 """Data of runs on the machine that executes them: check that it exists, link it, and measure it.
 
 A script opens `../NAME` relative to its working copy, so the link for it is in the run's directory. Links in the
-working copy are sent with its other files. Only links are removed, never the data behind them.
+working copy are sent with its other files.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tui_workbench.config.schema.data_references import KEY, data_beside, data_paths
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.core.files import unlink_below
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.host_layout import HostLayout
+from tui_workbench.targets.hosts.host_run import HostRun
 
 MOST_ENTRIES = 100_000
 """Maximum number of files and folders that are counted for one path."""
@@ -49,12 +53,6 @@ while [ $# -gt 0 ]; do
 done
 """
 
-# $1: the run's directory, then names of links.
-_REMOVE = """\
-cd -- "$1" 2>/dev/null && shift || exit 0
-for name; do [ ! -L "$name" ] || rm -f -- "$name"; done
-"""
-
 # Paths. Prints for each: the numbers of files and bytes, the latest modification time in seconds since the epoch, and 1
 # if the time and all files were counted, else 0. `find` does not follow links below the path.
 _MEASURE = f"""\
@@ -69,29 +67,28 @@ done
 """
 
 
-def _directory(host: Host, spec: RunSpec) -> str:
-    return spec.run_directory if host.is_local else HostLayout(host.home()).run(spec.run_id)
-
-
-def place_data(host: Host, spec: RunSpec, *, links: bool) -> None:
+def place_data(host: Host, spec: RunSpec, report: Report, *, links: bool = True) -> None:
     """Check that all data of a run can be read on the host and, with `links`, link data beside the working copy.
 
-    The call can be repeated. Raises ConfigurationError, TargetUnreachable or WorkbenchError.
+    `HostRun.remove_copy` removes the links from another machine, `unlink_data` from this machine. The call can be
+    repeated. Raises ConfigurationError, TargetUnreachable or WorkbenchError.
     """
     references = spec.run_configuration.data_references
     paths = data_paths(spec.project_root, references)
     if not paths:
         return
+    report.begin("data", "")
     beside = data_beside(spec.project_root, references) if links and spec.tracked else {}
     pairs = [*beside.items(), *(("", path) for path in paths.values())]
     words = [word for pair in pairs for word in pair]
-    done = host.run(["sh", "-c", _PLACE, "sh", _directory(host, spec), *words])
+    done = host.run(["sh", "-c", _PLACE, "sh", HostRun(host, spec).directory, *words])
     if done.code == _MISSING:
         missing = list(dict.fromkeys(done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]))
         raise missing_data(spec, missing, host.label)
     if done.code:
         message = f"cannot link the data of the run on {host.label}: {done.complaint}"
         raise WorkbenchError(message, remedy="Check the free space and the permissions there, then try again.")
+    report.done("data")
 
 
 def missing_data(spec: RunSpec, paths: list[str], label: str) -> ConfigurationError:
@@ -105,11 +102,12 @@ def missing_data(spec: RunSpec, paths: list[str], label: str) -> ConfigurationEr
     )
 
 
-def remove_links(host: Host, spec: RunSpec) -> None:
-    """Remove the links of `place_data`. Raises TargetUnreachable."""
-    beside = data_beside(spec.project_root, spec.run_configuration.data_references)
-    if beside:
-        host.run(["sh", "-c", _REMOVE, "sh", _directory(host, spec), *beside])
+def unlink_data(spec: RunSpec) -> None:
+    """Remove the links of `place_data` from the run's directory on this machine, if possible."""
+    for name in data_beside(spec.project_root, spec.run_configuration.data_references):
+        if os.path.islink(os.path.join(spec.run_directory, name)):
+            with contextlib.suppress(OSError):
+                unlink_below(spec.run_directory, name)
 
 
 def measure_data(host: Host, spec: RunSpec) -> dict[str, dict[str, Any]]:

@@ -17,6 +17,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from tui_workbench.config.schema.data_references import data_beside
 from tui_workbench.core.errors import StorageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import FOLDER_MODE, make_folders, open_below, read_below, write_below
 from tui_workbench.core.locks import lock_file
@@ -146,9 +147,11 @@ find placed -cnewer placed >/dev/null 2>&1 || newer=-newer
 exit 0
 """
 
-# $1: the run's directory. Renames the copy first, so that other processes never see a part of it.
+# $1: the run's directory, then names of links to data. Renames the copy first, so that other processes never see a
+# part of it.
 _REMOVE_COPY = """\
-cd -- "$1" 2>/dev/null || exit 0
+cd -- "$1" 2>/dev/null && shift || exit 0
+for name; do [ ! -L "$name" ] || rm -f -- "$name" || exit; done
 rm -rf removed copy.* || exit
 [ ! -e work ] || mv work removed || exit
 rm -rf removed
@@ -449,9 +452,11 @@ class HostRun:
         return LiveFiles(self._host, self.directory, self._spec.run_directory, is_member=self._spec.members > 0)
 
     def remove_copy(self) -> None:
-        """Remove the run's copy of the project on another machine. Its log and outputs stay."""
+        """Remove the run's copy of the project on another machine, and links to data. Its log and outputs stay."""
         if not self._host.is_local:
-            done = self._host.run(["sh", "-c", _REMOVE_COPY, "sh", self.directory], timeout=COPY_SECONDS)
+            links = data_beside(self._spec.project_root, self._spec.run_configuration.data_references)
+            command = ["sh", "-c", _REMOVE_COPY, "sh", self.directory, *links]
+            done = self._host.run(command, timeout=COPY_SECONDS)
             self.require(done, "remove the run's working copy")
 
     def require(self, done: Completed, action: str) -> Completed:

@@ -35,6 +35,7 @@ from tui_workbench.targets.gpu.framework_location import (
     variables_of,
 )
 from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.hosts.data import place_data
 from tui_workbench.targets.hosts.host import SHELL, Entry, Host
 from tui_workbench.targets.hosts.processes import (
     RUN_DIRECTORY_VARIABLE,
@@ -97,6 +98,7 @@ class LocalTarget(Target):
         return plan.with_step("environment", title=f"build the environment {managed.folder}: {managed.why()}")
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+        place_data(self.host, spec, self.report)
         managed = _managed(self._environments, spec)
         if managed is not None:
             managed.refuse_unless_built(spec)
@@ -137,6 +139,7 @@ class LocalTarget(Target):
         step = plan.step("start")
         if step is None:
             raise ValueError("the plan has no start step")
+        place_data(self.host, spec, self.report)
         interpreter = plan.interpreter
         if self._environments is not None:
             interpreter, environment = self._activated(spec, environment)

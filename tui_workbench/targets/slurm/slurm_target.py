@@ -23,6 +23,7 @@ from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames
+from tui_workbench.targets.hosts.data import place_data
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_layout import (
@@ -129,6 +130,7 @@ class SlurmTarget(Target):
             reach(self.target, self.login, self.report)
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+        place_data(self.login, spec, self.report)
         self._files[spec.run_id] = tree()
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:

@@ -29,6 +29,7 @@ from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.hosts.data import place_data
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items
 from tui_workbench.targets.hosts.host_run import HostRun, sdk_version
@@ -117,6 +118,7 @@ class RemoteTarget(Target):
         run = HostRun(self.host, spec)
         if run.state().started:
             return
+        place_data(self.host, spec, self.report)
         self.interpreter()
         run.make_folders(*([run.file(supervisor.SPARK)] if self._spark(spec) is not None else ()))
         if spark.driver_is_in_cluster(spec):
