@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue
 from tui_workbench.config.checks.project_context import ProjectContext, Subject
@@ -12,11 +13,13 @@ from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.data_references import KEY, data_beside, data_problems, with_data
 from tui_workbench.config.yaml_edit.syntax import MAP, Node, plain_value
 
-_OUTSIDE = re.compile(rb"""[rbuf]?["'](\.\./[^"'/\s{}*]+)""")
+_OUTSIDE = re.compile(rb"""["'](\.\./[^"'/\s{}*]+)""")
 _OUTSIDE_ARGUMENT = re.compile(r"(?:^|=)(\.\./[^/\s]+)")
 _PREPARATION = re.compile(rb"""^[ \t]*(?:from|import)[ \t]+azureml\.dataprep\b|\.(?:dsource|dprep)["']""", re.MULTILINE)
 _OLD_KEYS = ("DataSourceSettings", "DataSourceSubstitutions")
-INSTEAD = (
+_Scripts: TypeAlias = Sequence[tuple[str, bytes]]
+
+_INSTEAD = (
     'Read the file with pandas, for example `pandas.read_csv("data/iris.csv")`, and prepare the data in the script. '
     "For data that is not copied for each run, use `DataReferences`."
 )
@@ -27,10 +30,11 @@ def check(subject: Subject) -> Iterator[Finding]:
     context = subject.context
     if context is None or subject.kind not in (fields.RUNCONFIG, fields.SDK_RUNCONFIG):
         return
+    scripts = list(context.scripts(subject.configuration.script))
     if subject.kind is fields.RUNCONFIG:
         yield from _references(subject, context)
-        yield from _outside(subject, context)
-    yield from _old_sources(subject, context)
+        yield from _outside(subject, context, scripts)
+    yield from _old_sources(subject, scripts)
 
 
 def _references(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
@@ -40,7 +44,7 @@ def _references(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     problems = data_problems(
         context.root,
         configuration.data_references,
-        tracked=configuration.tracked_run,
+        tracked=configuration.tracked_run or is_remote,
         other_machine=configuration.target if is_remote else "",
     )
     for opened, path in configuration.data_references.items():
@@ -64,19 +68,20 @@ def _node_of(node: Node | None, opened: str) -> Node | None:
     return next((item for item in node.items if item.text == opened), node)
 
 
-def _outside(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
+def _outside(subject: Subject, context: ProjectContext, scripts: _Scripts) -> Iterator[Finding]:
     """Report existing paths beside the project that scripts open, and that a tracked run does not have."""
     configuration = subject.configuration
-    if not configuration.tracked_run:
+    target = context.target(configuration.target)
+    is_here = target is not None and not target.kind.is_remote
+    if is_here and not configuration.tracked_run:
         return
     declared = data_beside(context.root, configuration.data_references)
-    for opened, source in _opened_outside(subject, context).items():
+    for opened, source in _opened_outside(configuration.argument_vector, scripts).items():
         exists = os.path.exists(os.path.join(context.root, opened))
         if not exists or opened[3:] in declared or data_problems(context.root, {opened: opened}):
             continue
-        target = context.target(configuration.target)
         message = f"{source} names {opened!r}, which tracked runs do not have, because it is outside the project"
-        if target is None or target.kind.is_remote:
+        if not is_here:
             remedy = f"Add `{opened}: PATH` to `{KEY}`, where PATH is the absolute path of the data on the target."
             yield subject.finding("data-outside", message, remedy, configuration.key("ArgumentVector"))
             continue
@@ -86,29 +91,29 @@ def _outside(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
         yield subject.finding("data-outside", message, remedy, configuration.key("ArgumentVector"), fix)
 
 
-def _opened_outside(subject: Subject, context: ProjectContext) -> dict[str, str]:
+def _opened_outside(arguments: Sequence[str], scripts: _Scripts) -> dict[str, str]:
     """Return the paths beside the project in arguments and scripts, each with the first place that contains it."""
     found: dict[str, str] = {}
-    for word in subject.configuration.argument_vector:
+    for word in arguments:
         for opened in _OUTSIDE_ARGUMENT.findall(word):
             found.setdefault(opened, "an argument")
-    for name, text in context.scripts(subject.configuration.script):
+    for name, text in scripts:
         for written in _OUTSIDE.findall(text):
             found.setdefault(os.fsdecode(written), name)
     return found
 
 
-def _old_sources(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
+def _old_sources(subject: Subject, scripts: _Scripts) -> Iterator[Finding]:
     for key in _OLD_KEYS:
         if key in subject.nodes:
             message = f"`{key}` is ignored: the workbench cannot read data sources of Azure ML Workbench"
-            yield subject.finding("data-source", message, INSTEAD, key)
+            yield subject.finding("data-source", message, _INSTEAD, key)
     configuration = subject.configuration
-    for name, text in context.scripts(configuration.script):
+    for name, text in scripts:
         if _PREPARATION.search(text) is None:
             continue
         message = (
             f"{name} uses data sources of Azure ML Workbench (`azureml.dataprep`, `.dsource`, `.dprep`), which the "
             "workbench cannot read"
         )
-        yield subject.finding("data-source", message, INSTEAD, configuration.key("ArgumentVector"))
+        yield subject.finding("data-source", message, _INSTEAD, configuration.key("ArgumentVector"))
