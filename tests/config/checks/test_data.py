@@ -52,7 +52,7 @@ SCRIPT = "a = open('../data/x')\nb = f\"../{name}/x\"\nc = '../nowhere'\n"
 def test_path_beside_the_project_is_suggested_as_data(tmp_path: Path, present: str) -> None:
     write_files(tmp_path, {"data/x": ""})
     (finding,) = problems(tmp_path, present, script=SCRIPT)
-    assert (finding.severity, finding.code, finding.line) == (WARNING, "data-outside", 4)
+    assert (finding.severity, finding.code, finding.key) == (WARNING, "data-outside", "DataReferences")
     assert finding.message.startswith("train.py names '../data', which tracked runs do not have")
     assert finding.fix is not None
     editing = in_project(tmp_path / "project", "a.runconfig")

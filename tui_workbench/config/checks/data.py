@@ -83,12 +83,12 @@ def _outside(subject: Subject, context: ProjectContext, scripts: _Scripts) -> It
         message = f"{source} names {opened!r}, which tracked runs do not have, because it is outside the project"
         if not is_here:
             remedy = f"Add `{opened}: PATH` to `{KEY}`, where PATH is the absolute path of the data on the target."
-            yield subject.finding("data-outside", message, remedy, configuration.key("ArgumentVector"))
+            yield subject.finding("data-outside", message, remedy, KEY)
             continue
         value = with_data(plain_value(subject.nodes.get(KEY)), {opened: opened})
         fix = Fix(f"add {opened} to {KEY}", (SetValue((KEY,), value),))
         remedy = f"Add `{opened}` to `{KEY}`."
-        yield subject.finding("data-outside", message, remedy, configuration.key("ArgumentVector"), fix)
+        yield subject.finding("data-outside", message, remedy, KEY, fix)
 
 
 def _opened_outside(arguments: Sequence[str], scripts: _Scripts) -> dict[str, str]:

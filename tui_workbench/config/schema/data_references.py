@@ -18,8 +18,7 @@ NO_DATA: Mapping[str, str] = MappingProxyType({})
 
 DATA_FIELD = Field(
     KEY,
-    "Data that runs read in place, without copies and snapshots: the paths that scripts open (in the project, "
-    "`../NAME` or absolute), or a map from these paths to those of the data. Absolute paths of data are on the target.",
+    "Data that runs read in place, without copies: paths that scripts open, or a map from them to the paths of the data.",
     REFERENCES,
     default={},
     completion="file",
