@@ -18,7 +18,7 @@ NO_DATA: Mapping[str, str] = MappingProxyType({})
 
 DATA_FIELD = Field(
     KEY,
-    "Data that runs read in place, without copies: paths that scripts open, or a map from them to the paths of the data.",
+    "Data that runs read in place, without copies: paths that scripts open, or a map from them to the data.",
     REFERENCES,
     default={},
     completion="file",
