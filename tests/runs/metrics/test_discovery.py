@@ -78,6 +78,15 @@ def test_moved_file_is_reported_with_its_old_path(tmp_path: Path) -> None:
     assert finder.search(ALWAYS) == [(f"{tmp_path}/work/a.csv", f"{tmp_path}/work/deep/a.csv")]
 
 
+def test_data_is_not_searched(tmp_path: Path) -> None:
+    own = str(tmp_path / "work")
+    write(tmp_path / "sets" / "a.csv", "")
+    write(tmp_path / "work" / "b.csv", "")
+    (tmp_path / "work" / "data").symlink_to(tmp_path / "sets")
+    finder = Discovery([Root(own, own)], is_csv, {f"{own}/data"})
+    assert finder.search(ALWAYS) == [("", f"{own}/b.csv")]
+
+
 def test_hard_links_and_link_cycles_are_not_followed(tmp_path: Path) -> None:
     write(tmp_path / "work" / "a.csv", "")
     os.link(tmp_path / "work" / "a.csv", tmp_path / "work" / "b.csv")

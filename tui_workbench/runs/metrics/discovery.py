@@ -11,7 +11,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 SKIPPED = frozenset((".git", ".workbench", "__pycache__", "node_modules", ".venv", "venv", ".ipynb_checkpoints"))
@@ -45,14 +45,17 @@ class Window(NamedTuple):
 
 
 class Discovery:
-    """A repeated search for files below several folders.
+    """A repeated search for files below several folders, but not in the folders `data`.
 
     `wanted` is called with the name and the path of a file, and returns True if the search must return this file. If
     the path is empty, it returns True if files with this name are wanted in any folder.
     """
 
-    def __init__(self, roots: list[Root], wanted: Callable[[str, str], bool]) -> None:
+    def __init__(
+        self, roots: list[Root], wanted: Callable[[str, str], bool], data: Collection[str] = frozenset()
+    ) -> None:
         self._roots = roots
+        self._data = data
         self._wanted = wanted
         self._found: dict[tuple[int, int], str] = {}
         self._not_before = 0.0
@@ -108,7 +111,7 @@ class Discovery:
                 if not (os.path.isdir(entry.path) if is_link else entry.is_dir(follow_symlinks=False)):
                     if self._wanted(entry.name, ""):
                         yield from self._taken(f"{path}/{entry.name}", root, window)
-                elif entry.name not in SKIPPED and depth < MAX_DEPTH:
+                elif entry.name not in SKIPPED and depth < MAX_DEPTH and f"{path}/{entry.name}" not in self._data:
                     inside = root._replace(is_shared=root.is_shared or is_link)
                     pending.append((f"{path}/{entry.name}", inside, depth + 1))
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from tui_workbench.config.schema.data_references import inside_project
 from tui_workbench.core.files import load_json, open_regular
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import root_of_state
@@ -55,7 +56,7 @@ class RunMetrics:
         self._directory = directory
         self._use_stored = use_stored
         self._stored: Stored | None = None
-        self._root, is_tracked = _project_of(directory)
+        self._root, is_tracked, data = _project_of(directory)
         self._rules = read_rules(self._root)
         self._end_ns = 0
         self._logged = SdkFile(f"{directory}/{METRICS}", at_most=at_most)
@@ -68,7 +69,9 @@ class RunMetrics:
         ]
         if self._root and not is_tracked:
             roots.append(Root(self._root, self._root, is_shared=True))  # other runs use the project too
-        self._discovery = Discovery(roots, self._is_wanted)
+        # Data sets may be large, and are not written by runs.
+        skipped = {os.path.join(root.base, place) for root in roots for place in data}
+        self._discovery = Discovery(roots, self._is_wanted, skipped)
         self._catalog: dict[str, Entry] = {}
         self._known: list[tuple[int, int, int]] | None = None
         self._has_read = self._has_noted = False
@@ -234,14 +237,20 @@ class RunMetrics:
         return item._replace(path=inside) if os.path.exists(f"{self._directory}/{inside}") else item
 
 
-def _project_of(directory: str) -> tuple[str, bool]:
-    """Return the project of a run ("" if its record is unreadable), and whether the run has a working copy."""
+def _project_of(directory: str) -> tuple[str, bool, frozenset[str]]:
+    """Return the project of a run ("" if its record is unreadable), whether it has a working copy, and paths of data.
+
+    The paths are relative to the project.
+    """
+    root = root_of_state(os.path.dirname(os.path.dirname(directory)))
     try:
         record = load_json(f"{directory}/{RECORD}")
         is_tracked = bool(record["run_configuration"]["tracked_run"] or record["snapshot"] != "none")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return "", False
-    return root_of_state(os.path.dirname(os.path.dirname(directory))), is_tracked
+        references = record["run_configuration"].get("data_references", ())
+        data = frozenset(inside_project(root, opened) for opened in references)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "", False, frozenset()
+    return root, is_tracked, data
 
 
 def _order(file: Reader) -> tuple[float, str]:
