@@ -62,6 +62,15 @@ async def test_large_file_is_declared_as_data_and_undone(large: Project, size: t
         await until(lambda: bytes_of(large, "aml_config/local.runconfig") == HELD.encode())
 
 
+async def test_files_cannot_be_linked_on_another_machine(large: Project, project_root: Path) -> None:
+    (project_root / "aml_config/box.compute").write_text("type: remote\naddress: box.invalid\n")
+    (project_root / "aml_config/local.runconfig").write_text("Target: box\nFramework: Python\n")
+    async with opened(large) as pilot:
+        await pilot.press("ctrl+r")
+        await until(lambda: "exclude them" in words(pilot))
+        assert "link them as data" not in words(pilot)
+
+
 async def test_large_file_is_excluded(large: Project) -> None:
     async with opened(large) as pilot:
         await pilot.press("ctrl+r")
