@@ -175,7 +175,8 @@ def test_missing_data_is_reported_before_the_start(request: pytest.FixtureReques
     project.runconfig(DataReferences={"../far": "/nowhere/far", "data": "/home", "/nowhere/else": "/nowhere/else"})
     run = project.run("print('started')")
     assert run.state == "failed"
-    assert "DataReferences: /nowhere/far, /nowhere/else cannot be read on " in run.reason
+    assert "DataReferences: not found or not readable on " in run.reason
+    assert ": /nowhere/far, /nowhere/else." in run.reason
     assert log(run) == ""
     assert not any(event.get("step") == "sync" for event in events(run))
     for references in ({"data": "data"}, ["../nowhere"]):

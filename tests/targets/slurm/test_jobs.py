@@ -31,7 +31,8 @@ def test_data_on_the_cluster_is_linked(project: SlurmProject) -> None:
     assert not [path for path in project.there(run_id).rglob("*") if path.is_symlink()]
     shutil.rmtree(sets / "far")
     missing = project.submit("train.py", configuration="cluster")
-    assert f"DataReferences: {sets}/far cannot be read on " in missing.err
+    assert f": {sets}/far." in missing.err
+    assert "DataReferences: not found or not readable on " in missing.err
     assert (sets / "near/x").read_text() == "near"
     shutil.rmtree(sets)
 

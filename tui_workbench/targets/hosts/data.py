@@ -56,6 +56,8 @@ done
 # Paths. Prints for each: the numbers of files and bytes, the latest modification time in seconds since the epoch, and 1
 # if the time and all files were counted, else 0. `find` does not follow links below the path.
 _MEASURE = f"""\
+LC_ALL=C
+export LC_ALL
 for path; do
     {{ nice -n 10 timeout {SECONDS} find -H "$path" -printf '%y %s %T@\\n' 2>/dev/null || echo partial; }} |
         head -n {MOST_ENTRIES} |
@@ -95,7 +97,7 @@ def missing_data(spec: RunSpec, paths: list[str], label: str) -> ConfigurationEr
     """Return an error for data that does not exist on the machine with this label."""
     path = spec.run_configuration.path
     return ConfigurationError(
-        f"{KEY}: {', '.join(paths)} cannot be read on {label}",
+        f"{KEY}: not found or not readable on {label}: {', '.join(paths)}",
         remedy=f"Copy the data to {label}, or correct the path in the run configuration.",
         file=path,
         line=line_of_key(path, KEY),
@@ -124,17 +126,10 @@ def measure_data(host: Host, spec: RunSpec) -> dict[str, dict[str, Any]]:
 
 def _measured(paths: Mapping[str, str], lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     for (opened, path), line in zip(paths.items(), lines, strict=False):
-        files, size, modified, complete = line.split()
-        yield (
-            opened,
-            {
-                "path": path,
-                "files": int(files),
-                "bytes": int(size),
-                "modified": float(modified),
-                "complete": complete == "1",
-            },
-        )
+        words = line.split()
+        if len(words) == 4:  # awk may be missing
+            files, size, modified, complete = int(words[0]), int(words[1]), float(words[2]), words[3] == "1"
+            yield opened, {"path": path, "files": files, "bytes": size, "modified": modified, "complete": complete}
 
 
 def describe_data(measured: Any) -> dict[str, str]:
