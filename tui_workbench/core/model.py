@@ -58,6 +58,7 @@ class ComputeTarget(NamedTuple):
     members: tuple[str, ...] = ()  # members: names of targets
     network_interface: str = ""  # networkInterface; "" for that of the SSH connection
     on_lost_member: str = "wait"  # onLostMember: wait or end
+    gpu_reservations: str = ""  # gpuReservations: a folder that the users of the machine share
     parts: "tuple[ComputeTarget, ...]" = ()  # the members of a group, in the order of `members`
 
     @property

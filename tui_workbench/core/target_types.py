@@ -42,11 +42,20 @@ class TargetType(NamedTuple):
 
 
 _LOGIN = ("address", "username", "password", "privateKey", "privateKeyPassphrase")
-_DOCKER = ("baseDockerImage", "nvidiaDocker", "gpus", "sharedVolumes", "nativeSharedDirectory", "Retry")
+_PYTHON = ("pythonLocation", "sparkSubmitLocation", "gpus", "gpuReservations", "userManagedEnvironment", "Retry")
+_DOCKER = (
+    "baseDockerImage",
+    "nvidiaDocker",
+    "gpus",
+    "gpuReservations",
+    "sharedVolumes",
+    "nativeSharedDirectory",
+    "Retry",
+)
 
 LOCAL = TargetType(
     "local",
-    keys=("pythonLocation", "sparkSubmitLocation", "gpus", "nativeSharedDirectory", "userManagedEnvironment", "Retry"),
+    keys=(*_PYTHON, "nativeSharedDirectory"),
     uses_interpreter=True,
     can_build_environments=True,
     has_gpus=True,
@@ -72,7 +81,7 @@ REMOTE_DOCKER = LOCAL_DOCKER._replace(
 REMOTE = TargetType(
     "remote",
     "SSH",
-    keys=(*_LOGIN, "pythonLocation", "sparkSubmitLocation", "gpus", "userManagedEnvironment", "Retry"),
+    keys=(*_LOGIN, *_PYTHON),
     required=("address",),
     is_remote=True,
     uses_interpreter=True,

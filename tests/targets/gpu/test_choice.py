@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import os
 from pathlib import Path
 
 import pytest
@@ -86,13 +87,14 @@ def test_group_reserves_gpus_of_all_members_or_none(standin: Standin, tmp_path: 
         )
     # An earlier call may have started the script on a member.
     assert sorted(stopped) == ["a", "b"]
-    assert [path.name for path in (home / ".workbench-tui" / "gpus").iterdir()] == ["lock"]
+    assert list((home / ".workbench-tui" / "gpus").iterdir()) == []
 
 
 def test_local_and_ssh_runs_share_reservations(four: Standin, tmp_path: Path, home: Path) -> None:
-    take(spec(tmp_path, "free"))
-    folder = home / ".workbench-tui" / "gpus"  # as HostLayout of a machine over SSH
-    assert sorted(path.name for path in folder.iterdir()) == ["GPU-00000001-0000-0000-0000-000000000000", "lock"]
+    one = spec(tmp_path, "free")
+    take(one)
+    (entry,) = (home / ".workbench-tui" / "gpus").iterdir()  # as HostLayout of a machine over SSH
+    assert os.readlink(entry) == f"run GPU-00000001-0000-0000-0000-000000000000 {one.run_directory}"
 
 
 def test_same_run_gets_the_same_gpu_again(four: Standin, tmp_path: Path) -> None:

@@ -108,6 +108,15 @@ _COMPUTE_FIELDS = (
         source="workbench",
     ),
     Field(
+        "gpuReservations",
+        "Folder on the machine that its users share, in which runs and `gpu reserve` reserve free GPUs. Runs with "
+        "`gpus: free` or a number take no GPU that another user has reserved there, and wait for free GPUs.",
+        pattern=r"/[^\x00-\x1f\\%]*",
+        form="a path that begins with /, without % and backslashes",
+        example="/srv/workbench-gpus",
+        source="workbench",
+    ),
+    Field(
         "sharedVolumes",
         "Mounts the project into the container instead of copying it. `nativeSharedDirectory` is always mounted.",
         BOOLEAN,

@@ -60,7 +60,7 @@ def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
     remove_secrets(directory, record)
     unlink_data(record.spec)
     for part in record.spec.parts:
-        if part.target.gpus and choice.chosen(part.run_directory):
+        if part.target.gpus and choice.has_reserved(part.run_directory):
             # Some targets need an explicit release of the GPUs.
             with contextlib.suppress(WorkbenchError):
                 choice.release(host_of(part.target), part)

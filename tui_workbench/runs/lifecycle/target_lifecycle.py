@@ -17,15 +17,17 @@ from typing import TypeVar
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.progress import listening
-from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted, wait_ready
+from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted, pause, wait_ready
 from tui_workbench.runs.gpu.gate import STEP, TITLE, admit
 from tui_workbench.runs.lifecycle.step_progress import Progress
 from tui_workbench.runs.store.rundir import FOLLOWED, RESET, Attempt, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.gpu.choice import GpusBusy
 
 _Result = TypeVar("_Result")
 
 LOOK_SECONDS = 5.0  # interval of the checks that the run directory still exists
+GPU_SECONDS = 15.0  # interval of the attempts to get GPUs of a shared machine; each renews the run's place in the order
 CONNECT = "connect"  # the step that waits for the first answer of the target, which has no files of the run before
 CONNECT_ATTEMPTS = 6  # attempts to reach a target that has never answered; they take some seconds
 _AT_ONCE = frozenset(("name", "port"))  # failed checks that are not repeated: a wrong name, or no server
@@ -159,7 +161,7 @@ class TargetLifecycle:
                 raise Interrupted
 
     def persist(self, action: Callable[[], _Result]) -> _Result:
-        """Call `action`, and repeat the call if the target is unreachable or the connection breaks.
+        """Call `action`, and repeat the call if the target is unreachable or has too few free GPUs.
 
         Raises TryLater, and Interrupted if the run is canceled, unless the run is ending already.
         """
@@ -179,6 +181,9 @@ class TargetLifecycle:
                     raise TryLater from error
                 self._unless_canceled(lambda: self._target.wait_until_reachable(interrupted), ending=ending)
                 self._unless_canceled(lambda: pauses.take(interrupted), ending=ending)
+            except GpusBusy as error:
+                self.progress.queued(str(error))
+                self._unless_canceled(lambda: pause(GPU_SECONDS, interrupted), ending=ending)
             except Interrupted:
                 self._check_canceled(ending)
 

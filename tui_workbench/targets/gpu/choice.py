@@ -1,15 +1,14 @@
-"""The choice and reservation of GPUs for a run; no two runs of a user get the same free GPU.
+"""The choice and reservation of GPUs for a run; no two runs get the same free GPU.
 
-A GPU is free if no process computes on it and no other run of this user has reserved it. A reservation is a link
-`gpus/ID` in the user's `.workbench-tui` folder on the machine, created under a lock, that points to the run's
-directory. A reservation holds until the run's `exit` file is written or its directory is removed. No process has to
-keep it, and the same run can reserve the GPU again. Runs of other users are detected by their processes.
+A GPU is free if no process computes on it and no other run has reserved it. `reservations` describes the entries by
+which runs reserve GPUs, in a folder of the user or in one that the users of the machine share. An entry holds until the
+run's `exit` file is written or its directory is removed. No process has to keep it, and the same run can reserve the
+GPU again. Without a shared folder, runs of other users are detected by their processes.
 """
 
 from __future__ import annotations
 
 import os
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -23,6 +22,8 @@ from tui_workbench.targets.gpu.vendors import AMD, NVIDIA, SMI, VISIBLE, vendor_
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
+from tui_workbench.targets.reservations import order
+from tui_workbench.targets.reservations.folder import RUN, THIS, WAIT, Entry, Folder, Listing
 
 ORDER = "CUDA_DEVICE_ORDER"
 CHOSEN = "gpus"  # the file in a run's directory that lists the GPUs of the run, one per line: number and ID
@@ -34,52 +35,14 @@ SECONDS = 90.0  # timeout; without persistence mode, the driver wakes every devi
 # A GPU with more memory in use is not free, even if its processes are hidden (in a container).
 IN_USE_MIB = 1024
 
-# $1 the folder of links, $2 the directory of this run, $3 the number of GPUs wanted, then the IDs that may be taken.
-# Prints `ID` for each GPU that this run got, and `ID holder` for each that another run holds.
-_TAKE = """\
-folder=$1 run=$2 wanted=$3
-shift 3
-umask 077
-mkdir -p -- "$folder" || exit
-exec 9>"$folder/lock" || exit
-command -v flock >/dev/null 2>&1 && { flock -w 60 9 || exit; }
-taken= others=
-# Keep the GPUs that this run has already.
-for id in "$@"; do
-    if [ "$(readlink "$folder/$id")" = "$run" ] && [ "$wanted" -gt 0 ]; then
-        wanted=$((wanted - 1))
-        taken="$taken $id"
-    else
-        others="$others $id"
-    fi
-done
-for id in $others; do
-    link=$folder/$id
-    holder=$(readlink "$link") || holder=
-    if [ -n "$holder" ] && [ "$holder" != "$run" ]; then
-        if [ -d "$holder" ] && ! grep -q '[0-9]' "$holder/exit" 2>/dev/null; then
-            printf '%s %s\\n' "$id" "$holder"
-            continue
-        fi
-        rm -f -- "$link"
-    fi
-    if [ "$wanted" -gt 0 ]; then
-        ln -sfn -- "$run" "$link" || exit
-        wanted=$((wanted - 1))
-        taken="$taken $id"
-    fi
-done
-if [ "$wanted" -gt 0 ]; then
-    for id in $taken; do rm -f -- "$folder/$id"; done
-    exit 0
-fi
-for id in $taken; do printf '%s\\n' "$id"; done
-"""
+FOLDER_VARIABLE = "WORKBENCH_GPU_RESERVATIONS"
+"""The variable with the shared folder, from which the supervising shell removes the entries of its run at the end."""
 
-_RELEASE = """\
-for link in "$1"/*; do [ "$(readlink "$link")" = "$2" ] && rm -f -- "$link"; done
-exit 0
-"""
+_ATTEMPTS = 20  # attempts to reserve GPUs while other users change their entries
+
+
+class GpusBusy(WorkbenchError):
+    """Too few GPUs are free on a shared machine. The run has a place in the order of waiting runs, and tries again."""
 
 
 class ChosenGpu(NamedTuple):
@@ -90,12 +53,18 @@ class ChosenGpu(NamedTuple):
     hip: str = ""  # the number of an AMD GPU for HIP; "" for other GPUs
 
 
-class _GpuState(NamedTuple):
+class GpuState(NamedTuple):
+    """A GPU of a machine: its memory in use in MiB, and the number of processes that compute on it."""
+
     number: int
     uuid: str
     used: float
     processes: int
     hip: str = ""
+
+    @property
+    def is_free(self) -> bool:
+        return not self.processes and self.used < IN_USE_MIB
 
     @property
     def chosen(self) -> ChosenGpu:
@@ -112,6 +81,16 @@ def wanted_count(target: ComputeTarget) -> int:
     return 1 if target.gpus == FREE else int(target.gpus) if target.gpus.isdigit() else 0
 
 
+def may_wait(target: ComputeTarget) -> bool:
+    """Return True if runs wait in a shared folder until enough GPUs are free."""
+    return bool(target.gpu_reservations and wanted_count(target))
+
+
+def folder_variables(target: ComputeTarget) -> dict[str, str]:
+    """Return FOLDER_VARIABLE for runs that reserve GPUs in a shared folder; empty for others."""
+    return {FOLDER_VARIABLE: target.gpu_reservations} if may_wait(target) else {}
+
+
 def describe(target: ComputeTarget) -> str:
     """Return the title of the plan's step that chooses GPUs."""
     count = wanted_count(target)
@@ -124,18 +103,20 @@ def take(host: Host, spec: RunSpec) -> tuple[ChosenGpu, ...]:
     """Choose the GPUs of the run, list them in its file CHOSEN, and return them.
 
     Free GPUs are reserved, and the run keeps those that it has already reserved. GPUs that `gpus` names are not
-    reserved. Raises ConfigurationError if a named GPU does not exist, WorkbenchError if not enough are free, and
-    TargetUnreachable.
+    reserved. Raises ConfigurationError if a named GPU does not exist, WorkbenchError if not enough are free (on a
+    shared machine GpusBusy), and TargetUnreachable.
     """
     target, directory = spec.target, _directory(host, spec)
-    seen, slices = _query(host, target)
+    seen, slices = query(host, target)
     count = wanted_count(target)
     if not count:
         gpus = _named(target, seen, slices, host.label)
     else:
         # If the run has started, the processes on its GPUs are its own.
         started = supervisor.read_supervisor(directory) if host.is_local else None
-        free = [each for each in seen if started is not None or (not each.processes and each.used < IN_USE_MIB)]
+        free = [each for each in seen if started is not None or each.is_free]
+        if not has_reserved(spec.run_directory):
+            write_below(spec.run_directory, CHOSEN, b"")  # even if the call is interrupted, the end of the run releases
         gpus = _reserve(host, directory, count, free, seen, target)
     write_below(spec.run_directory, CHOSEN, "".join(f"{each.number} {each.uuid}\n" for each in gpus).encode())
     return gpus
@@ -146,7 +127,7 @@ def named(host: Host, target: ComputeTarget) -> tuple[ChosenGpu, ...]:
 
     Raises ConfigurationError if a named GPU does not exist, WorkbenchError and TargetUnreachable.
     """
-    return _named(target, *_query(host, target), host.label) if target.named_gpus else ()
+    return _named(target, *query(host, target), host.label) if target.named_gpus else ()
 
 
 def named_variables(host: Host, spec: RunSpec) -> dict[str, str]:
@@ -154,9 +135,22 @@ def named_variables(host: Host, spec: RunSpec) -> dict[str, str]:
     return variables(named(host, spec.target), spec.run_configuration.environment_variables)
 
 
-def release(host: Host, spec: RunSpec) -> None:
-    """Release the GPUs that the run has reserved. Raises TargetUnreachable."""
-    host.run(["sh", "-c", _RELEASE, "sh", _folder(host), _directory(host, spec)])
+def release(host: Host, spec: RunSpec, *, keeps_place: bool = False) -> None:
+    """Release the GPUs that the run has reserved, and unless `keeps_place` is set, its place in the order.
+
+    Raises WorkbenchError and TargetUnreachable.
+    """
+    folder, directory = Folder(host, spec.target), _directory(host, spec)
+    for _ in range(_ATTEMPTS):
+        listing = folder.read(directory)
+        own = [each.name for each in listing.entries if each.state == THIS and not (keeps_place and each.kind == WAIT)]
+        if folder.change(listing, (), own, directory):
+            return
+
+
+def has_reserved(run_directory: str) -> bool:
+    """Return True if the run has reserved GPUs, or has tried to."""
+    return os.path.lexists(os.path.join(run_directory, CHOSEN))
 
 
 def chosen(run_directory: str) -> tuple[ChosenGpu, ...]:
@@ -202,14 +196,8 @@ def _directory(host: Host, spec: RunSpec) -> str:
     return spec.run_directory if host.is_local else HostLayout(host.home()).run(spec.run_id)
 
 
-def _folder(host: Host) -> str:
-    # Runs that are started on the machine and over SSH share this folder.
-    home = os.path.expanduser("~/.workbench-tui") if host.is_local else host.home()
-    return posixpath.join(home, "gpus")
-
-
-def _query(host: Host, target: ComputeTarget) -> tuple[list[_GpuState], list[str]]:
-    """Return the state of each GPU, and the IDs of MIG slices."""
+def query(host: Host, target: ComputeTarget) -> tuple[list[GpuState], list[str]]:
+    """Return the state of each GPU, and the IDs of MIG slices. Raises WorkbenchError and TargetUnreachable."""
     form = "--format=csv,noheader,nounits"
     script = f"""\
 {SMI}
@@ -238,14 +226,12 @@ smi -L
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) == 3 and cells[0].isdigit():
             used = float(cells[2]) if cells[2].replace(".", "").isdigit() else 0.0
-            seen.append(_GpuState(int(cells[0]), cells[1], used, busy.count(cells[1]), hip.get(cells[0], "")))
+            seen.append(GpuState(int(cells[0]), cells[1], used, busy.count(cells[1]), hip.get(cells[0], "")))
     slices = [part.partition(")")[0] for part in listed.split("UUID: ") if part.startswith("MIG-")]
     return seen, slices
 
 
-def _named(
-    target: ComputeTarget, seen: Sequence[_GpuState], slices: Sequence[str], label: str
-) -> tuple[ChosenGpu, ...]:
+def _named(target: ComputeTarget, seen: Sequence[GpuState], slices: Sequence[str], label: str) -> tuple[ChosenGpu, ...]:
     found = []
     for word in target.named_gpus:
         match = next((each for each in seen if word in (str(each.number), each.uuid)), None)
@@ -265,28 +251,63 @@ def _named(
 
 
 def _reserve(
-    host: Host, directory: str, count: int, free: Sequence[_GpuState], seen: Sequence[_GpuState], target: ComputeTarget
+    host: Host, directory: str, count: int, free: Sequence[GpuState], seen: Sequence[GpuState], target: ComputeTarget
 ) -> tuple[ChosenGpu, ...]:
-    words = ["sh", "-c", _TAKE, "sh", _folder(host), directory, str(count), *(each.uuid for each in free)]
-    done = host.check(words, timeout=SECONDS)
-    rows = [line.partition(" ") for line in done.text.split("\n") if line]
-    taken = {uuid for uuid, _, holder in rows if not holder}
-    if len(taken) == count:
-        return tuple(each.chosen for each in free if each.uuid in taken)
-    holders = {uuid: posixpath.basename(holder) for uuid, _, holder in rows if holder}
-    said = [_occupied(each, holders) for each in seen]
+    folder = Folder(host, target)
+    for _ in range(_ATTEMPTS):
+        listing = folder.read(directory)
+        found = order.choose(listing, count, [each.uuid for each in free])
+        own = [entry for entry in listing.entries if entry.state == THIS]
+        if found.gpus:
+            had = {entry.gpu for entry in own if entry.kind == RUN}
+            new = [f"{RUN} {gpu} {directory}" for gpu in found.gpus if gpu not in had]
+            left = [entry.name for entry in own if entry.gpu not in found.gpus]
+            if folder.change(listing, new, left, directory):
+                return tuple(each.chosen for each in free if each.uuid in found.gpus)
+            continue
+        waits = folder.is_shared and count <= len(seen)
+        place = [f"{WAIT} {found.missing} {order.waiting_since(listing):.0f} {directory}"] if waits else []
+        if folder.change(listing, place, [entry.name for entry in own], directory):
+            raise _too_few(host, count, seen, target, listing, found.ahead, waits=waits)
     raise WorkbenchError(
-        f"{host.label} has fewer than {counted(count, 'free GPU')}: "
-        f"{'; '.join(filter(None, said)) or f'{len(seen)} in total'}",
+        f"cannot reserve GPUs on {host.label}: the reservations in {folder.path} change all the time",
+        remedy="Submit the run again.",
+    )
+
+
+def _too_few(
+    host: Host,
+    count: int,
+    seen: Sequence[GpuState],
+    target: ComputeTarget,
+    listing: Listing,
+    ahead: Sequence[Entry],
+    *,
+    waits: bool,
+) -> WorkbenchError:
+    said = "; ".join(occupied(seen, listing)) or f"{len(seen)} in total"
+    if waits:
+        if ahead:
+            users = ", ".join(dict.fromkeys(entry.user for entry in ahead))
+            said += f"; {counted(len(ahead), 'run')} first ({users})"
+        return GpusBusy(f"waits for {counted(count, 'free GPU')} on {host.label}: {said}")
+    return WorkbenchError(
+        f"{host.label} has fewer than {counted(count, 'free GPU')}: {said}",
         remedy="Wait until enough GPUs are free, request fewer GPUs, or name GPUs in `gpus`.",
         file=target.path,
         line=line_of_key(target.path, CHOSEN),
     )
 
 
-def _occupied(device: _GpuState, holders: Mapping[str, str]) -> str:
-    if device.uuid in holders:
-        return f"GPU {device.number} is taken by {holders[device.uuid]}"
-    if device.processes:
-        return f"GPU {device.number} has {counted(device.processes, 'process')} on it"
-    return f"GPU {device.number} has {device.used:.0f} MiB in use" if device.used >= IN_USE_MIB else ""
+def occupied(seen: Sequence[GpuState], listing: Listing) -> list[str]:
+    """Return for each GPU that this run cannot take, why: `GPU 0 is reserved by bob until 14:30`."""
+    found = []
+    for device in seen:
+        entry = order.holder(listing, device.uuid)
+        if entry is not None:
+            found.append(f"GPU {device.number} is {order.describe(entry, listing)}")
+        elif device.processes:
+            found.append(f"GPU {device.number} has {counted(device.processes, 'process')} on it")
+        elif device.used >= IN_USE_MIB:
+            found.append(f"GPU {device.number} has {device.used:.0f} MiB in use")
+    return found

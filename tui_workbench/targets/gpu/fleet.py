@@ -225,4 +225,4 @@ def _key_of(target: ComputeTarget) -> str:
 
 def _login(target: ComputeTarget) -> ComputeTarget:
     """Return the target without the fields that do not affect how its machine is reached."""
-    return target._replace(name="", path="", values={}, base_docker_image="", gpus="")
+    return target._replace(name="", path="", values={}, base_docker_image="", gpus="", gpu_reservations="")

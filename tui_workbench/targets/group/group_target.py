@@ -109,6 +109,10 @@ class GroupTarget(Target):
             self._on_each(spec, lambda member, part: member.start(parts[part.target.name], plan, environment))
         except TargetUnreachable:
             raise  # the start is repeated; meanwhile, reservations are kept and torchrun of the other members waits
+        except choice.GpusBusy:
+            # The start is repeated too, but two groups must not wait for each other's GPUs.
+            self._on_each(spec, lambda member, part: _release(member, part, keeps_place=True))
+            raise
         except WorkbenchError:
             self.stop(spec, grace=STOP_GRACE)
             self._on_each(spec, _release)
@@ -190,10 +194,10 @@ class GroupTarget(Target):
         })  # fmt: skip
 
 
-def _release(member: Target, part: RunSpec) -> None:
-    """Release the GPUs that a member has reserved for a run. Raises TargetUnreachable."""
+def _release(member: Target, part: RunSpec, *, keeps_place: bool = False) -> None:
+    """Release the GPUs that a member has reserved for a run. See `choice.release`."""
     if choice.chooses(part.target):
-        choice.release(member.host, part)
+        choice.release(member.host, part, keeps_place=keeps_place)
 
 
 def _joined(spec: RunSpec, plans: Sequence[Plan]) -> Plan:

@@ -63,7 +63,7 @@ class LocalTarget(Target):
         """With `environments`, a run that needs packages uses a managed environment, which `prepare` builds."""
         super().__init__(target)
         self._environments = environments
-        self.starts_at_once = environments is None
+        self.starts_at_once = environments is None and not choice.may_wait(target)
 
     def plan(self, spec: RunSpec) -> Plan:
         managed = _managed(self._environments, spec)
@@ -152,7 +152,7 @@ class LocalTarget(Target):
             merged[PYTHON_PATH_VARIABLE] = run_environment.python_path(SDK_FOLDER, inherited)
         chosen = choice.hidden(self.target, own)
         if choice.chooses(self.target):
-            chosen = choice.variables(choice.take(self.host, spec), own)
+            chosen = choice.variables(choice.take(self.host, spec), own) | choice.folder_variables(self.target)
         variables |= chosen
         merged |= chosen
         _make_share(self.target, variables[SHARE_VARIABLE])

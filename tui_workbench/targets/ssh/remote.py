@@ -137,6 +137,7 @@ class RemoteTarget(Target):
         variables = self._variables(spec, run.directory, posixpath.dirname(self.host.home()), installed)
         if choice.chooses(self.target) and not run.state().started:
             variables |= choice.variables(choice.take(self.host, spec), spec.run_configuration.environment_variables)
+            variables |= choice.folder_variables(self.target)
         command = _command(spec, self.interpreter()[0], run.directory, installed)
         command, passing = run_environment.prefix_env(command, variables)
         exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in passing.items())

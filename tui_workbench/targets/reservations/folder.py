@@ -1,0 +1,270 @@
+"""The folder of GPU reservations on a machine: a private one of each user, or one that several users share.
+
+An entry is a symbolic link with a random name, whose text is the content of the entry:
+
+    run GPU DIRECTORY           the run with this directory has reserved the GPU
+    hold GPU END                a user has reserved the GPU until END, in seconds since the epoch
+    wait COUNT SINCE DIRECTORY  the run with this directory has waited since SINCE for COUNT GPUs
+
+Entries of other users are untrusted. Links are read but never followed, so no file of another user is opened. The owner
+of a link, and not its text, is the user. In a shared folder, the sticky bit prevents users from removing entries of
+other users. All times are those of the machine's clock.
+
+`Folder.change` locks the folder itself, because users could replace a lock file. It changes nothing if the entries
+differ from those on which the caller's decision is based.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import secrets
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.hosts.host import Host
+
+RUN, HOLD, WAIT = "run", "hold", "wait"
+
+LONGEST_HOLD = 7 * 86400.0
+"""Maximum duration of a reservation in seconds. Later ends of other users' reservations are ignored."""
+
+RUN_SECONDS = 86400.0
+"""Seconds after which the entry of another user's run is ignored, because that run may have ended without removing it.
+
+Without this limit, a reservation would last forever if its owner's workbench never returns.
+"""
+
+TICKET_SECONDS = 180.0
+"""Seconds after which a waiting run counts as gone if it has not renewed its entry."""
+
+SECONDS = 90.0  # timeout of a script, which may wait for the lock
+_MOST = 500
+_MISSING, _NOT_STICKY, _DENIED, _LOCKED, _TOO_MANY, _CHANGED = 70, 71, 72, 73, 74, 75
+
+# $1 the folder, $2 `shared` or "", $3 the directory of this run or "", $4 the expected checksum of the entries or "",
+# $5 a random name for new entries; then the changes: `-NAME` removes an entry of this user, `+TEXT` adds one.
+# Prints the time, the time of the boot, the user ID and the checksum, then a line for each entry:
+# its name (`-` if it is not one of ours), owner, time of creation, name of the owner, state and text.
+_SCRIPT = f"""\
+folder=$1 shared=$2 run=$3 expected=$4 token=$5
+shift 5
+LC_ALL=C
+export LC_ALL
+umask 077
+me=$(id -u)
+if [ "$shared" ]; then
+    [ -d "$folder" ] || exit {_MISSING}
+    [ -k "$folder" ] || exit {_NOT_STICKY}
+    [ -r "$folder" ] && [ -x "$folder" ] || exit {_DENIED}
+    [ $# = 0 ] || [ -w "$folder" ] || exit {_DENIED}
+else
+    mkdir -p -- "$folder" || exit
+fi
+list() {{
+    number=0
+    for link in "$folder"/*; do
+        [ -L "$link" ] || continue
+        number=$((number + 1))
+        [ "$number" -le {_MOST} ] || exit {_TOO_MANY}
+        text=$(readlink "$link") || continue
+        facts=$(stat -c '%u %Z %U' "$link" 2>/dev/null || stat -f '%u %c %Su' "$link") || continue
+        name=${{link##*/}} state=- directory=
+        case $name in *[!0-9a-f-]*) name=- ;; esac
+        case "$facts $text" in
+            "$me "*" run "*) directory=${{text#run * }} ;;
+            "$me "*" wait "*) directory=${{text#wait * * }} ;;
+        esac
+        if [ -n "$directory" ]; then
+            if [ "$directory" = "$run" ]; then state=this
+            elif [ ! -d "$directory" ]; then state=over
+            elif [ -f "$directory/exit" ] && grep -q '[0-9]' "$directory/exit"; then state=over
+            fi
+        fi
+        printf '%s %s %s %s\\n' "$name" "$facts" "$state" "$(printf '%s' "$text" | tr -cd '[:print:]')"
+    done
+}}
+if [ $# -gt 0 ]; then
+    exec 9<"$folder" || exit
+    command -v flock >/dev/null 2>&1 && {{ flock -w 60 9 || exit {_LOCKED}; }}
+fi
+listing=$(list) || exit
+stamp=$(printf '%s' "$listing" | cksum | tr ' ' -)
+[ -z "$expected" ] || [ "$expected" = "$stamp" ] || exit {_CHANGED}
+boot=$(sed -n 's/^btime //p' /proc/stat 2>/dev/null)
+printf '%s %s %s %s\\n%s\\n' "$(date +%s)" "${{boot:-0}}" "$me" "$stamp" "$listing"
+number=0
+for change in "$@"; do
+    case $change in
+        -*) rm -f -- "$folder/${{change#-}}" || exit ;;
+        *) number=$((number + 1)) && ln -sn -- "${{change#+}}" "$folder/$token-$number" || exit ;;
+    esac
+done
+"""
+
+THIS, OVER = "this", "over"  # states of entries: of the given run, and of a run of this user that has ended
+
+
+class Entry(NamedTuple):
+    """An entry of the folder. Only its owner and the time of its creation are certain."""
+
+    name: str
+    uid: int
+    created: float
+    user: str
+    state: str
+    kind: str
+    gpu: str = ""  # the ID of the GPU
+    wanted: int = 0  # number of GPUs that a run waits for
+    moment: float = 0.0  # the end of a hold, or the time since which a run has waited
+    directory: str = ""  # the directory of the run, without characters that cannot be printed
+
+    @property
+    def run_id(self) -> str:
+        return posixpath.basename(self.directory)
+
+
+class Listing(NamedTuple):
+    """The valid entries of a folder, and the names of this user's entries that are no longer valid."""
+
+    now: float = 0.0
+    uid: int = -1
+    stamp: str = ""
+    entries: tuple[Entry, ...] = ()
+    expired: tuple[str, ...] = ()
+
+    def of_kind(self, kind: str) -> list[Entry]:
+        return [entry for entry in self.entries if entry.kind == kind]
+
+    def is_own(self, entry: Entry) -> bool:
+        return entry.uid == self.uid
+
+
+def parse(text: str) -> Listing:
+    """Return the listing that the script printed. Raises ValueError if its first line is incomplete."""
+    first, *lines = text.split("\n")
+    now, boot, uid, stamp = first.split()
+    listing = Listing(float(now), int(uid), stamp)
+    found = [entry for line in lines if (entry := _parse_entry(line)) is not None]
+    valid = tuple(entry for entry in map(_with_limit, found) if _is_valid(entry, listing, float(boot)))
+    kept = {entry.name for entry in valid}
+    expired = [entry.name for entry in found if listing.is_own(entry) and entry.name not in kept]
+    return listing._replace(entries=valid, expired=tuple(expired))
+
+
+def _parse_entry(line: str) -> Entry | None:
+    try:
+        name, uid, created, user, state, kind, text = line.split(" ", 6)
+        entry = Entry(name, int(uid), float(created), user, state, kind)
+        if kind == RUN:
+            gpu, directory = text.split(" ", 1)
+            return entry._replace(gpu=gpu, directory=directory)
+        if kind == HOLD:
+            gpu, end = text.split(" ")
+            return entry._replace(gpu=gpu, moment=float(int(end)))
+        if kind == WAIT:
+            count, since, directory = text.split(" ", 2)
+            return entry._replace(wanted=int(count), moment=float(int(since)), directory=directory)
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
+def _with_limit(entry: Entry) -> Entry:
+    """Return the entry with a moment that is less than LONGEST_HOLD from its creation."""
+    if entry.kind == HOLD:
+        return entry._replace(moment=min(entry.moment, entry.created + LONGEST_HOLD))
+    if entry.kind == WAIT:
+        return entry._replace(moment=min(max(entry.moment, entry.created - LONGEST_HOLD), entry.created))
+    return entry
+
+
+def _is_valid(entry: Entry, listing: Listing, boot: float) -> bool:
+    if entry.kind == HOLD:
+        return listing.now < entry.moment
+    if entry.kind == WAIT:
+        return entry.wanted > 0 and entry.state != OVER and listing.now - entry.created < TICKET_SECONDS
+    if listing.is_own(entry):
+        return entry.state != OVER
+    return entry.created >= boot and listing.now - entry.created < RUN_SECONDS
+
+
+class Folder:
+    """The folder of reservations on the machine of a target. Every call raises WorkbenchError and TargetUnreachable."""
+
+    def __init__(self, host: Host, target: ComputeTarget) -> None:
+        self._host = host
+        self._target = target
+        self.is_shared = bool(target.gpu_reservations)
+        # Runs that are started on the machine and over SSH share a private folder.
+        home = os.path.expanduser("~/.workbench-tui") if host.is_local else host.home()
+        self.path = target.gpu_reservations or posixpath.join(home, "gpus")
+
+    def read(self, run: str = "") -> Listing:
+        """Return the entries. `run` is the directory of the run whose entries get the state THIS."""
+        listing = self._call(run, "", ())
+        if listing is None:
+            raise ValueError("a call without an expected stamp cannot find a change")
+        return listing
+
+    def change(self, listing: Listing, add: Iterable[str], remove: Iterable[str], run: str = "") -> bool:
+        """Add entries with these texts, and remove those with these names. Expired entries of this user are removed.
+
+        Return False without any change if the entries are no longer those of `listing`, which was read for the same
+        `run`.
+        """
+        # A link that the user has made by hand may have another name.
+        names = [name for name in (*remove, *listing.expired) if name != "-"]
+        changes = [f"-{name}" for name in names] + [f"+{text}" for text in add]
+        return not changes or self._call(run, listing.stamp, changes) is not None
+
+    def _call(self, run: str, stamp: str, changes: Iterable[str]) -> Listing | None:
+        shared = "shared" if self.is_shared else ""
+        arguments = [self.path, shared, run, stamp, secrets.token_hex(8), *changes]
+        done = self._host.run(["sh", "-c", _SCRIPT, "sh", *arguments], timeout=SECONDS)
+        if done.code == _CHANGED:
+            return None
+        problem = self._problem(done.code)
+        if done.code != 0:
+            raise problem or WorkbenchError(
+                f"cannot use the GPU reservations in {self.path} on {self._host.label}: {done.complaint}",
+                remedy="Check the disk space and your permissions on that machine.",
+            )
+        try:
+            return parse(done.stdout.decode("ascii", "replace").removesuffix("\n"))
+        except ValueError:
+            raise WorkbenchError(
+                f"cannot read the GPU reservations in {self.path} on {self._host.label}: unexpected output",
+                remedy="Check that the programs in your login shell's start-up files print nothing.",
+            ) from None
+
+    def _problem(self, code: int) -> WorkbenchError | None:
+        """Return the error for an exit code of the script that has a known cause."""
+        label, path = self._host.label, self.path
+        create = f"Create it once there: `sudo install -d -m 3770 -g GROUP {path}`, where GROUP contains its users."
+        texts = {
+            _MISSING: (f"{path} is not a folder on {label}", create),
+            _NOT_STICKY: (
+                f"{path} on {label} has no sticky bit, so users could remove the reservations of others",
+                f"Run there, as the owner of the folder: `chmod +t {path}`.",
+            ),
+            _DENIED: (
+                f"you may not use {path} on {label}",
+                f"Ask the owner of the folder to add you to its group, which `ls -ld {path}` shows, and log in again.",
+            ),
+            _LOCKED: (
+                f"another process has locked {path} on {label} for a minute",
+                f"`fuser -v {path}` shows the process there. End it, or ask its owner to.",
+            ),
+            _TOO_MANY: (f"{path} on {label} has more than {_MOST} links", "Ask their owners to remove old ones."),
+        }
+        if code not in texts:
+            return None
+        message, remedy = texts[code]
+        if not self.is_shared:
+            return WorkbenchError(message, remedy=remedy)
+        line = line_of_key(self._target.path, "gpuReservations")
+        return ConfigurationError(message, remedy=remedy, file=self._target.path, line=line)

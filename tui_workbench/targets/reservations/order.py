@@ -1,0 +1,80 @@
+"""Which GPUs a run or a user may take, and who comes first.
+
+The user who holds the fewest GPUs comes first, and among equals the run that has waited longest. A run takes free GPUs
+only if enough are left for all runs before it, so a run that needs many GPUs does not wait forever. A GPU counts as
+held if a run or a reservation of the user has it. GPUs that a user has reserved are for the user's own runs, which need
+not wait for others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tui_workbench.targets.reservations.folder import HOLD, RUN, THIS, WAIT, Entry, Listing
+
+
+class Choice(NamedTuple):
+    """The GPUs (IDs) to take, or if there are too few, how many others are needed, and the waiting runs before it."""
+
+    gpus: tuple[str, ...] = ()
+    missing: int = 0
+    ahead: tuple[Entry, ...] = ()
+
+
+def choose(listing: Listing, wanted: int, free: Sequence[str]) -> Choice:
+    """Choose GPUs for the run whose entries have the state THIS. `free` are the IDs that no process uses, in order.
+
+    The run keeps GPUs that it has. It takes none if it cannot have all.
+    """
+    kept = [gpu for gpu in free if any(entry.gpu == gpu and entry.state == THIS for entry in listing.of_kind(RUN))]
+    kept = kept[:wanted]
+    allowed = [gpu for gpu in free if gpu not in kept and holder(listing, gpu) is None]
+    reserved = {entry.gpu for entry in listing.of_kind(HOLD) if listing.is_own(entry)}
+    own = [gpu for gpu in allowed if gpu in reserved]
+    common = [gpu for gpu in allowed if gpu not in reserved]
+    needed = max(0, wanted - len(kept) - len(own))
+    ahead = _ahead(listing) if needed else ()
+    if needed and needed > len(common) - sum(entry.wanted for entry in ahead):
+        return Choice(missing=needed, ahead=ahead)
+    return Choice(tuple([*kept, *own, *common][:wanted]))
+
+
+def holder(listing: Listing, gpu: str) -> Entry | None:
+    """Return the entry because of which this run cannot take a GPU: of another run, or another user's reservation."""
+    for entry in listing.entries:
+        if entry.gpu == gpu and (entry.kind == RUN and entry.state != THIS):
+            return entry
+    return next((entry for entry in listing.of_kind(HOLD) if entry.gpu == gpu and not listing.is_own(entry)), None)
+
+
+def held(listing: Listing, uid: int) -> int:
+    """Return the number of GPUs that a user holds."""
+    return len({entry.gpu for entry in listing.entries if entry.gpu and entry.uid == uid})
+
+
+def waiting_since(listing: Listing) -> float:
+    """Return the time since which this run has waited; the current time if it has not waited yet."""
+    return min([listing.now, *(entry.moment for entry in listing.of_kind(WAIT) if entry.state == THIS)])
+
+
+def _ahead(listing: Listing) -> tuple[Entry, ...]:
+    """Return the waiting runs that come before this run."""
+    place = (held(listing, listing.uid), waiting_since(listing), listing.uid)
+    others = [entry for entry in listing.of_kind(WAIT) if entry.state != THIS]
+    return tuple(entry for entry in others if (held(listing, entry.uid), entry.moment, entry.uid) < place)
+
+
+def describe(entry: Entry, listing: Listing) -> str:
+    """Describe who holds a GPU: `reserved by bob until 14:30`, `taken by a run of bob`, `taken by project_7`."""
+    if entry.kind == HOLD:
+        whose = "you" if listing.is_own(entry) else entry.user
+        return f"reserved by {whose} until {until(entry, listing)}"
+    return f"taken by {entry.run_id if listing.is_own(entry) else f'a run of {entry.user}'}"
+
+
+def until(entry: Entry, listing: Listing) -> str:
+    """Return the end of a reservation in the local time of this machine, whose clock may differ from the target's."""
+    end, now = time.localtime(time.time() + entry.moment - listing.now), time.localtime()
+    return time.strftime("%H:%M" if end[:3] == now[:3] else "%a %H:%M", end)
