@@ -18,6 +18,7 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.gpus import machine_key
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Reading, Sample
+from tui_workbench.targets.reservations.watching import ReservationWatch, Reserved
 
 CELL_SECONDS = 2.0  # seconds that each value of a curve covers; long enough to redraw it over a slow connection
 MOST_CELLS = 1024
@@ -79,6 +80,8 @@ class MachineState(NamedTuple):
     problem: str = ""
     remedy: str = ""
     silent: float = 0.0  # seconds since the last sample, once they exceed STALE_SECONDS
+    is_shared: bool = False  # a target names the folder of reservations of the machine
+    reserved: Reserved | None = None  # the reservations in this folder; None until they are read
 
     @property
     def newest(self) -> int:
@@ -109,7 +112,7 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
                 listener = None
             if listener is None:
                 listener = _Listener(key, group[0])
-            listener.set_names(tuple(target.name for target in group))
+            listener.set_targets(group)
             self._listeners[key] = listener
         for listener in before.values():
             listener.close()
@@ -128,6 +131,11 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
         """Try again to read a machine that could not be read."""
         if listener := self._listeners.get(key):
             listener.close()
+
+    def refresh_reservations(self, key: str) -> None:
+        """Read the reservations of a machine again now."""
+        if listener := self._listeners.get(key):
+            listener.refresh_reservations()
 
     @property
     def states(self) -> tuple[MachineState, ...]:
@@ -148,16 +156,36 @@ class _Listener:
         self._target = target
         self._feed: Feed | None = None
         self._is_open = False
+        self._folder = ""
+        self._reservations: ReservationWatch | None = None
 
-    def set_names(self, targets: tuple[str, ...]) -> None:
-        if self.state.targets != targets:
-            self.state = self.state._replace(targets=targets)
+    def set_targets(self, targets: Sequence[ComputeTarget]) -> None:
+        """Set the targets on this machine. The first that names a folder of reservations decides which is read."""
+        names = tuple(target.name for target in targets)
+        if self.state.targets != names:
+            self.state = self.state._replace(targets=names)
+        sharing = next((target for target in targets if target.gpu_reservations), None)
+        folder = sharing.gpu_reservations if sharing is not None else ""
+        if folder != self._folder:
+            self._close_reservations()
+            self._folder = folder
+            self._reservations = ReservationWatch(sharing) if sharing is not None else None
+            self.state = self.state._replace(is_shared=bool(folder), reserved=None)
+
+    def refresh_reservations(self) -> None:
+        if self._reservations is not None:
+            self._reservations.refresh()
 
     def close(self) -> None:
         """Stop, and forget the state, so that the next `read` starts again."""
         self._close_feed()
+        self._close_reservations()
         self._is_open = False
-        self.state = MachineState(*self.state[:3])
+        self.state = MachineState(*self.state[:3], is_shared=self.state.is_shared)
+
+    def _close_reservations(self) -> None:
+        if self._reservations is not None:
+            self._reservations.close()
 
     def _close_feed(self) -> None:
         if self._feed is not None:
@@ -180,11 +208,22 @@ class _Listener:
             records = self._feed.read()
             for record in records:
                 self._take(record)
-            return bool(records) or self._update_silence()
+            has_news = self._read_reservations()
+            return bool(records) or has_news or self._update_silence()
         except WorkbenchError as error:
             self._close_feed()
             self.state = self.state._replace(problem=error.message, remedy=error.remedy)
             return True
+
+    def _read_reservations(self) -> bool:
+        # Before the first sample, the machine may not be reachable.
+        if self._reservations is None or self.state.sample is None:
+            return False
+        reserved = self._reservations.poll()
+        if reserved is None or reserved == self.state.reserved:
+            return False
+        self.state = self.state._replace(reserved=reserved)
+        return True
 
     def _update_silence(self) -> bool:
         if self.state.sample is None:

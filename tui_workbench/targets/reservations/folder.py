@@ -42,7 +42,7 @@ TICKET_SECONDS = 180.0
 """Seconds after which a waiting run counts as gone if it has not renewed its entry."""
 
 SECONDS = 90.0  # timeout of a script, which may wait for the lock
-_MOST = 500
+_MOST = 200
 _MISSING, _NOT_STICKY, _DENIED, _LOCKED, _TOO_MANY, _CHANGED = 70, 71, 72, 73, 74, 75
 
 # $1 the folder, $2 `shared` or "", $3 the directory of this run or "", $4 the expected checksum of the entries or "",
@@ -66,10 +66,10 @@ else
 fi
 list() {{
     number=0
+    for link in "$folder"/*; do [ ! -L "$link" ] || number=$((number + 1)); done
+    [ "$number" -le {_MOST} ] || exit {_TOO_MANY}
     for link in "$folder"/*; do
         [ -L "$link" ] || continue
-        number=$((number + 1))
-        [ "$number" -le {_MOST} ] || exit {_TOO_MANY}
         text=$(readlink "$link") || continue
         facts=$(stat -c '%u %Z %U' "$link" 2>/dev/null || stat -f '%u %c %Su' "$link") || continue
         name=${{link##*/}} state=- directory=
@@ -84,7 +84,8 @@ list() {{
             elif [ -f "$directory/exit" ] && grep -q '[0-9]' "$directory/exit"; then state=over
             fi
         fi
-        printf '%s %s %s %s\\n' "$name" "$facts" "$state" "$(printf '%s' "$text" | tr -cd '[:print:]')"
+        case $text in *[!\\ -~]*) text=$(printf '%s' "$text" | tr -cd ' -~') ;; esac
+        printf '%s %s %s %s\\n' "$name" "$facts" "$state" "$text"
     done
 }}
 if [ $# -gt 0 ]; then

@@ -32,7 +32,7 @@ Record = dict[str, Any]
 
 GPU_COLUMNS = (
     "target", "gpu", "name", "utilization", "memory_used", "memory_total", "power", "temperature", "throttled", "ecc",
-    "used_by", "problem",
+    "used_by", "reserved_by", "problem",
 )  # fmt: skip
 PROCESS_COLUMNS = ("target", "gpu", "pid", "process", "user", "run", "script", "memory", "utilization", "problem")
 DEFAULT_WAIT = 20.0
@@ -58,7 +58,7 @@ configure_list = options(
 Prints one line per GPU: utilization in %, memory in MiB, power in W,
 temperature in °C, `throttled` with the reason for low clocks, and `ecc` with
 the number of uncorrected errors. An unreachable machine has a line with its
-problem.
+problem. On a shared machine, `reserved_by` shows who has reserved the GPU.
 
 exit codes:
   0 if at least one machine answered, otherwise 4
@@ -160,7 +160,10 @@ def _wait_for_samples(fleet: Fleet, seconds: float) -> tuple[MachineState, ...]:
 
 
 def _has_answered(state: MachineState, started: float) -> bool:
-    return bool(state.problem) or (state.sample is not None and state.sample.time > started - FRESH_SECONDS)
+    if state.problem:
+        return True
+    has_sample = state.sample is not None and state.sample.time > started - FRESH_SECONDS
+    return has_sample and (state.reserved is not None or not state.is_shared)
 
 
 def _emit(records: list[Record], arguments: argparse.Namespace, columns: Sequence[str]) -> None:
@@ -210,6 +213,7 @@ def _gpu(state: MachineState, device: Device, latest: Reading | None, titles: Ti
     computing = [process for process in processes if process.device == device.number and not process.graphics]
     machine, reading = state.machine or Machine(), latest or Reading(device.number)
     throttled = ", ".join(reading.throttled_by)
+    held = state.reserved.gpus.get(device.uuid) if state.reserved is not None else None
     used_by = list(dict.fromkeys(titles(each.run) or each.run or each.user or "?" for each in computing))
     return {
         **_place(state, device.number),
@@ -231,6 +235,7 @@ def _gpu(state: MachineState, device: Device, latest: Reading | None, titles: Ti
         "cuda": machine.cuda,
         "used_by": used_by,
         "whose": used_by,  # the former name
+        "reserved_by": held.text if held is not None else None,
         "problem": "; ".join(part for part in (_problem(state), *notes) if part) or None,
     }
 
@@ -269,7 +274,9 @@ def _problem(state: MachineState) -> str | None:
         return f"{state.problem}. {state.remedy}".rstrip(". ") if state.remedy else state.problem
     if state.machine is None:
         return "no answer yet"
-    return f"no answer for {state.silent:.0f} s" if state.silent else None
+    if state.silent:
+        return f"no answer for {state.silent:.0f} s"
+    return state.reserved.problem or None if state.reserved is not None else None
 
 
 def run_check(arguments: argparse.Namespace) -> int:

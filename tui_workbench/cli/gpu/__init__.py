@@ -1,0 +1,1 @@
+"""`gpu ...`: show, check and reserve the GPUs of compute targets."""

@@ -1,0 +1,112 @@
+"""`gpu reserve|extend|release|reservations`: reserve GPUs of a machine that several users share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from tui_workbench.cli.shared.output import emit, notify, output
+from tui_workbench.cli.shared.parser import PROJECT, number_of, option, options
+from tui_workbench.core.errors import UsageError
+from tui_workbench.projects.project import Project
+from tui_workbench.targets.reservations.holding import Holder, Holding, parse_duration
+
+COLUMNS = ("gpu", "user", "kind", "until", "run_id", "wanted")
+
+TARGET = option("-t", "--target", metavar="NAME", required=True, help="the compute target")
+GPU = option("--gpu", metavar="NUMBER", type=number_of("a GPU"), action="append", default=[],
+             help="only this GPU (default: all that you have reserved); repeatable")  # fmt: skip
+
+configure_reserve = options(
+    TARGET,
+    option("count", metavar="COUNT", nargs="?", type=number_of("GPUs"), help="the number of GPUs (default: 1)"),
+    option("--gpu", metavar="NUMBER", type=number_of("a GPU"), action="append", default=[],
+           help="reserve this GPU instead of any free one; repeatable"),
+    option("--for", dest="duration", metavar="TIME", required=True, help="duration, such as 30m, 3h or 2d; at most 7d"),
+    PROJECT,
+    epilog="""\
+Reserves free GPUs until a time. Runs of other users with `gpus: free` or a
+number do not take them; your own runs do. Users who do not use the workbench,
+and runs with `gpus: all` or a list, are not stopped.
+
+The target names the folder of reservations in `gpuReservations`. Create it once
+on the machine, for the group of its users:
+  sudo install -d -m 3770 -g gpuusers /srv/workbench-gpus
+
+examples:
+  workbench-tui gpu reserve -t gpubox 2 --for 3h
+  workbench-tui gpu reserve -t gpubox --gpu 3 --for 1d""",
+)  # fmt: skip
+configure_extend = options(
+    TARGET,
+    GPU,
+    option("--by", dest="duration", metavar="TIME", required=True, help="time to add, such as 30m, 3h or 2d"),
+    PROJECT,
+    epilog="""\
+Moves the end of your reservations. A reservation ends at most 7 days from now.
+
+examples:
+  workbench-tui gpu extend -t gpubox --by 2h
+  workbench-tui gpu extend -t gpubox --gpu 3 --by 1d""",
+)
+configure_release = options(
+    TARGET,
+    GPU,
+    PROJECT,
+    epilog="""\
+Ends your reservations. GPUs that your runs have reserved are released when the
+runs end.
+
+examples:
+  workbench-tui gpu release -t gpubox
+  workbench-tui gpu release -t gpubox --gpu 3""",
+)
+configure_reservations = options(
+    TARGET,
+    output(default="table", example="[?user=='bob']"),
+    epilog="""\
+Prints one line per reserved GPU: reserved by a user until a time, or by a run
+until its end. Then come the runs that wait for free GPUs, in their order, with
+the number of GPUs that they still need.
+
+examples:
+  workbench-tui gpu reservations -t gpubox
+  workbench-tui gpu reservations -t gpubox -o json""",
+)
+
+
+def run_reserve(arguments: argparse.Namespace) -> int:
+    if arguments.count is not None and arguments.gpu:
+        raise UsageError("expected either a number of GPUs or --gpu", remedy="Remove one of them.")
+    if arguments.count == 0:
+        raise UsageError("0 is not a number of GPUs to reserve", remedy="Give 1 or more.")
+    seconds = parse_duration(arguments.duration)
+    return _say("reserved", _holding(arguments).reserve(seconds, arguments.count or 1, arguments.gpu))
+
+
+def run_extend(arguments: argparse.Namespace) -> int:
+    seconds = parse_duration(arguments.duration)
+    return _say("reserved", _holding(arguments).extend(seconds, arguments.gpu))
+
+
+def run_release(arguments: argparse.Namespace) -> int:
+    return _say("released", _holding(arguments).release(arguments.gpu))
+
+
+def run_reservations(arguments: argparse.Namespace) -> int:
+    holding = _holding(arguments)
+    rows = [{**each._asdict(), "gpu": each.gpu if each.gpu >= 0 else None} for each in holding.holders()]
+    emit(rows, arguments, COLUMNS)
+    if holding.notice:
+        notify(holding.notice)
+    return 0
+
+
+def _holding(arguments: argparse.Namespace) -> Holding:
+    return Holding(Project.find(arguments.project).target(arguments.target))
+
+
+def _say(verb: str, found: Sequence[Holder]) -> int:
+    for each in found:
+        notify(f"{verb} GPU {each.gpu}" + (f" until {each.until}" if verb == "reserved" else ""))
+    return 0

@@ -1,0 +1,191 @@
+"""Reserve GPUs of a shared machine for a user, for a limited time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.plaintext import counted
+from tui_workbench.targets.gpu.choice import GpuState, occupied, query
+from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.reservations import order
+from tui_workbench.targets.reservations.folder import HOLD, LONGEST_HOLD, RUN, WAIT, Entry, Folder, Listing
+
+_UNITS = {"m": 60, "h": 3600, "d": 86400}
+_ATTEMPTS = 20  # attempts to change the folder while other users change it
+
+Changes = tuple[list[str], list[str]]
+"""Texts of new entries, and names of entries to remove."""
+
+
+class Holder(NamedTuple):
+    """A reservation of a GPU by a user or a run, or a run that waits for GPUs (`gpu` is -1).
+
+    `until` is the end of a user's reservation, as text in local time, and `seconds_left` the time until then.
+    """
+
+    gpu: int
+    user: str
+    kind: str
+    until: str
+    seconds_left: float
+    run_id: str
+    wanted: int
+    is_own: bool
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as `30m`, `3h`, `1h30m` or `2d`. Raises UsageError."""
+    parts = re.findall(r"(\d{1,6})([mhd])", text) if re.fullmatch(r"(\d{1,6}[mhd])+", text, re.ASCII) else []
+    seconds = float(sum(int(number) * _UNITS[unit] for number, unit in parts))
+    if not 0 < seconds <= LONGEST_HOLD:
+        raise UsageError(
+            f"{text!r} is not a duration from 1m to {LONGEST_HOLD / 86400:.0f}d",
+            remedy="Give minutes, hours or days, such as 30m, 3h, 1h30m or 2d.",
+        )
+    return seconds
+
+
+class Holding:
+    """The reservations on the machine of a target. Calls raise WorkbenchError and TargetUnreachable."""
+
+    def __init__(self, target: ComputeTarget) -> None:
+        """Raises UsageError for a target whose GPUs cannot be reserved, and ConfigurationError."""
+        if not target.kind.has_gpus:
+            remedy = "Use one of its members." if target.members else "Slurm reserves GPUs itself, if it is a cluster."
+            raise UsageError(f"GPUs of targets of type {target.type} cannot be reserved", remedy=remedy)
+        self._target = target
+        self._host = host_of(target)
+        self._folder = Folder(self._host, target)
+
+    @property
+    def notice(self) -> str:
+        """The reason why only this user's reservations are known, or ""."""
+        if self._folder.is_shared:
+            return ""
+        return f"only your own runs are listed, because `gpuReservations` of {self._target.name} is not set"
+
+    def holders(self) -> list[Holder]:
+        """Return all reservations by GPU, and then the waiting runs in their order."""
+        numbers, listing = {each.uuid: each.number for each in self._gpus()}, self._folder.read()
+        entries = [each for each in listing.entries if each.gpu in numbers or each.kind == WAIT]
+
+        def place(entry: Entry) -> tuple[bool, int, float, str]:
+            if entry.kind == WAIT:
+                return True, order.held(listing, entry.uid), entry.moment, entry.user
+            return False, numbers[entry.gpu], entry.created, entry.user
+
+        return [_holder(each, numbers.get(each.gpu, -1), listing) for each in sorted(entries, key=place)]
+
+    def reserve(self, seconds: float, count: int = 1, numbers: Sequence[int] = ()) -> list[Holder]:
+        """Reserve `count` free GPUs, or those with these numbers, and return their reservations."""
+        self._require_shared()
+        seen = self._gpus(numbers)
+        wanted = len(set(numbers)) or count
+
+        def decide(listing: Listing) -> Changes:
+            held = {entry.gpu for entry in listing.of_kind(HOLD) if listing.is_own(entry)}
+            free = [each.uuid for each in seen if each.is_free and each.uuid not in held]
+            found = order.choose(listing, wanted, free)
+            if not found.gpus:
+                raise self._too_few(wanted, seen, held, listing, found.ahead)
+            return [f"{HOLD} {gpu} {listing.now + seconds:.0f}" for gpu in found.gpus], []
+
+        return self._change(decide)
+
+    def extend(self, seconds: float, numbers: Sequence[int] = ()) -> list[Holder]:
+        """Move the end of this user's reservations by `seconds`, and return them."""
+
+        def decide(listing: Listing) -> Changes:
+            own = self._own(listing, numbers)
+            if max(entry.moment for entry in own) + seconds > listing.now + LONGEST_HOLD:
+                raise UsageError(
+                    f"a reservation ends at most {LONGEST_HOLD / 86400:.0f} days from now",
+                    remedy="Extend it by less, and again later.",
+                )
+            return [f"{HOLD} {entry.gpu} {entry.moment + seconds:.0f}" for entry in own], [each.name for each in own]
+
+        return self._change(decide)
+
+    def release(self, numbers: Sequence[int] = ()) -> list[Holder]:
+        """End this user's reservations, and return them."""
+        return self._change(lambda listing: ([], [entry.name for entry in self._own(listing, numbers)]))
+
+    def _change(self, decide: Callable[[Listing], Changes]) -> list[Holder]:
+        """Change the folder. Return the new reservations, or those that were removed if there are no new ones."""
+        for _ in range(_ATTEMPTS):
+            listing = self._folder.read()
+            add, remove = decide(listing)
+            if self._folder.change(listing, add, remove):
+                removed = [entry for entry in listing.entries if entry.name in remove]
+                new = [_new_hold(text, listing) for text in add]
+                numbers = {each.uuid: each.number for each in self._gpus()}
+                return [_holder(each, numbers.get(each.gpu, -1), listing) for each in new or removed]
+        raise WorkbenchError(f"the reservations in {self._folder.path} change all the time", remedy="Try again.")
+
+    def _own(self, listing: Listing, numbers: Sequence[int]) -> list[Entry]:
+        """Return this user's reservations of these GPUs, by default all. Raises UsageError if there are none."""
+        gpus = {each.uuid for each in self._gpus(numbers)} if numbers else None
+        own = [each for each in listing.of_kind(HOLD) if listing.is_own(each) and (gpus is None or each.gpu in gpus)]
+        if not own or (gpus is not None and len({each.gpu for each in own}) < len(gpus)):
+            what = f"GPU {', '.join(map(str, numbers))}" if numbers else "a GPU"
+            raise UsageError(
+                f"you have not reserved {what} on {self._host.label}",
+                remedy=f"See the reservations: `workbench-tui gpu reservations -t {self._target.name}`.",
+            )
+        return own
+
+    def _gpus(self, numbers: Sequence[int] = ()) -> list[GpuState]:
+        """Return the GPUs with these numbers, by default all. Raises UsageError if one does not exist."""
+        seen, _ = query(self._host, self._target)
+        missing = set(numbers).difference(each.number for each in seen)
+        if missing:
+            raise UsageError(
+                f"{self._host.label} has no GPU {min(missing)}",
+                remedy=f"See its GPUs: `workbench-tui gpu list -t {self._target.name}`.",
+            )
+        return [each for each in seen if not numbers or each.number in numbers]
+
+    def _require_shared(self) -> None:
+        if not self._folder.is_shared:
+            raise ConfigurationError(
+                f"`gpuReservations` of {self._target.name} is not set, so no other user would see a reservation",
+                remedy="Create a folder for all users of the machine, as `workbench-tui gpu reserve --help` shows, and "
+                f"set it: `workbench-tui config set {self._target.name}.compute gpuReservations FOLDER`.",
+                file=self._target.path,
+            )
+
+    def _too_few(
+        self, wanted: int, seen: Sequence[GpuState], held: set[str], listing: Listing, ahead: Sequence[Entry]
+    ) -> WorkbenchError:
+        said = occupied(seen, listing)
+        said += [f"GPU {each.number} is already reserved by you" for each in seen if each.uuid in held]
+        said += [f"{counted(len(ahead), 'waiting run')} first"] if ahead else []
+        return WorkbenchError(
+            f"{self._host.label} has fewer than {counted(wanted, 'free GPU')}: "
+            f"{'; '.join(said) or f'{len(seen)} in total'}",
+            remedy="Try again later, or reserve fewer GPUs. Runs with `gpus: free` wait for free GPUs by themselves.",
+        )
+
+
+def _new_hold(text: str, listing: Listing) -> Entry:
+    _, gpu, end = text.split(" ")
+    return Entry("", listing.uid, listing.now, "", "", HOLD, gpu=gpu, moment=float(end))
+
+
+def _holder(entry: Entry, number: int, listing: Listing) -> Holder:
+    is_hold = entry.kind == HOLD
+    kind = {HOLD: "reservation", RUN: "run", WAIT: "waiting"}[entry.kind]
+    return Holder(
+        number,
+        entry.user,
+        kind,
+        order.until(entry, listing) if is_hold else "",
+        max(0.0, entry.moment - listing.now) if is_hold else 0.0,
+        entry.run_id,
+        entry.wanted,
+        listing.is_own(entry),
+    )

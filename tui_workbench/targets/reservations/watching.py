@@ -1,0 +1,82 @@
+"""Read the reservations on a machine again and again, without blocking the caller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.waiting import BackgroundCall
+from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.reservations import order
+from tui_workbench.targets.reservations.folder import HOLD, RUN, WAIT, Folder, Listing
+
+INTERVAL = 10.0  # seconds between two reads
+
+
+class HeldGpu(NamedTuple):
+    """Who has reserved a GPU, and until when (local time; "" for a run, which has the GPU until its end)."""
+
+    user: str
+    until: str = ""
+    is_own: bool = False
+
+    @property
+    def text(self) -> str:
+        """For example `you until 14:30`, `bob until 14:30` or `a run of bob`."""
+        if not self.until:
+            return "your run" if self.is_own else f"a run of {self.user}"
+        return f"{'you' if self.is_own else self.user} until {self.until}"
+
+
+class Reserved(NamedTuple):
+    """The reservations on a machine: by the ID of the GPU, and the number of runs that wait for GPUs."""
+
+    gpus: Mapping[str, HeldGpu] = {}
+    waiting: int = 0
+    problem: str = ""  # why they could not be read
+
+
+class ReservationWatch:
+    """Reads the shared folder of a target. Threads do the reading, because the machine may answer slowly."""
+
+    def __init__(self, target: ComputeTarget) -> None:
+        self._target = target
+        self._call: BackgroundCall | None = None
+        self._due = 0.0
+        self._found = Reserved()
+
+    def poll(self) -> Reserved | None:
+        """Start a read if it is due. Return the result of a read that has ended since the last call, else None."""
+        if self._call is None and time.monotonic() >= self._due:
+            self._call = BackgroundCall(self._read)
+        if self._call is None or not self._call.wait(timeout=0):
+            return None
+        self.close()
+        self._due = time.monotonic() + INTERVAL
+        return self._found
+
+    def refresh(self) -> None:
+        """Make the next read due at once."""
+        self._due = 0.0
+
+    def close(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call.__exit__()
+
+    def _read(self) -> None:
+        try:
+            self._found = reserved_of(Folder(host_of(self._target), self._target).read())
+        except WorkbenchError as error:
+            self._found = Reserved(problem=error.message)
+
+
+def reserved_of(listing: Listing) -> Reserved:
+    """Return the reservations of a listing. A user's reservation hides that of a run on the same GPU."""
+    found = {entry.gpu: HeldGpu(entry.user, "", listing.is_own(entry)) for entry in listing.of_kind(RUN)}
+    for entry in listing.of_kind(HOLD):
+        found[entry.gpu] = HeldGpu(entry.user, order.until(entry, listing), listing.is_own(entry))
+    return Reserved(found, len(listing.of_kind(WAIT)))
