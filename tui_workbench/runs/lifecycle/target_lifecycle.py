@@ -27,7 +27,7 @@ from tui_workbench.targets.gpu.choice import GpusBusy
 _Result = TypeVar("_Result")
 
 LOOK_SECONDS = 5.0  # interval of the checks that the run directory still exists
-GPU_SECONDS = 15.0  # interval of the attempts to get GPUs of a shared machine; each renews the run's place in the order
+GPU_SECONDS = 10.0  # interval of the attempts to get GPUs of a shared machine; each renews the run's place in the order
 CONNECT = "connect"  # the step that waits for the first answer of the target, which has no files of the run before
 CONNECT_ATTEMPTS = 6  # attempts to reach a target that has never answered; they take some seconds
 _AT_ONCE = frozenset(("name", "port"))  # failed checks that are not repeated: a wrong name, or no server

@@ -16,6 +16,7 @@ from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.gpu.fleet import CELL_SECONDS, MachineState, RecentCurves
 from tui_workbench.targets.gpu.sample import Device, Process, Reading
+from tui_workbench.targets.reservations.watching import HeldGpu
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.formatting import run_title
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
@@ -114,6 +115,9 @@ def problem_lines(state: MachineState, width: int) -> list[Line]:
     if state.problem:
         glyph, role = ("·", "muted") if has_no_gpus(state) else ("✗", "error")
         return [*hanging((Piece(f" {glyph} ", role),), state.problem[:LONGEST], width, role), *remedy]
+    if state.reserved is not None and state.reserved.problem:
+        reason = f"reservations are unknown: {state.reserved.problem}"[:LONGEST]
+        return hanging((Piece(" ▲ ", "warning"),), reason, width, "warning")
     if state.silent:
         return [(Piece(f" ▲ no answer for {state.silent:.0f} s; values are stale", "warning"),)]
     if state.machine is not None and not state.machine.devices:
@@ -163,6 +167,11 @@ class GpuState(NamedTuple):
     @property
     def is_busy(self) -> bool:
         return (self.reading.utilization or 0.0) >= BUSY_PERCENT
+
+    @property
+    def held(self) -> HeldGpu | None:
+        """The reservation of this GPU on a shared machine."""
+        return self.state.reserved.gpus.get(self.device.uuid) if self.state.reserved is not None else None
 
     def troubles(self) -> list[tuple[str, str]]:
         """Return errors and reasons for throttling, each with its color, the worst first."""
@@ -289,11 +298,20 @@ def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
     """Draw the owners of the processes on a GPU."""
     owners = list(dict.fromkeys(owner for process, owner in in_order(shown, known) if not process.graphics))
     if not owners:
+        if shown.held is not None:
+            return [Piece("  "), held_piece(shown.held, width)]
         text = "" if not shown.is_reported or shown.state.problem else "unknown" if shown.is_busy else "free"
         return [Piece("  "), Piece(fitted(text, width), "muted")]
     more, first = f" +{len(owners) - 1}" if len(owners) > 1 else "", owners[0]
     text = fitted(f"{first.glyph} {first.text}", width - len(more))
     return [Piece("  "), Piece(text, first.role), Piece(more, "muted")]
+
+
+def held_piece(held: HeldGpu, width: int) -> Piece:
+    """Draw a reservation: `◇ bob until 14:30`, or `◇ bob 14:30` in a narrow line."""
+    glyph, role = ("○", "success") if held.is_own else ("◇", "warning")
+    text = f"{glyph} {safe_text(held.text[:LONGEST])}"
+    return Piece(fitted(text if cell_len(text) <= width else text.replace(" until ", " "), width), role)
 
 
 def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
@@ -358,6 +376,8 @@ def machine_line(state: MachineState, width: int) -> Line:
         texts += [f"driver {machine.driver}"] if machine.driver else []
         texts += [f"CUDA {machine.cuda}"] if machine.cuda else []
         texts += [machine.source]
+    if state.reserved is not None and state.reserved.waiting:
+        texts.insert(1, f"{counted(state.reserved.waiting, 'waiting run')}")
     for text in texts:
         piece = Piece(f"  {safe_text(text)}", "muted")
         if width_of(pieces) + width_of((piece,)) < width:

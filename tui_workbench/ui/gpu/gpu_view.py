@@ -301,6 +301,8 @@ def _identity(shown: GpuState, width: int) -> Line:
 
 def _troubles(shown: GpuState) -> Line:
     found = shown.troubles()
+    if shown.held is not None:
+        found.insert(0, (f"reserved by {safe_text(shown.held.text[:80])}", "text"))
     if not found:
         ecc = "" if shown.reading.ecc is None else ", no uncorrected ECC errors"
         is_known = shown.reading.throttle is not None
@@ -382,7 +384,10 @@ def _device(shown: GpuState, known: KnownRuns, columns: Columns, width: int, hig
     for process, owner in processes:
         draw = partial(process_line, process, owner, known, width)
         lines.append(Entry(f"{key} {process.pid}", draw, shown.state, shown, owner.run_id, process.pid))
-    if not processes:
+    if shown.held is not None:
+        held = (Piece("     reserved by ", "muted"), gpu_lines.held_piece(shown.held, max(1, width - 17)))
+        lines.append(Entry(key, partial(tuple, held), shown.state, shown, is_first=False))
+    elif not processes:
         text = "no process reported" if shown.is_busy else "free"
         line = (Piece(f"     {text}" if shown.is_reported else "", "muted"),)
         lines.append(Entry(key, partial(tuple, line), shown.state, shown, is_first=False))
@@ -399,7 +404,8 @@ def search_text(shown: GpuState, known: KnownRuns) -> str:
     owners = in_order(shown, known)
     texts = [owner.text for _, owner in owners] + [process.name for process, _ in owners]
     texts += [text for text, _ in shown.troubles()]
-    texts += ["busy" if shown.is_busy else "idle", "" if owners else "free", f"gpu {shown.device.number}"]
+    texts += ["busy" if shown.is_busy else "idle", f"gpu {shown.device.number}"]
+    texts += [shown.held.text] if shown.held is not None else [] if owners else ["free"]
     return f"{_machine_text(shown.state)} {shown.device.name} {' '.join(texts)}".lower()
 
 

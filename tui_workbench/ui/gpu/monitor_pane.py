@@ -10,18 +10,23 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
 
 from tui_workbench.core import target_types
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Run
 from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.gpu.run_verdict import is_stalled
 from tui_workbench.runs.gpu.usage import own_processes
 from tui_workbench.targets.gpu.fleet import Fleet, MachineState
+from tui_workbench.targets.reservations.holding import Holder, Holding, parse_duration
+from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.screen_commands import MONITOR
+from tui_workbench.ui.formatting import error_text
 from tui_workbench.ui.gpu import gpu_lines
 from tui_workbench.ui.gpu.cluster_view import ClusterView
 from tui_workbench.ui.gpu.gpu_lines import KnownRuns
@@ -29,7 +34,7 @@ from tui_workbench.ui.gpu.gpu_view import Entry, GpuDetails, GpuView, graph_heig
 from tui_workbench.ui.run_messages import CheckRequested
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
-from tui_workbench.ui.widgets.field_row import FilterRow
+from tui_workbench.ui.widgets.field_row import FilterRow, PromptRow
 from tui_workbench.ui.widgets.pane import Pane
 
 WITH_DETAILS = 15  # minimum height at which details of the selected GPU are shown
@@ -91,6 +96,7 @@ class MonitorPane(Pane):
         self._filter = FilterRow("/", "machine, partition, name, user, run, busy, idle, free", self._view)
         self._details = GpuDetails()
         self._clusters = ClusterView()
+        self._prompt = PromptRow()
         self._targets: Sequence[ComputeTarget] = ()
         self._runs: Sequence[Run] = ()
         self._known = KnownRuns()
@@ -102,6 +108,7 @@ class MonitorPane(Pane):
         yield self._view
         yield self._clusters
         yield self._details
+        yield self._prompt
 
     def take_focus(self) -> None:
         self.screen.set_focus(self._view)
@@ -186,6 +193,8 @@ class MonitorPane(Pane):
             return "No GPU selected."
         if action == "retry" and entry is not None and not entry.state.problem:
             return "This machine has no problem."
+        if action in ("reserve", "release"):
+            return self._why_not_reserve(entry, action)
         if action == "clear_filter" and not self._filter.display:
             return "No filter is set."
         return ""
@@ -204,6 +213,59 @@ class MonitorPane(Pane):
         entry = self._view.current
         if entry is not None and self._watch is not None:
             self._watch.retry(entry.state.key)
+
+    def _why_not_reserve(self, entry: Entry | None, action: str) -> str:
+        if entry is None or entry.shown is None:
+            return "No GPU selected."
+        if not entry.state.is_shared:
+            return "gpuReservations of this target is not set, so no other user would see a reservation."
+        held = entry.shown.held
+        if held is not None and held.until and not held.is_own:
+            return f"This GPU is reserved by {safe_text(held.text)}."
+        if action == "release" and (held is None or not held.until):
+            return "You have not reserved this GPU."
+        return ""
+
+    def action_reserve(self) -> None:
+        if (entry := self._view.current) is None or entry.shown is None:
+            return
+        number, held = entry.shown.device.number, entry.shown.held
+        if held is not None and held.until:
+            label = f"GPU {number} is yours until {held.until}. Extend it by"
+        else:
+            label = f"Reserve GPU {number} for (30m, 3h, 2d)"
+        self._prompt.ask(label, "", partial(self._reserve, entry.state, number, is_held=bool(held and held.until)))
+
+    def _reserve(self, state: MachineState, number: int, text: str, *, is_held: bool) -> None:
+        def change(holding: Holding) -> Sequence[Holder]:
+            seconds = parse_duration(text.strip())
+            return holding.extend(seconds, [number]) if is_held else holding.reserve(seconds, numbers=[number])
+
+        self._change(state, change, "reserved")
+
+    def action_release(self) -> None:
+        if (entry := self._view.current) is not None and entry.shown is not None:
+            number = entry.shown.device.number
+            self._change(entry.state, lambda holding: holding.release([number]), "released")
+
+    def _change(self, state: MachineState, call: Callable[[Holding], Sequence[Holder]], verb: str) -> None:
+        """Change the reservations of a machine in a thread, and show the result or the error."""
+        names = state.targets
+        sharing = next((each for each in self._targets if each.name in names and each.gpu_reservations), None)
+        if sharing is not None:
+            self.run_worker(self._change_at(sharing, state.key, call, verb), group="reservations")
+
+    async def _change_at(
+        self, target: ComputeTarget, key: str, call: Callable[[Holding], Sequence[Holder]], verb: str
+    ) -> None:
+        try:
+            found = await in_thread(lambda: call(Holding(target)))
+            end = f" until {found[0].until}" if verb == "reserved" else ""
+            self.app.notify(f"GPU {found[0].gpu} is {verb}{end}.", timeout=6.0, markup=False)
+        except WorkbenchError as error:
+            self.app.notify(safe_text(error_text(error)), severity="error", timeout=12.0, markup=False)
+        if self._watch is not None:
+            self._watch.refresh_reservations(key)
 
     def action_copy(self) -> None:
         if (entry := self._view.current) and copy(self.app, entry_text(entry, self._known)):
@@ -237,6 +299,7 @@ class GpuWatch:
         self._changed = True
         self._stopped = False
         self._retried: list[str] = []
+        self._changed_reservations: list[str] = []
         threading.Thread(target=self._watch, name="GPU watch", daemon=True).start()
 
     def follow(self, targets: Sequence[ComputeTarget]) -> None:
@@ -250,6 +313,10 @@ class GpuWatch:
 
     def retry(self, key: str) -> None:
         self._retried.append(key)
+        self._wake.set()
+
+    def refresh_reservations(self, key: str) -> None:
+        self._changed_reservations.append(key)
         self._wake.set()
 
     def stop(self) -> None:
@@ -268,6 +335,8 @@ class GpuWatch:
                     self._post(GpusSeen(fleet.states, {}, self._stalled))
                 while self._retried:
                     fleet.retry(self._retried.pop())
+                while self._changed_reservations:
+                    fleet.refresh_reservations(self._changed_reservations.pop())
                 has_news = self._read(fleet)
                 if (has_news or is_new) and not self._stopped:
                     self._post(self._seen(fleet))
@@ -359,4 +428,6 @@ def entry_text(entry: Entry, known: KnownRuns) -> str:
             gpu_lines.amount(reading.temperature, "°C"),
             *(text for text, _ in entry.shown.troubles()),
         ]
+    if entry.shown.held is not None:
+        parts.append(f"reserved by {entry.shown.held.text}")
     return safe_text("  ".join(part for part in parts if part))
