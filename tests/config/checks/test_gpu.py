@@ -32,6 +32,22 @@ def test_gpu_image_without_nvidia_docker_is_reported(kind: str) -> None:
     assert editing.problems() == []
 
 
+@pytest.mark.parametrize(("gpus", "found"), [("", 1), ("gpus: all\n", 1), ("gpus: [0]\n", 1), ("gpus: 2\n", 0)])
+def test_reservations_need_free_gpus(gpus: str, found: int) -> None:
+    text = f"type: local\n{gpus}gpuReservations: /srv/gpus\n"
+    assert codes(text) == ["reservations-unused"] * found
+    editing = document(text, "a.compute")
+    for finding in editing.problems():
+        assert finding.fix is not None
+        editing.apply(finding.fix)
+    assert editing.problems() == []
+
+
+def test_relative_folder_of_reservations_is_an_error() -> None:
+    (finding,) = document("type: local\ngpus: free\ngpuReservations: ~/gpus\n", "a.compute").problems()
+    assert "a path that begins with /" in finding.message
+
+
 def test_nvidia_docker_off_is_reported_at_its_line() -> None:
     (finding,) = document(docker(DEFAULT_GPU_IMAGE, "nvidiaDocker: false\n"), "a.compute").problems()
     assert (finding.code, finding.line) == ("gpu-unused", 3)

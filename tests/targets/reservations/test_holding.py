@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.faults.support import Workbench
+from tests.faults.support import Workbench, until
 from tests.gpu.standin import REST, Standin, gpu
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
+from tests.targets.gpu.test_feed import samplers
 from tui_workbench.core.errors import UsageError
 from tui_workbench.targets.reservations.holding import parse_duration
 
@@ -18,7 +22,7 @@ DAY = 86400
 
 
 @pytest.fixture
-def workbench(project_root: Path, tmp_path: Path, standin: Standin) -> Workbench:
+def workbench(project_root: Path, tmp_path: Path, home: Path, standin: Standin) -> Iterator[Workbench]:
     """Return a project on a shared machine with two idle stand-in GPUs."""
     standin.write(gpu(0, REST), gpu(1, REST))
     folder = tmp_path / "reservations"
@@ -26,7 +30,10 @@ def workbench(project_root: Path, tmp_path: Path, standin: Standin) -> Workbench
     folder.chmod(0o1770)
     path = project_root / "aml_config" / "local.compute"
     path.write_text(f"{path.read_text()}\ngpus: free\ngpuReservations: {folder}\n")
-    return Workbench(project_root)
+    yield Workbench(project_root)
+    for pid in samplers(home):
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not samplers(home), "the sampler's end")
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,9 @@ CODES: dict[str, Code] = {
         WARNING, "The image has CUDA or ROCm, but without `nvidiaDocker: true` the container gets no GPU."
     ),
     "gpu-image-missing": Code(WARNING, "The container gets a GPU, but the image has neither CUDA nor ROCm."),
+    "reservations-unused": Code(
+        WARNING, "`gpuReservations` is set, but runs reserve GPUs only if `gpus` is `free` or a number."
+    ),
     "processes-without-gpu": Code(ERROR, "`ProcessesPerNode` is `gpus`, but the target gives its runs no GPU."),
     "no-gpu-requested": Code(ERROR, "`RequireGpu` is true, but the Slurm job requests no GPU."),
     "nodes-without-gpu": Code(ERROR, "`ProcessesPerNode` is `gpus`, but the job has fewer GPUs than nodes."),

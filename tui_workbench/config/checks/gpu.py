@@ -28,6 +28,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Yield the findings about the GPU settings of a target or run configuration."""
     if subject.kind is fields.COMPUTE:
         yield from _target(subject)
+        yield from _reservations(subject)
     else:
         yield from _framework(subject)
         yield from _prepare(subject)
@@ -92,6 +93,16 @@ def _age(subject: Subject, key: str, image: str, *, wants_gpu: bool) -> Iterator
     elif parsed is not None and not parsed.digest and parsed.tag in ("", "latest"):
         message = f"{image} has no fixed tag, so its content may change"
         yield subject.finding("no-tag", message, "Use a tag that names a version.", key)
+
+
+def _reservations(subject: Subject) -> Iterator[Finding]:
+    key, gpus = "gpuReservations", str(subject.values.get("gpus", ""))
+    if key not in subject.values or not target_types.find(subject.target_type).reads(key):
+        return
+    if gpus != "free" and (not gpus.isdigit() or gpus == "0"):
+        message = f"runs reserve no GPU in `{key}`, because gpus is {gpus or 'not set'}"
+        remedy = f"Set `gpus: free` or a number of GPUs, or remove `{key}`."
+        yield subject.finding("reservations-unused", message, remedy, key, set_field("gpus", "free"))
 
 
 def _framework(subject: Subject) -> Iterator[Finding]:

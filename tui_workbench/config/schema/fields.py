@@ -102,7 +102,7 @@ _COMPUTE_FIELDS = (
     Field(
         "gpus",
         "GPUs of a run: `all`, a number of free GPUs, `free` for one free GPU, or a list of numbers or IDs from "
-        "`nvidia-smi -L` or `amd-smi list`. A free GPU is used by no process and by none of your other runs.",
+        "`nvidia-smi -L` or `amd-smi list`. A free GPU is used by no process and reserved by no other run.",
         GPUS,
         example="free",
         source="workbench",

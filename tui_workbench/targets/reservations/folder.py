@@ -62,7 +62,7 @@ if [ "$shared" ]; then
     [ -r "$folder" ] && [ -x "$folder" ] || exit {_DENIED}
     [ $# = 0 ] || [ -w "$folder" ] || exit {_DENIED}
 else
-    mkdir -p -- "$folder" || exit
+    [ $# = 0 ] || mkdir -p -- "$folder" || exit
 fi
 list() {{
     number=0

@@ -1,0 +1,100 @@
+"""Two real users submit runs to one machine with one stand-in GPU, which they share in turn."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import require
+from tests.faults.support import COMMAND, WAITS
+from tests.gpu.standin import REST, Standin, gpu
+from tests.gpu.standin import standin as standin
+from tests.gpu.standin import standin_parts as standin_parts
+from tests.targets.reservations.users import GROUP, NEEDS_ROOT, shared_folder
+from tests.waiting import PATIENCE, wait_until
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=NEEDS_ROOT)
+
+
+class Person:
+    """A user of this machine with a home and a project, who is a member of GROUP."""
+
+    def __init__(self, name: str, folder: Path, reservations: Path) -> None:
+        self._name = name
+        self._folder = folder / name
+        settings = self._folder / "project" / "aml_config"
+        settings.mkdir(parents=True)
+        (settings / "local.compute").write_text(f"type: local\ngpus: free\ngpuReservations: {reservations}\n")
+        (settings / "local.runconfig").write_text("Target: local\nFramework: Python\n")
+        (self._folder / "project" / "train.py").write_text(WAITS)
+        for path in (self._folder, *self._folder.rglob("*")):
+            os.chown(path, pwd.getpwnam(name).pw_uid, pwd.getpwnam(name).pw_gid)
+        self._folder.chmod(0o700)
+
+    def run(self, *arguments: str) -> str:
+        user = pwd.getpwnam(self._name)
+        change = (require("setpriv"), f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", f"--groups={GROUP}")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+        done = subprocess.run(
+            [*change, *COMMAND, *arguments],
+            cwd=self._folder / "project",
+            env={**kept, "HOME": str(self._folder)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def submit(self, gate: Path) -> str:
+        words = ("experiment", "submit", "-c", "local", "--detach", "train.py", str(gate))
+        return self.run(*words).strip().removeprefix("RunId: ")
+
+    def info(self, run_id: str) -> dict[str, Any]:
+        information: dict[str, Any] = json.loads(self.run("history", "info", "--run", run_id))
+        return information
+
+
+def test_run_waits_for_the_run_of_another_user(standin: Standin) -> None:
+    folder = standin.state.parent
+    standin.write(gpu(0, REST))
+    reservations = shared_folder(folder / "shared")
+    alice, bob = (Person(name, folder, reservations) for name in ("daemon", "nobody"))
+    gate = folder / "gate"
+    first = alice.submit(gate)
+    wait_until(lambda: alice.info(first)["status"] == "running", "the run of the first user")
+    second = bob.submit(gate)
+    reason = "GPU 0 is taken by a run of daemon"
+    wait_until(lambda: reason in (bob.info(second)["reason"] or ""), "the reason why the run waits")
+    assert bob.info(second)["status"] == "queued"
+    rows = json.loads(bob.run("gpu", "reservations", "-t", "local", "-o", "json"))
+    assert [(row["gpu"], row["user"], row["kind"]) for row in rows] == [
+        (0, "daemon", "run"),
+        (None, "nobody", "waiting"),
+    ]
+    gate.touch()
+    wait_until(lambda: alice.info(first)["status"] == "completed", "the end of the first run")
+    wait_until(lambda: bob.info(second)["status"] == "completed", "the end of the second run")
+    wait_until(lambda: not list(reservations.iterdir()), "the release of the GPU")
+
+
+def test_waiting_run_can_be_canceled(standin: Standin) -> None:
+    folder = standin.state.parent
+    standin.write(gpu(0, REST))
+    reservations = shared_folder(folder / "shared")
+    alice, bob = (Person(name, folder, reservations) for name in ("daemon", "nobody"))
+    alice.run("gpu", "reserve", "-t", "local", "--for", "1h")
+    waiting = bob.submit(folder / "gate")
+    wait_until(lambda: "GPU 0 is reserved by daemon until" in (bob.info(waiting)["reason"] or ""), "the reason")
+    bob.run("experiment", "cancel", "--run", waiting)
+    assert bob.info(waiting)["status"] == "canceled"
+    alice.run("gpu", "release", "-t", "local")
+    assert list(reservations.iterdir()) == []
