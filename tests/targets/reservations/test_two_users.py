@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ class Person:
         self._folder = folder / name
         settings = self._folder / "project" / "aml_config"
         settings.mkdir(parents=True)
-        (settings / "local.compute").write_text(f"type: local\ngpus: free\ngpuReservations: {reservations}\n")
+        (settings / "local.compute").write_text(
+            f"type: local\npythonLocation: {sys.executable}\ngpus: free\ngpuReservations: {reservations}\n"
+        )
         (settings / "local.runconfig").write_text("Target: local\nFramework: Python\n")
         (self._folder / "project" / "train.py").write_text(WAITS)
         for path in (self._folder, *self._folder.rglob("*")):

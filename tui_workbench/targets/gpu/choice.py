@@ -285,14 +285,11 @@ def _too_few(
     *,
     waits: bool,
 ) -> WorkbenchError:
-    said = "; ".join(occupied(seen, listing)) or f"{len(seen)} in total"
+    said = "; ".join([*occupied(seen, listing), *order.describe_ahead(ahead)])
     if waits:
-        if ahead:
-            users = ", ".join(dict.fromkeys(entry.user for entry in ahead))
-            said += f"; {counted(len(ahead), 'run')} first ({users})"
         return GpusBusy(f"waits for {counted(count, 'free GPU')} on {host.label}: {said}")
     return WorkbenchError(
-        f"{host.label} has fewer than {counted(count, 'free GPU')}: {said}",
+        f"{host.label} has fewer than {counted(count, 'free GPU')}: {said or f'{len(seen)} in total'}",
         remedy="Wait until enough GPUs are free, request fewer GPUs, or name GPUs in `gpus`.",
         file=target.path,
         line=line_of_key(target.path, CHOSEN),

@@ -208,7 +208,7 @@ class Folder:
         """Return the entries. `run` is the directory of the run whose entries get the state THIS."""
         listing = self._call(run, "", ())
         if listing is None:
-            raise ValueError("a call without an expected stamp cannot find a change")
+            raise ValueError("a call without an expected checksum cannot find a change")
         return listing
 
     def change(self, listing: Listing, add: Iterable[str], remove: Iterable[str], run: str = "") -> bool:
@@ -228,44 +228,52 @@ class Folder:
         done = self._host.run(["sh", "-c", _SCRIPT, "sh", *arguments], timeout=SECONDS)
         if done.code == _CHANGED:
             return None
-        problem = self._problem(done.code)
+        folder, label = self.path, self._host.label
         if done.code != 0:
-            raise problem or WorkbenchError(
-                f"cannot use the GPU reservations in {self.path} on {self._host.label}: {done.complaint}",
+            raise self._problem(done.code) or WorkbenchError(
+                f"cannot use the GPU reservations in {folder} on {label}: {done.complaint}",
                 remedy="Check the disk space and your permissions on that machine.",
             )
         try:
             return parse(done.stdout.decode("ascii", "replace").removesuffix("\n"))
         except ValueError:
             raise WorkbenchError(
-                f"cannot read the GPU reservations in {self.path} on {self._host.label}: unexpected output",
+                f"cannot read the GPU reservations in {folder} on {label}: unexpected output",
                 remedy="Check that the programs in your login shell's start-up files print nothing.",
             ) from None
 
     def _problem(self, code: int) -> WorkbenchError | None:
         """Return the error for an exit code of the script that has a known cause."""
-        label, path = self._host.label, self.path
-        create = f"Create it once there: `sudo install -d -m 3770 -g GROUP {path}`, where GROUP contains its users."
-        texts = {
-            _MISSING: (f"{path} is not a folder on {label}", create),
-            _NOT_STICKY: (
-                f"{path} on {label} has no sticky bit, so users could remove the reservations of others",
-                f"Run there, as the owner of the folder: `chmod +t {path}`.",
-            ),
-            _DENIED: (
-                f"you may not use {path} on {label}",
-                f"Ask the owner of the folder to add you to its group, which `ls -ld {path}` shows, and log in again.",
-            ),
-            _LOCKED: (
-                f"another process has locked {path} on {label} for a minute",
-                f"`fuser -v {path}` shows the process there. End it, or ask its owner to.",
-            ),
-            _TOO_MANY: (f"{path} on {label} has more than {_MOST} links", "Ask their owners to remove old ones."),
-        }
-        if code not in texts:
-            return None
-        message, remedy = texts[code]
-        if not self.is_shared:
-            return WorkbenchError(message, remedy=remedy)
-        line = line_of_key(self._target.path, "gpuReservations")
-        return ConfigurationError(message, remedy=remedy, file=self._target.path, line=line)
+        label, folder, path = self._host.label, self.path, self._target.path
+        line = line_of_key(path, "gpuReservations")
+        if code == _MISSING:
+            return ConfigurationError(
+                f"{folder} is not a folder on {label}",
+                remedy=f"Create it there for the group of its users: `sudo install -d -m 3770 -g GROUP {folder}`.",
+                file=path,
+                line=line,
+            )
+        if code == _NOT_STICKY:
+            return ConfigurationError(
+                f"{folder} on {label} has no sticky bit, so users could remove the reservations of others",
+                remedy=f"Run there, as the owner of the folder: `chmod +t {folder}`.",
+                file=path,
+                line=line,
+            )
+        if code == _DENIED:
+            return ConfigurationError(
+                f"you may not use {folder} on {label}",
+                remedy=f"Ask its owner to add you to its group, which `ls -ld {folder}` shows there, and log in again.",
+                file=path,
+                line=line,
+            )
+        if code == _LOCKED:
+            return WorkbenchError(
+                f"another process has locked {folder} on {label} for a minute",
+                remedy=f"`fuser -v {folder}` shows the process there. End it, or ask its owner to.",
+            )
+        if code == _TOO_MANY:
+            return WorkbenchError(
+                f"{folder} on {label} has more than {_MOST} links", remedy="Ask their owners to remove old ones."
+            )
+        return None

@@ -141,10 +141,12 @@ class Holding:
     def _gpus(self, numbers: Sequence[int] = ()) -> list[GpuState]:
         """Return the GPUs with these numbers, by default all. Raises UsageError if one does not exist."""
         seen, _ = query(self._host, self._target)
-        missing = set(numbers).difference(each.number for each in seen)
-        if missing:
+        known = {each.number for each in seen}
+        for number in numbers:
+            if number in known:
+                continue
             raise UsageError(
-                f"{self._host.label} has no GPU {min(missing)}",
+                f"{self._host.label} has no GPU {number}",
                 remedy=f"See its GPUs: `workbench-tui gpu list -t {self._target.name}`.",
             )
         return [each for each in seen if not numbers or each.number in numbers]
@@ -163,7 +165,7 @@ class Holding:
     ) -> WorkbenchError:
         said = occupied(seen, listing)
         said += [f"GPU {each.number} is already reserved by you" for each in seen if each.uuid in held]
-        said += [f"{counted(len(ahead), 'waiting run')} first"] if ahead else []
+        said += order.describe_ahead(ahead)
         return WorkbenchError(
             f"{self._host.label} has fewer than {counted(wanted, 'free GPU')}: "
             f"{'; '.join(said) or f'{len(seen)} in total'}",

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.reservations.folder import HOLD, RUN, THIS, WAIT, Entry, Listing
 
 
@@ -72,6 +73,12 @@ def describe(entry: Entry, listing: Listing) -> str:
         whose = "you" if listing.is_own(entry) else entry.user
         return f"reserved by {whose} until {until(entry, listing)}"
     return f"taken by {entry.run_id if listing.is_own(entry) else f'a run of {entry.user}'}"
+
+
+def describe_ahead(ahead: Sequence[Entry]) -> list[str]:
+    """Describe the waiting runs that come first, in no or one text: `before it: 2 runs (alice, bob)`."""
+    users = ", ".join(dict.fromkeys(entry.user for entry in ahead))
+    return [f"before it: {counted(len(ahead), 'run')} ({users})"] if ahead else []
 
 
 def until(entry: Entry, listing: Listing) -> str:
