@@ -67,7 +67,7 @@ def test_user_with_fewest_gpus_comes_first(alice: UserHost, bob: UserHost, share
     with pytest.raises(GpusBusy):
         choice.take(third, third.spec(shared))
     bob.check(["sh", "-c", f"rm {shared}/abc-*"])
-    with pytest.raises(GpusBusy, match=r"before it: 1 run \(bin\)"):
+    with pytest.raises(GpusBusy, match=r"1 waiting run comes first \(bin\)"):
         choice.take(alice, two)
     assert numbers(third, third.spec(shared)) == [1]
 
@@ -81,7 +81,7 @@ def test_oldest_run_comes_first_among_equals(alice: UserHost, bob: UserHost, sha
     with pytest.raises(GpusBusy):
         choice.take(alice, both)
     bob.check(["sh", "-c", f"cd {shared}; for each in *; do case $(readlink $each) in hold*) rm $each; esac; done"])
-    with pytest.raises(GpusBusy, match=r"before it: 1 run \(nobody\)"):
+    with pytest.raises(GpusBusy, match=r"1 waiting run comes first \(nobody\)"):
         choice.take(alice, both)
     assert numbers(bob, bob.spec(shared, gpus="2")) == [0, 1]
 

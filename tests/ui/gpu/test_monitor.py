@@ -179,6 +179,22 @@ async def test_machine_without_gpus_can_be_checked_again(project: Project, gpus:
         await until(lambda: "83 %" in seen(pilot))
 
 
+async def test_keys_reserve_and_release_a_gpu(project: Project, gpus: Standin, tmp_path: Path) -> None:
+    folder = tmp_path / "reservations"
+    folder.mkdir()
+    folder.chmod(0o1770)
+    path = Path(project.root) / "aml_config" / "local.compute"
+    path.write_text(f"{path.read_text()}\ngpuReservations: {folder}\n")
+    gpus.write(gpu(0, REST))
+    async with monitor(project) as pilot:
+        await pilot.press("e", *"1h", "enter")
+        await until(lambda: "reserved by you until" in seen(pilot))
+        assert len(list(folder.iterdir())) == 1
+        await pilot.press("x")
+        await until(lambda: "reserved by you until" not in seen(pilot))
+        assert list(folder.iterdir()) == []
+
+
 async def test_unavailable_monitor_commands_give_a_reason(project: Project, gpus: Standin) -> None:
     async with monitor(project) as pilot:
         assert pane(pilot).why_not("open") == "No run of yours is selected."

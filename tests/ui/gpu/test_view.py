@@ -14,6 +14,7 @@ from tests.ui.textual_internals import strips_of
 from tui_workbench.core.model import RunState
 from tui_workbench.targets.gpu.fleet import MachineState
 from tui_workbench.targets.gpu.sample import Machine, Note
+from tui_workbench.targets.reservations.watching import HeldGpu, Reserved
 from tui_workbench.ui.gpu.gpu_lines import GpuState, KnownRuns, columns_for, graph_lines
 from tui_workbench.ui.gpu.gpu_view import GpuView
 from tui_workbench.ui.widgets.pieces import width_of
@@ -133,6 +134,25 @@ async def test_owner_of_a_process_is_a_glyph_and_a_word() -> None:
         drawn = await show(pilot, machine(reading(0), processes=processes))
         owners = [" ".join(line.split()[:5]) for line in drawn if "python" in line]
         assert owners == ["● train.py [7] this run", "○ prepare.py [5] your run", "◇ bob 1 python 4.2"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_reservation_shows_the_user_and_the_end(size: tuple[int, int]) -> None:
+    held = {"GPU-00000000": HeldGpu("bob\x1b[2J", "14:30"), "GPU-00000001": HeldGpu("me", "Fri 08:00", is_own=True)}
+    async with ViewApp().run_test(size=size) as pilot:
+        shown = "\n".join(await show(pilot, machine(rest(0), rest(1), reserved=Reserved(held, waiting=2))))
+    assert "◇ " in shown
+    assert "14:30" in shown
+    assert "Fri 08:00" in shown
+    assert "2 waiting runs" in shown
+    assert "free" not in shown
+    assert "\x1b" not in shown
+
+
+async def test_unreadable_reservations_are_reported() -> None:
+    async with ViewApp().run_test(size=(120, 36)) as pilot:
+        shown = "\n".join(await show(pilot, machine(rest(), reserved=Reserved(problem="you may not use /srv/gpus"))))
+    assert "▲ reservations are unknown: you may not use /srv/gpus" in shown
 
 
 async def test_run_of_another_project_is_shown_by_id() -> None:

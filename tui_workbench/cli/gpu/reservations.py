@@ -95,11 +95,16 @@ def run_release(arguments: argparse.Namespace) -> int:
 
 def run_reservations(arguments: argparse.Namespace) -> int:
     holding = _holding(arguments)
-    rows = [{**each._asdict(), "gpu": each.gpu if each.gpu >= 0 else None} for each in holding.holders()]
+    rows = [_record(each) for each in holding.holders()]
     emit(rows, arguments, COLUMNS)
     if holding.notice:
         notify(holding.notice)
     return 0
+
+
+def _record(holder: Holder) -> dict[str, object]:
+    gpu = holder.gpu if holder.gpu >= 0 else None
+    return {name: value or None for name, value in holder._asdict().items()} | {"gpu": gpu, "is_own": holder.is_own}
 
 
 def _holding(arguments: argparse.Namespace) -> Holding:

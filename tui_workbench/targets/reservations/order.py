@@ -76,9 +76,10 @@ def describe(entry: Entry, listing: Listing) -> str:
 
 
 def describe_ahead(ahead: Sequence[Entry]) -> list[str]:
-    """Describe the waiting runs that come first, in no or one text: `before it: 2 runs (alice, bob)`."""
+    """Describe the waiting runs that come first, in no or one text: `2 waiting runs come first (alice, bob)`."""
     users = ", ".join(dict.fromkeys(entry.user for entry in ahead))
-    return [f"before it: {counted(len(ahead), 'run')} ({users})"] if ahead else []
+    verb = "comes" if len(ahead) == 1 else "come"
+    return [f"{counted(len(ahead), 'waiting run')} {verb} first ({users})"] if ahead else []
 
 
 def until(entry: Entry, listing: Listing) -> str:

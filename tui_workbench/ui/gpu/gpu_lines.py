@@ -307,10 +307,10 @@ def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
     return [Piece("  "), Piece(text, first.role), Piece(more, "muted")]
 
 
-def held_piece(held: HeldGpu, width: int) -> Piece:
-    """Draw a reservation: `◇ bob until 14:30`, or `◇ bob 14:30` in a narrow line."""
+def held_piece(held: HeldGpu, width: int, before: str = "") -> Piece:
+    """Draw a reservation, with a text before its holder: `◇ bob until 14:30`, or `◇ bob 14:30` in a narrow line."""
     glyph, role = ("○", "success") if held.is_own else ("◇", "warning")
-    text = f"{glyph} {safe_text(held.text[:LONGEST])}"
+    text = f"{glyph} {before}{safe_text(held.text[:LONGEST])}"
     return Piece(fitted(text if cell_len(text) <= width else text.replace(" until ", " "), width), role)
 
 

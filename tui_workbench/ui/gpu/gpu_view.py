@@ -384,8 +384,8 @@ def _device(shown: GpuState, known: KnownRuns, columns: Columns, width: int, hig
     for process, owner in processes:
         draw = partial(process_line, process, owner, known, width)
         lines.append(Entry(f"{key} {process.pid}", draw, shown.state, shown, owner.run_id, process.pid))
-    if shown.held is not None:
-        held = (Piece("     reserved by ", "muted"), gpu_lines.held_piece(shown.held, max(1, width - 17)))
+    if shown.held is not None and (shown.held.until or not processes):
+        held = (Piece("     "), gpu_lines.held_piece(shown.held, max(1, width - 5), "reserved by "))
         lines.append(Entry(key, partial(tuple, held), shown.state, shown, is_first=False))
     elif not processes:
         text = "no process reported" if shown.is_busy else "free"
