@@ -18,7 +18,7 @@ from tui_workbench.runs.lifecycle.limits import limit_of
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.placing import symbolic_placement
 from tui_workbench.targets.gpu import choice
-from tui_workbench.targets.gpu.choice import ChosenGpu
+from tui_workbench.targets.gpu.choice import ChosenGpu, GpusBusy
 from tui_workbench.targets.group.group_target import GroupTarget
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.local.local_target import LocalTarget
@@ -88,6 +88,24 @@ def test_group_reserves_gpus_of_all_members_or_none(standin: Standin, tmp_path: 
     # An earlier call may have started the script on a member.
     assert sorted(stopped) == ["a", "b"]
     assert list((home / ".workbench-tui" / "gpus").iterdir()) == []
+
+
+def test_waiting_group_keeps_only_its_place(standin: Standin, tmp_path: Path) -> None:
+    """Stand-in: both members are this machine, which has one GPU."""
+    standin.write(gpu(0, REST))
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1770)
+    alone = spec(tmp_path, "free")
+    parts = tuple(alone.target._replace(name=name, gpu_reservations=str(folder)) for name in ("a", "b"))
+    whole = alone._replace(target=ComputeTarget("both", "", "group", members=("a", "b"), parts=parts))
+    for part in whole.parts:
+        Path(part.run_directory).mkdir(parents=True)
+    target = GroupTarget(whole.target, {part.name: LocalTarget(part) for part in parts})
+    with pytest.raises(GpusBusy, match="waits for 1 free GPU on this machine: GPU 0 is taken by a"):
+        target.start(whole, Plan("both", "group", "", ()), {})
+    (place,) = map(os.readlink, folder.iterdir())
+    assert place.startswith("wait 1 ")
 
 
 def test_local_and_ssh_runs_share_reservations(four: Standin, tmp_path: Path, home: Path) -> None:

@@ -6,18 +6,16 @@ import json
 import os
 import pwd
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import require
 from tests.faults.support import COMMAND, WAITS
 from tests.gpu.standin import REST, Standin, gpu
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
-from tests.targets.reservations.users import GROUP, NEEDS_ROOT, shared_folder
+from tests.targets.reservations.users import NEEDS_ROOT, interpreter_for, shared_folder, words_for
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=NEEDS_ROOT)
@@ -29,10 +27,11 @@ class Person:
     def __init__(self, name: str, folder: Path, reservations: Path) -> None:
         self._name = name
         self._folder = folder / name
+        self._python, self._variables = interpreter_for(name)
         settings = self._folder / "project" / "aml_config"
         settings.mkdir(parents=True)
         (settings / "local.compute").write_text(
-            f"type: local\npythonLocation: {sys.executable}\ngpus: free\ngpuReservations: {reservations}\n"
+            f"type: local\npythonLocation: {self._python}\ngpus: free\ngpuReservations: {reservations}\n"
         )
         (settings / "local.runconfig").write_text("Target: local\nFramework: Python\n")
         (self._folder / "project" / "train.py").write_text(WAITS)
@@ -41,13 +40,11 @@ class Person:
         self._folder.chmod(0o700)
 
     def run(self, *arguments: str) -> str:
-        user = pwd.getpwnam(self._name)
-        change = (require("setpriv"), f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", f"--groups={GROUP}")
         kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
         done = subprocess.run(
-            [*change, *COMMAND, *arguments],
+            [*words_for(self._name), self._python, *COMMAND[1:], *arguments],
             cwd=self._folder / "project",
-            env={**kept, "HOME": str(self._folder)},
+            env={**kept, **self._variables, "HOME": str(self._folder)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
