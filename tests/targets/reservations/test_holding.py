@@ -64,6 +64,13 @@ def test_reservation_is_made_extended_and_released(workbench: Workbench) -> None
     assert json.loads(workbench.run("gpu", "reservations", "-t", "local", "-o", "json").out) == []
 
 
+def test_target_check_reads_the_folder(workbench: Workbench, tmp_path: Path) -> None:
+    assert "0 GPUs reserved, 0 waiting runs" in workbench.run("computetarget", "check", "local").out
+    (tmp_path / "reservations").chmod(0o700)
+    result = workbench.run("computetarget", "check", "local")
+    assert (result.code, "has no sticky bit" in result.out) == (4, True)
+
+
 def test_gpu_list_names_the_holder(workbench: Workbench) -> None:
     workbench.run("gpu", "reserve", "-t", "local", "--gpu", "1", "--for", "3h")
     first, second = json.loads(workbench.run("gpu", "list", "-o", "json").out)

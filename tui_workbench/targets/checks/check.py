@@ -18,7 +18,15 @@ from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.checks import result
 from tui_workbench.targets.checks.check_engine import EngineChecks
-from tui_workbench.targets.checks.check_machine import clock, disk_of_home, local_python, python, ready, tools
+from tui_workbench.targets.checks.check_machine import (
+    clock,
+    disk_of_home,
+    local_python,
+    python,
+    ready,
+    reservations,
+    tools,
+)
 from tui_workbench.targets.checks.check_spark import spark, yarn
 from tui_workbench.targets.checks.result import CheckResult, failure, run_check
 from tui_workbench.targets.gpu.framework_location import spec_of
@@ -67,6 +75,8 @@ def _machine_checks(target: ComputeTarget) -> tuple[str, ...]:
         found += (result.PYTHON, result.DISK) if kind.is_remote else (result.PYTHON,)
     if kind not in BUILT_IN:
         found += (result.READY,)
+    if target.gpu_reservations:
+        found += (result.RESERVATIONS,)
     return (*found, result.CLOCK) if kind.is_remote else found
 
 
@@ -184,6 +194,7 @@ def _machine(
         checks |= {result.SLURM: slurm.slurm, result.RUN_ROOT: slurm.run_root, result.DISK: slurm.disk}
     if target.kind.spark_master:
         checks |= {result.SPARK: lambda: spark(implementation), result.YARN: lambda: yarn(target, host)}
+    checks[result.RESERVATIONS] = lambda: reservations(target, host)
     checks[result.READY] = lambda: ready(implementation)
     if target.kind.runs_here:
         checks[result.PYTHON] = lambda: local_python(implementation)

@@ -6,11 +6,25 @@ import shlex
 from collections.abc import Sequence
 
 from tui_workbench.core.model import ComputeTarget, Problem
+from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.checks.result import CLOCK, DISK, OK, PYTHON, READY, TOOLS, WARNING, CheckFailed, CheckResult
+from tui_workbench.targets.checks.result import (
+    CLOCK,
+    DISK,
+    OK,
+    PYTHON,
+    READY,
+    RESERVATIONS,
+    TOOLS,
+    WARNING,
+    CheckFailed,
+    CheckResult,
+)
 from tui_workbench.targets.hosts.clocks import clock_of
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
+from tui_workbench.targets.reservations.folder import Folder
+from tui_workbench.targets.reservations.watching import reserved_of
 
 PYTHON_SECONDS = 20.0
 """Time limit in seconds for the start of an interpreter, which takes several seconds on a cold network disk."""
@@ -47,6 +61,13 @@ def ready(target: Target) -> CheckResult:
     """Run the checks of a target type that another package adds. Raises CheckFailed."""
     _raise_first(target.check())
     return CheckResult(READY, OK, "ready for runs")
+
+
+def reservations(target: ComputeTarget, host: Host) -> CheckResult:
+    """Check the folder in which the users of the machine reserve GPUs. Raises WorkbenchError and TargetUnreachable."""
+    found = reserved_of(Folder(host, target).read())
+    reserved = f"{counted(len(found.gpus), 'GPU')} reserved, {counted(found.waiting, 'waiting run')}"
+    return CheckResult(RESERVATIONS, OK, f"{target.gpu_reservations}: {reserved}")
 
 
 def _raise_first(problems: Sequence[Problem], command: str = "") -> None:

@@ -20,6 +20,7 @@ CLOCK = "clock"
 HOMES, NETWORK = "home folders", "network"
 GPU, DEVICES, RUNTIME, CONTAINER = "gpu driver", "gpus", "nvidia runtime", "gpu container"
 FRAMEWORK, COMPATIBILITY, COMPUTES, MEMORY = "framework", "compatibility", "computes", "shared memory"
+RESERVATIONS = "reservations"
 CONFIGURATION = "configuration"
 READY = "ready"
 

@@ -59,8 +59,7 @@ me=$(id -u)
 if [ "$shared" ]; then
     [ -d "$folder" ] || exit {_MISSING}
     [ -k "$folder" ] || exit {_NOT_STICKY}
-    [ -r "$folder" ] && [ -x "$folder" ] || exit {_DENIED}
-    [ $# = 0 ] || [ -w "$folder" ] || exit {_DENIED}
+    [ -r "$folder" ] && [ -w "$folder" ] && [ -x "$folder" ] || exit {_DENIED}
 else
     [ $# = 0 ] || mkdir -p -- "$folder" || exit
 fi

@@ -51,11 +51,11 @@ class ReservationWatch:
     def poll(self) -> Reserved | None:
         """Start a read if it is due. Return the result of a read that has ended since the last call, else None."""
         if self._call is None and time.monotonic() >= self._due:
+            self._due = time.monotonic() + INTERVAL  # `refresh` during the read makes another read due
             self._call = BackgroundCall(self._read)
         if self._call is None or not self._call.wait(timeout=0):
             return None
         self.close()
-        self._due = time.monotonic() + INTERVAL
         return self._found
 
     def refresh(self) -> None:

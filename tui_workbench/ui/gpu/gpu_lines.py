@@ -308,10 +308,16 @@ def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
 
 
 def held_piece(held: HeldGpu, width: int, before: str = "") -> Piece:
-    """Draw a reservation, with a text before its holder: `◇ bob until 14:30`, or `◇ bob 14:30` in a narrow line."""
+    """Draw a reservation, with a text before its holder: `◇ bob until 14:30`.
+
+    A narrow line has only `◇ bob 14:30` or, if the reservation ends on another day, `◇ bob Fri`.
+    """
     glyph, role = ("○", "success") if held.is_own else ("◇", "warning")
     text = f"{glyph} {before}{safe_text(held.text[:LONGEST])}"
-    return Piece(fitted(text if cell_len(text) <= width else text.replace(" until ", " "), width), role)
+    if cell_len(text) > width and held.until:
+        name, _, end = text.rpartition(" until ")
+        text = f"{name} {end.split()[0]}"
+    return Piece(fitted(text, width), role)
 
 
 def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
