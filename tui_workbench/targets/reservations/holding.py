@@ -50,7 +50,10 @@ def parse_duration(text: str) -> float:
 
 
 class Holding:
-    """The reservations on the machine of a target. Calls raise WorkbenchError and TargetUnreachable."""
+    """The reservations on the machine of a target. Calls raise WorkbenchError and TargetUnreachable.
+
+    The GPUs are queried once, so use an object only for one command.
+    """
 
     def __init__(self, target: ComputeTarget) -> None:
         """Raises UsageError for a target whose GPUs cannot be reserved, and ConfigurationError."""
@@ -60,6 +63,7 @@ class Holding:
         self._target = target
         self._host = host_of(target)
         self._folder = Folder(self._host, target)
+        self._seen: list[GpuState] = []
 
     @property
     def notice(self) -> str:
@@ -140,7 +144,9 @@ class Holding:
 
     def _gpus(self, numbers: Sequence[int] = ()) -> list[GpuState]:
         """Return the GPUs with these numbers, by default all. Raises UsageError if one does not exist."""
-        seen, _ = query(self._host, self._target)
+        if not self._seen:
+            self._seen, _ = query(self._host, self._target)
+        seen = self._seen
         known = {each.number for each in seen}
         for number in numbers:
             if number in known:
