@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.support import COMMAND, WAITS
+from tests.faults.support import COMMAND
 from tests.gpu.standin import REST, Standin, gpu
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
@@ -19,6 +19,14 @@ from tests.targets.reservations.users import NEEDS_ROOT, interpreter_for, shared
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=NEEDS_ROOT)
+
+
+WAITS_FOR_GATE = """\
+import os, sys, time
+gate = sys.argv[1]
+while not os.path.exists(gate) and os.path.exists(os.path.dirname(gate)): time.sleep(0.02)
+"""
+"""A script that waits for a file. It also ends if a failed test has removed the folder of the file."""
 
 
 class Person:
@@ -34,7 +42,7 @@ class Person:
             f"type: local\npythonLocation: {self._python}\ngpus: free\ngpuReservations: {reservations}\n"
         )
         (settings / "local.runconfig").write_text("Target: local\nFramework: Python\n")
-        (self._folder / "project" / "train.py").write_text(WAITS)
+        (self._folder / "project" / "train.py").write_text(WAITS_FOR_GATE)
         for path in (self._folder, *self._folder.rglob("*")):
             os.chown(path, pwd.getpwnam(name).pw_uid, pwd.getpwnam(name).pw_gid)
         self._folder.chmod(0o700)
@@ -70,19 +78,19 @@ def test_run_waits_for_the_run_of_another_user(standin: Standin) -> None:
     alice, bob = (Person(name, folder, reservations) for name in ("daemon", "nobody"))
     gate = folder / "gate"
     first = alice.submit(gate)
-    wait_until(lambda: alice.info(first)["status"] == "running", "the run of the first user")
+    wait_until(lambda: alice.info(first)["status"] == "Running", "the run of the first user")
     second = bob.submit(gate)
     reason = "GPU 0 is taken by a run of daemon"
     wait_until(lambda: reason in (bob.info(second)["reason"] or ""), "the reason why the run waits")
-    assert bob.info(second)["status"] == "queued"
+    assert bob.info(second)["status"] == "Queued"
     rows = json.loads(bob.run("gpu", "reservations", "-t", "local", "-o", "json"))
     assert [(row["gpu"], row["user"], row["kind"]) for row in rows] == [
         (0, "daemon", "run"),
         (None, "nobody", "waiting"),
     ]
     gate.touch()
-    wait_until(lambda: alice.info(first)["status"] == "completed", "the end of the first run")
-    wait_until(lambda: bob.info(second)["status"] == "completed", "the end of the second run")
+    wait_until(lambda: alice.info(first)["status"] == "Completed", "the end of the first run")
+    wait_until(lambda: bob.info(second)["status"] == "Completed", "the end of the second run")
     wait_until(lambda: not list(reservations.iterdir()), "the release of the GPU")
 
 
@@ -95,6 +103,6 @@ def test_waiting_run_can_be_canceled(standin: Standin) -> None:
     waiting = bob.submit(folder / "gate")
     wait_until(lambda: "GPU 0 is reserved by daemon until" in (bob.info(waiting)["reason"] or ""), "the reason")
     bob.run("experiment", "cancel", "--run", waiting)
-    assert bob.info(waiting)["status"] == "canceled"
+    assert bob.info(waiting)["status"] == "Canceled"
     alice.run("gpu", "release", "-t", "local")
     assert list(reservations.iterdir()) == []
