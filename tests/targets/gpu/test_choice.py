@@ -18,10 +18,11 @@ from tui_workbench.runs.lifecycle.limits import limit_of
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.placing import symbolic_placement
 from tui_workbench.targets.gpu import choice
-from tui_workbench.targets.gpu.choice import ChosenGpu, GpusBusy
+from tui_workbench.targets.gpu.choice import ChosenGpu
 from tui_workbench.targets.group.group_target import GroupTarget
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.local.local_target import LocalTarget
+from tui_workbench.targets.reservations.folder import GpusBusy
 
 
 def spec(folder: Path, gpus: str, number: int = 1, kind: str = "local") -> RunSpec:

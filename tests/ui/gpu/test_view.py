@@ -143,7 +143,7 @@ async def test_reservation_shows_the_user_and_the_end(size: tuple[int, int]) -> 
         shown = "\n".join(await show(pilot, machine(rest(0), rest(1), reserved=Reserved(held, waiting=2))))
     assert "◇ " in shown
     assert "14:30" in shown
-    assert ("Fri 08:00" if size[0] > 80 else "○ you Fri ") in shown
+    assert ("Fri 08:00" if size[0] > 80 else "○ you Fri") in shown
     assert "2 waiting runs" in shown
     assert "free" not in shown
     assert "\x1b" not in shown

@@ -22,7 +22,7 @@ from tui_workbench.runs.gpu.gate import STEP, TITLE, admit
 from tui_workbench.runs.lifecycle.step_progress import Progress
 from tui_workbench.runs.store.rundir import FOLLOWED, RESET, Attempt, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.gpu.choice import GpusBusy
+from tui_workbench.targets.reservations.folder import GpusBusy
 
 _Result = TypeVar("_Result")
 

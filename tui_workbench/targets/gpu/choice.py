@@ -23,7 +23,7 @@ from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.reservations import order
-from tui_workbench.targets.reservations.folder import RUN, THIS, WAIT, Entry, Folder, Listing
+from tui_workbench.targets.reservations.folder import RUN, THIS, WAIT, Entry, Folder, GpusBusy, Listing
 
 ORDER = "CUDA_DEVICE_ORDER"
 CHOSEN = "gpus"  # the file in a run's directory that lists the GPUs of the run, one per line: number and ID
@@ -39,10 +39,6 @@ FOLDER_VARIABLE = "WORKBENCH_GPU_RESERVATIONS"
 """The variable with the shared folder, from which the supervising shell removes the entries of its run at the end."""
 
 _ATTEMPTS = 20  # attempts to reserve GPUs while other users change their entries
-
-
-class GpusBusy(WorkbenchError):
-    """Too few GPUs are free on a shared machine. The run has a place in the order of waiting runs, and tries again."""
 
 
 class ChosenGpu(NamedTuple):
@@ -269,9 +265,8 @@ def _reserve(
         place = [f"{WAIT} {found.missing} {order.waiting_since(listing):.0f} {directory}"] if waits else []
         if folder.change(listing, place, [entry.name for entry in own], directory):
             raise _too_few(host, count, seen, target, listing, found.ahead, waits=waits)
-    raise WorkbenchError(
-        f"cannot reserve GPUs on {host.label}: the reservations in {folder.path} change all the time",
-        remedy="Submit the run again.",
+    raise GpusBusy(
+        f"the GPU reservations in {folder.path} on {host.label} change all the time", remedy="Try again later."
     )
 
 

@@ -29,6 +29,7 @@ from tui_workbench.targets.group.member_reports import LostMembers, MemberReport
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
 from tui_workbench.targets.group.rendezvous import find_place, part_with_places, port_of
 from tui_workbench.targets.hosts.host import Entry
+from tui_workbench.targets.reservations.folder import GpusBusy
 
 _Result = TypeVar("_Result")
 
@@ -109,7 +110,7 @@ class GroupTarget(Target):
             self._on_each(spec, lambda member, part: member.start(parts[part.target.name], plan, environment))
         except TargetUnreachable:
             raise  # the start is repeated; meanwhile, reservations are kept and torchrun of the other members waits
-        except choice.GpusBusy:
+        except GpusBusy:
             # The start is repeated too, but two groups must not wait for each other's GPUs.
             self._on_each(spec, lambda member, part: _release(member, part, keeps_place=True))
             raise

@@ -108,6 +108,10 @@ done
 THIS, OVER = "this", "over"  # states of entries: of the given run, and of a run of this user that has ended
 
 
+class GpusBusy(WorkbenchError):
+    """No GPU can be reserved now, because other users have reserved them or use the folder. A run tries again."""
+
+
 class Entry(NamedTuple):
     """An entry of the folder. Only its owner and the time of its creation are certain."""
 
@@ -267,12 +271,12 @@ class Folder:
                 line=line,
             )
         if code == _LOCKED:
-            return WorkbenchError(
+            return GpusBusy(
                 f"another process has locked {folder} on {label} for a minute",
                 remedy=f"`fuser -v {folder}` shows the process there. End it, or ask its owner to.",
             )
         if code == _TOO_MANY:
-            return WorkbenchError(
+            return GpusBusy(
                 f"{folder} on {label} has more than {_MOST} links", remedy="Ask their owners to remove old ones."
             )
         return None

@@ -12,7 +12,7 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.gpu.choice import GpuState, occupied, query
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.reservations import order
-from tui_workbench.targets.reservations.folder import HOLD, LONGEST_HOLD, RUN, WAIT, Entry, Folder, Listing
+from tui_workbench.targets.reservations.folder import HOLD, LONGEST_HOLD, RUN, WAIT, Entry, Folder, GpusBusy, Listing
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400}
 _ATTEMPTS = 20  # attempts to change the folder while other users change it
@@ -128,7 +128,10 @@ class Holding:
                 new = [_new_hold(text, listing) for text in add]
                 numbers = {each.uuid: each.number for each in self._gpus()}
                 return [_holder(each, numbers.get(each.gpu, -1), listing) for each in new or removed]
-        raise WorkbenchError(f"the reservations in {self._folder.path} change all the time", remedy="Try again.")
+        label = self._host.label
+        raise GpusBusy(
+            f"the GPU reservations in {self._folder.path} on {label} change all the time", remedy="Try again later."
+        )
 
     def _own(self, listing: Listing, numbers: Sequence[int]) -> list[Entry]:
         """Return this user's reservations of these GPUs, by default all. Raises UsageError if there are none."""
