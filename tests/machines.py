@@ -161,14 +161,15 @@ class Machine:
         """The line of the machine in known_hosts."""
         return f"{self.address} {(self.folder / 'host_key.pub').read_text().rsplit(' ', 1)[0]}\n"
 
-    def start(self) -> None:
-        """Start it: namespaces, network, SSH server."""
+    def start(self, connect: Callable[[], object] = lambda: None) -> None:
+        """Start it: namespaces, network, SSH server. `connect` is called before the SSH server starts."""
         self.boot()
         ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
         ip("addr", "add", f"{self.gateway}/30", "dev", self.link)
         ip("link", "set", self.link, "up")
         self.run(["ip", "addr", "add", f"{self.address}/30", "dev", "eth0"])
         self.run(["ip", "link", "set", "eth0", "up"])
+        connect()
         self.start_sshd()
 
     def boot(self) -> None:
@@ -227,8 +228,12 @@ class Machine:
     def reboot(self) -> None:
         """Restart it."""
         self.stop()
+        self.restart()
+
+    def restart(self, connect: Callable[[], object] = lambda: None) -> None:
+        """Start it after `stop`, with another boot ID. `connect` is as in `start`."""
         (self.folder / "boot_id").write_text(self._new_boot_id())
-        self.start()
+        self.start(connect)
 
     def start_sshd(self) -> None:
         """Start its SSH server and wait until it answers."""

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from tests import engines
 from tests.conftest import require
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tests.engines import DockerEngine
 
@@ -36,7 +37,10 @@ _NEEDED_PROGRAM = "torch/bin/torch_shm_manager"
 
 @functools.cache
 def torch_files() -> Sequence[tuple[str, str]]:
-    """Yield the files of PyTorch and its dependencies: the path on the Python path, and the path here."""
+    """Yield the files of PyTorch and its dependencies: the path on the Python path, and the path here.
+
+    This includes the compiled modules that exist here: compiling them in each process takes many seconds.
+    """
     names: list[str] = ["torch"]
     for name in names:
         for requirement in importlib.metadata.requires(name) or ():
@@ -44,15 +48,21 @@ def torch_files() -> Sequence[tuple[str, str]]:
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 if "extra ==" not in requirement and importlib.metadata.distribution(other) and other not in names:
                     names.append(other)
-    found = []
+    found: list[tuple[str, str]] = []
     for name in names:
         distribution = importlib.metadata.distribution(name)
         for file in distribution.files or ():
             path = str(file)
             is_needed = not path.startswith((*_NOT_NEEDED, "..")) and "__pycache__" not in path
             if is_needed and (not path.startswith("torch/bin/") or path == _NEEDED_PROGRAM):
-                found.append((path, str(distribution.locate_file(file))))
+                found += _with_compiled(path, str(distribution.locate_file(file)))
     return found
+
+
+def _with_compiled(path: str, source: str) -> Iterator[tuple[str, str]]:
+    yield path, source
+    if path.endswith(".py") and os.path.exists(compiled := cache_from_source(source)):
+        yield cache_from_source(path), compiled
 
 
 def require_same_python() -> None:

@@ -40,6 +40,11 @@ class Group(Workbench):
         configuration = {"Target": "both", "Framework": "Python", "ProcessesPerNode": 2}
         self._write("both.runconfig", {**configuration, "EnvironmentVariables": self._variables, **runconfig})
 
+    def configure_members(self, **runconfig: Any) -> None:
+        """Write a run configuration for each member alone, with these changes."""
+        for name in MEMBERS:
+            self._write(f"{name}.runconfig", {"Target": name, "Framework": "Python", **runconfig})
+
     def _write(self, name: str, values: dict[str, Any]) -> None:
         (self.folder / "aml_config" / name).write_text(json.dumps(values))
 

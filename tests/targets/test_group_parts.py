@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import threading
@@ -18,7 +19,9 @@ from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.projects.project import Project
+from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.group import connecting, member_reports, waiting
 from tui_workbench.targets.group.collecting import join_outputs
 from tui_workbench.targets.group.connecting import clock_warning, require_connections
@@ -27,6 +30,7 @@ from tui_workbench.targets.group.member_reports import LostMembers
 from tui_workbench.targets.group.merging import CHUNK, Merge
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
 from tui_workbench.targets.group.rendezvous import Place, place_in
+from tui_workbench.targets.group.versions import describe_versions, versions_of
 from tui_workbench.targets.hosts.clocks import Clock, clock_of
 from tui_workbench.targets.hosts.host import Completed, LocalHost
 
@@ -265,15 +269,38 @@ def test_part_that_ends_at_once_is_noticed(tmp_path: Path, monkeypatch: pytest.M
     assert waiting.wait_for_parts(parts, -1, lambda: next(reads) < 0).exit_code == 0
 
 
+def environments(**pythons: str) -> dict[str, PythonEnvironment]:
+    """Return environments on this machine with these interpreters, by the name of the member."""
+    members = [ComputeTarget(name, "", "local", python_location=path) for name, path in pythons.items()]
+    return {each.name: PythonEnvironment(LocalHost(), spec_of(each)) for each in members}
+
+
+def test_versions_of_members_are_compared(tmp_path: Path) -> None:
+    """Stand-in: the interpreter of b has another version. That of a finds a package in its PYTHONPATH."""
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho 3.9\n")
+    other.chmod(0o755)
+    members = environments(a="/usr/bin/python3", b=str(other))
+    (tmp_path / "torch-2.7.1.dist-info").mkdir()
+    (tmp_path / "torch-2.7.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.7.1\n")
+    variables = {"PYTHONPATH": str(tmp_path)}
+    spec = members["a"].spec
+    members["a"].spec = spec._replace(
+        run_configuration=spec.run_configuration._replace(environment_variables=variables)
+    )
+    text = describe_versions(versions_of(members))
+    assert re.fullmatch(r"a has Python 3\.\d+ and PyTorch 2\.7\.1; b has Python 3\.9 and no PyTorch", text), text
+
+
 def test_port_in_use_is_refused(home: Path) -> None:
     """Stand-in: both members are this machine."""
-    parts = tuple(ComputeTarget(name, "", "local", python_location=sys.executable) for name in "ab")
-    whole, places = group()._replace(parts=parts), {part.name: Place("lo", "127.0.0.1") for part in parts}
+    members = environments(a=sys.executable, b=sys.executable)
+    places = {name: Place("lo", "127.0.0.1") for name in members}
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(WorkbenchError, match=f"member a cannot listen on 127.0.0.1, port {port}: Address already"):
-            require_connections(whole, places, port)
-    require_connections(whole, places, port)
+            require_connections(group(), members, places, port)
+    require_connections(group(), members, places, port)
 
 
 def test_members_connect_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,18 +313,17 @@ def test_members_connect_at_the_same_time(tmp_path: Path, monkeypatch: pytest.Mo
         path.write_text(f'#!/bin/sh\n{waits} {tmp_path}/meet\nexec {sys.executable} "$@"\n')
         path.chmod(0o755)
         pythons[name] = str(path)
-    parts = tuple(ComputeTarget(name, "", "local", python_location=path) for name, path in pythons.items())
-    places = {part.name: Place("lo", "127.0.0.1") for part in parts}
+    places = {name: Place("lo", "127.0.0.1") for name in pythons}
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    require_connections(group()._replace(parts=parts), places, port)
+    require_connections(group(), environments(**pythons), places, port)
 
 
 def test_interpreter_that_does_not_start_is_named() -> None:
-    parts = tuple(ComputeTarget(name, "", "local", python_location="/nowhere/python") for name in "ab")
-    places = {part.name: Place("lo", "127.0.0.1") for part in parts}
-    with pytest.raises(WorkbenchError, match="Python of member a ended with exit code 127") as error:
-        require_connections(group()._replace(parts=parts), places, 20000)
+    members = environments(a="/nowhere/python", b="/nowhere/python")
+    places = {name: Place("lo", "127.0.0.1") for name in members}
+    with pytest.raises(WorkbenchError, match=r"Python of member a ended with exit code 127: .*not found") as error:
+        require_connections(group(), members, places, 20000)
     assert "`workbench-tui computetarget check a`" in error.value.remedy
 
 

@@ -46,7 +46,7 @@ def load_compute(path: str) -> ComputeTarget:
     return target._replace(parts=parts)
 
 
-MEMBERS_REMEDY = "List two or more different targets of type remote."
+MEMBERS_REMEDY = "List two or more different targets of type remote or remotedocker."
 
 
 def members_problem(members: Sequence[str], own: str, type_named: Callable[[str], str]) -> str:

@@ -86,9 +86,10 @@ class ComputeTarget(NamedTuple):
 
     @property
     def builds_environment(self) -> bool:
-        """True if environments are built from the conda dependencies file."""
+        """True if environments are built from the conda dependencies file, for a group on at least one member."""
         kind = self.kind
-        return kind.builds_environments or (kind.can_build_environments and not self.user_managed_environment)
+        is_built = kind.builds_environments or (kind.can_build_environments and not self.user_managed_environment)
+        return is_built or any(part.builds_environment for part in self.parts)
 
 
 class RunConfiguration(NamedTuple):

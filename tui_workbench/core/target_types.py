@@ -77,6 +77,7 @@ REMOTE_DOCKER = LOCAL_DOCKER._replace(
     keys=(*_LOGIN, *_DOCKER),
     required=("address", "baseDockerImage"),
     is_remote=True,
+    can_join=True,
 )
 REMOTE = TargetType(
     "remote",

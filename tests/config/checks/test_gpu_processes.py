@@ -66,6 +66,21 @@ def test_container_without_gpus_has_no_gpu_processes(tmp_path: Path) -> None:
     assert codes(project(tmp_path / "with", box__compute=asks, **files)) == []
 
 
+def test_members_of_a_group_are_checked(tmp_path: Path) -> None:
+    text = runconfig("gpus").replace("PrepareEnvironment: true\n", "")
+    docker = f"{DOCKER.replace('localdocker', 'remotedocker')}address: b\n"
+    both = "type: group\nmembers: [a, b]\n"
+    files = {"both__compute": both, "a__compute": "type: remote\naddress: a\ngpus: 2\n", "b__compute": docker}
+    files["conda_dependencies__yml"] = CONDA.format("torch==2.13.0")
+    root = project(tmp_path, box__runconfig=text.replace("box", "both"), **files)
+    found = {each.code: each.message for each in in_project(root, "box.runconfig").problems()}
+    assert found == {
+        "not-prepared": "`PrepareEnvironment` is missing, which means false: a run on both fails unless its "
+        "environment is already built",
+        "processes-without-gpu": "`ProcessesPerNode` is gpus, but b gives its runs no GPU, so they fail",
+    }
+
+
 def test_more_processes_than_gpus_has_a_fix(tmp_path: Path) -> None:
     editing = in_project(
         project(tmp_path, box__compute=f"{LOCAL}gpus: 2\n", box__runconfig=runconfig("4")), "box.runconfig"

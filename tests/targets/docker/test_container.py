@@ -52,6 +52,13 @@ def test_gpus_are_requested_only_if_configured() -> None:
     assert "--gpus" in containers.docker_command(wanted, PLACE)
 
 
+def test_member_of_a_group_uses_the_network_of_its_machine() -> None:
+    for members, mode in ((0, None), (2, "host")):
+        part = spec(members=members)
+        assert containers.configuration(part, PLACE)["HostConfig"].get("NetworkMode") == mode
+        assert ("--network" in containers.docker_command(part, PLACE)) == bool(mode)
+
+
 WRITTEN = ("work", "output.log", "pid", "exit", "metrics.jsonl")
 
 

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -158,19 +158,19 @@ class Soak:
     def verdict(self) -> Verdict:
         """Compare every run with the expected result of its script."""
         found = Verdict([], [], [], [], [], [], [])
-        starts = Counter(_content(self._marks).decode().split())
+        starts = Counter(content(self._marks).decode().split())
         for run in self.runs.list():
             self._judge(run, starts[run.run_id], found)
         return found
 
     def _judge(self, run: Run, starts: int, found: Verdict) -> None:
         lines, code = map(int, run.arguments[:2])
-        wanted, written = expected_output(lines), _content(Path(run.log_path))
+        wanted, written = expected_output(lines), content(Path(run.log_path))
         slurm = "forgotten" if run.run_id in self._forgotten else self._states.get(run.run_id, "never seen")
         text = f"{run.run_id}: {run.state}, exit code {run.exit_code} of {code}, {starts} starts, Slurm: {slurm}, "
         text += run.reason
         has_ended = run.exit_code == code and run.state == (RunState.FAILED if code else RunState.COMPLETED)
-        kept = _content(self.project.there(run.run_id) / "output.log")
+        kept = content(self.project.there(run.run_id) / "output.log")
         begins = [0, *(attempt.start for attempt in RunDirectory(run.directory).attempts())]
         parts = [written[begin:end] for begin, end in zip(begins, [*begins[1:], len(written)], strict=True)]
         if starts > len(begins):
@@ -260,10 +260,10 @@ class Soak:
 
     def _kill_watcher(self) -> bool:
         holders = {ControllerLock.holder(RunDirectory(run.directory)) for run in self.runs.list() if run.is_active}
-        return _kill(pid for pid in holders if pid > 0 and pid != os.getpid())
+        return kill_all(pid for pid in holders if pid > 0 and pid != os.getpid())
 
     def _kill_link(self) -> bool:
-        return _kill(link_processes(self._connections))
+        return kill_all(link_processes(self._connections))
 
     def _requeue(self) -> bool:
         jobs = self._jobs("RUNNING")
@@ -277,7 +277,8 @@ class Soak:
         return True
 
 
-def _kill(pids: Iterator[int] | list[int]) -> bool:
+def kill_all(pids: Iterable[int]) -> bool:
+    """Kill processes; return False if none of them exists."""
     killed = False
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
@@ -286,7 +287,8 @@ def _kill(pids: Iterator[int] | list[int]) -> bool:
     return killed
 
 
-def _content(path: Path) -> bytes:
+def content(path: Path) -> bytes:
+    """Return the content of a file, which need not exist."""
     return path.read_bytes() if path.exists() else b""
 
 

@@ -44,8 +44,9 @@ def create_run_configuration(root: str, name: str, target: str) -> ChangeSet:
     """Plan to create a `.runconfig` file for `target`, which need not exist. Raises the errors of `create_target`."""
     path = _free_path(root, name, RUNCONFIG)
     chosen: dict[str, Any] = {"ArgumentVector": ["$file"], "Target": target, "Framework": "Python", "TrackedRun": True}
-    found = ProjectContext(root).target(target)
-    if found is not None and found.kind.builds_environments:
+    context = ProjectContext(root)
+    found = context.target(target)
+    if found is not None and context.always_builds(found):
         chosen |= {"CondaDependenciesFile": f"{CONFIG_DIRECTORY}/conda_dependencies.yml", "PrepareEnvironment": True}
     notes = () if found is not None else (f"Target {target!r} does not exist yet.",)
     change = FileChange(path, None, new_text(path, chosen).encode())

@@ -130,7 +130,9 @@ def _prepare(subject: Subject) -> Iterator[Finding]:
     key = configuration.key("PrepareEnvironment")
     context = subject.context
     target = context.target(configuration.target) if context is not None else None
-    if target is not None and target.kind.builds_environments and not configuration.prepare_environment:
+    if context is None or target is None or configuration.prepare_environment:
+        return
+    if context.always_builds(target):
         state = "is false" if key in subject.values else "is missing, which means false"
         message = f"`{key}` {state}: a run on {target.name} fails unless its environment is already built"
         yield subject.finding("not-prepared", message, f"Set `{key}: true`.", key, set_field(key, True))
@@ -141,8 +143,11 @@ def _processes(subject: Subject) -> Iterator[Finding]:
     if subject.kind is not fields.RUNCONFIG or not wanted or context is None:
         return
     target = context.target(subject.configuration.target)
-    if target is None:
-        return
+    for machine in context.machines_of(target) if target is not None else ():
+        yield from _processes_on(subject, context, machine, wanted)
+
+
+def _processes_on(subject: Subject, context: ProjectContext, target: ComputeTarget, wanted: str) -> Iterator[Finding]:
     count = _gpus_given(target, subject.configuration)
     if count == 0 and wanted == GPUS_WORD:
         message = f"`{KEY}` is gpus, but {target.name} gives its runs no GPU, so they fail"

@@ -96,7 +96,7 @@ def _nodes(subject: Subject) -> Iterator[Finding]:
 def _dependency_files(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     configuration = subject.configuration
     target = context.target(configuration.target)
-    uses_conda = target is not None and (target.kind.builds_environments or not target.user_managed_environment)
+    uses_conda = target is not None and (context.always_builds(target) or not target.user_managed_environment)
     uses_spark = configuration.framework == "PySpark"
     keys = (configuration.key("CondaDependenciesFile"), "CondaFile")
     conda_key = next((key for key in keys if key in subject.values), "")

@@ -78,6 +78,16 @@ class ProjectContext:
         found = self._load(path) if name and "/" not in name else None
         return compute_target_of(path, found.values, found.values) if found is not None else None
 
+    def machines_of(self, target: ComputeTarget) -> list[ComputeTarget]:
+        """Return the readable members of a group, or a list of only the target itself if it is no group."""
+        if not target.kind.reads("members"):
+            return [target]
+        return [each for each in map(self.target, target.members) if each is not None]
+
+    def always_builds(self, target: ComputeTarget) -> bool:
+        """Return True if the environments of runs on a target, or on a member of a group, are always built."""
+        return any(each.kind.builds_environments for each in self.machines_of(target))
+
     def configurations(self) -> list[RunConfiguration]:
         """Return all readable run configurations."""
         found = [self.configuration(name) for name in self.names(".runconfig")]

@@ -157,7 +157,7 @@ _COMPUTE_FIELDS = (
     *TARGET_OPTIONS,
     Field(
         "members",
-        "Targets of type `remote` on which torchrun starts the processes. The first hosts the rendezvous.",
+        "Targets of type `remote` or `remotedocker` on which torchrun starts. The first hosts the rendezvous.",
         STRINGS,
         example="[gpubox1, gpubox2]",
         completion="target",

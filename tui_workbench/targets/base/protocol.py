@@ -118,9 +118,10 @@ class Target(abc.ABC):
     def reserve(self, spec: RunSpec) -> None:
         """Reserve the GPUs of the run, if the target chooses them. `start` reserves the same GPUs again.
 
-        Raises WorkbenchError if not enough are free.
+        Does nothing after the start. Raises WorkbenchError if not enough are free.
         """
-        if choice.chooses(self.target):
+        # After the start, the processes on the GPUs may be those of the run.
+        if choice.chooses(self.target) and not self.started(spec):
             choice.take(self.host, spec)
 
     @abc.abstractmethod

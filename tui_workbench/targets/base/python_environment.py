@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tui_workbench.core.model import RunSpec
@@ -22,6 +23,13 @@ class PythonEnvironment:
     def interpreter(self) -> str:
         """Return the path of the interpreter on its machine. Raises ConfigurationError or TargetUnreachable."""
         return self.spec.target.python_location
+
+    def command(self, arguments: Sequence[str], path: str = "") -> list[str]:
+        """Return a command that starts this Python with the network of its machine; `path` is PYTHONPATH, if not "".
+
+        Raises the errors of `framework_location`.
+        """
+        return [*(("env", f"PYTHONPATH={path}") if path else ()), self.interpreter(), *arguments]
 
     def framework_location(self) -> FrameworkLocation:
         """Return the location of the frameworks.

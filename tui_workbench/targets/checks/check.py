@@ -127,7 +127,7 @@ def _group(target: ComputeTarget) -> Iterator[CheckResult]:
         yield _of_member(part, worst)._replace(command=command, there=False)
         if worst.state == result.BROKEN:
             return
-    checks = GroupChecks(target)
+    checks = GroupChecks(target, {part.name: target_for(part) for part in target.parts})
     compared = {
         result.HOMES: checks.homes,
         result.PYTHON: checks.python,

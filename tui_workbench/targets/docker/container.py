@@ -234,6 +234,9 @@ def _host_configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
         "Mounts": _api_mounts(spec, place),
         "LogConfig": LOG,
     }
+    if spec.members:
+        # The ranks of all members connect to each other, on ports that only they know.
+        result["NetworkMode"] = "host"
     if spec.target.gives_gpus:
         result |= place.gpu_access.host_config(place.gpus)
     return result
@@ -253,7 +256,7 @@ def _api_mounts(spec: RunSpec, place: Placement) -> list[dict[str, Any]]:
 def docker_command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
     """Return a `docker run` command for the plan, with the script in place of the supervising shell."""
     argv = ["docker", "run", "--name", container_name(spec.run_id), "--init", "--user", place.user]
-    argv += ["--shm-size", f"{SHM_BYTES >> 30}g"]
+    argv += ["--shm-size", f"{SHM_BYTES >> 30}g", *(("--network", "host") if spec.members else ())]
     if spec.target.gives_gpus:
         argv += place.gpu_access.options(_gpus_option(spec, place))
     for mount in _api_mounts(spec, place):

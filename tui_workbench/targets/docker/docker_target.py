@@ -230,9 +230,10 @@ class DockerTarget(Target):
         self._engine = None
 
     def _connect(self) -> Engine:
-        if self._engine is None:
-            self._engine = Engine(docker_socket(self.host), self.host.label, self.host.ssh_words)
-        return self._engine
+        engine = self._engine  # another thread may call `close`
+        if engine is None:
+            engine = self._engine = Engine(docker_socket(self.host), self.host.label, self.host.ssh_words)
+        return engine
 
     def _image(self, spec: RunSpec) -> tuple[Image, ImageFacts]:
         """Return the image of the run, pulled or built if needed. The result is cached."""
@@ -253,15 +254,26 @@ class _ImageEnvironment(PythonEnvironment):
         self._connect = connect
 
     def framework_location(self) -> FrameworkLocation:
-        spec, engine = self.spec, self._connect()
-        images = Images(self.host, engine, spec)
-        found = images.choose()
-        if found.image is None:
-            raise EnvironmentMissing(f"the image {found.name} is missing ({found.why})", prepare_command(spec))
-        python, access = images.facts(found.image).python, gpu_access(self.host)
+        spec, (image, python) = self.spec, self._image_and_python()
+        access = gpu_access(self.host)
         ids = [each.hip or each.uuid for each in choice.named(self.host, spec.target)]
         visible = access.variables(ids, spec.run_configuration.environment_variables)
-        return InImage(engine, found.image, python, spec.target, variables_of(spec, visible), access)
+        return InImage(self._connect(), image, python, spec.target, variables_of(spec, visible), access)
+
+    def command(self, arguments: Sequence[str], path: str = "") -> list[str]:
+        image, python = self._image_and_python()
+        words = ["docker", "-H", f"unix://{engine_socket(self.host)}", "run", "--rm", "--interactive"]
+        words += ["--network", "host", "--label", f"{KIND_LABEL}={PROBE_KIND}"]
+        words += ["--env", f"PYTHONPATH={path}"] if path else []
+        return [*words, "--entrypoint", python, image.id, *arguments]
+
+    def _image_and_python(self) -> tuple[Image, str]:
+        """Return the image that the run would use now, and the path of its Python. Raises EnvironmentMissing."""
+        images = Images(self.host, self._connect(), self.spec)
+        found = images.choose()
+        if found.image is None:
+            raise EnvironmentMissing(f"the image {found.name} is missing ({found.why})", prepare_command(self.spec))
+        return found.image, images.facts(found.image).python
 
     def machine_info(self, planned: str) -> dict[str, Any]:
         # The GPUs of the machine are recorded only if containers get them.

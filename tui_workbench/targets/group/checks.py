@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
+from functools import cached_property
 
 from tui_workbench.core.model import ComputeTarget
+from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.checks.result import CLOCK, HOMES, NETWORK, OK, PYTHON, WARNING, CheckFailed, CheckResult
-from tui_workbench.targets.group.connecting import (
-    PYTHON_SECONDS,
-    clock_warning,
-    clocks_of,
-    python_words,
-    require_connections,
-)
+from tui_workbench.targets.gpu.framework_location import EnvironmentMissing, spec_of
+from tui_workbench.targets.group.connecting import clock_warning, clocks_of, require_connections
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
 from tui_workbench.targets.group.rendezvous import find_place, port_of
+from tui_workbench.targets.group.versions import NO_TORCH, describe_versions, versions_of
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_layout import HostLayout
-
-_VERSIONS = """\
-import sys
-from importlib import metadata
-try:
-    torch = metadata.version("torch")
-except Exception:
-    torch = ""
-print("%d.%d" % sys.version_info[:2], torch)
-"""
-"""Prints the versions of Python and PyTorch, with the local version of a build, such as 2.7.1+cu126."""
 
 CLOCK_REMEDY = "Synchronize the clocks with NTP. torchrun gives up members whose clocks differ by 15 seconds."
 
@@ -35,8 +24,15 @@ CLOCK_REMEDY = "Synchronize the clocks with NTP. torchrun gives up members whose
 class GroupChecks:
     """Checks of a group whose members have passed their own checks."""
 
-    def __init__(self, target: ComputeTarget) -> None:
+    def __init__(self, target: ComputeTarget, members: Mapping[str, Target]) -> None:
         self._target = target
+        self._members = members
+
+    @cached_property
+    def _environments(self) -> dict[str, PythonEnvironment]:
+        """The environments of runs with the default run configuration (see `spec_of`), by member."""
+        parts = spec_of(self._target).parts
+        return {part.target.name: self._members[part.target.name].python_environment(part) for part in parts}
 
     def homes(self) -> CheckResult:
         """Check that the members have different home folders. Raises WorkbenchError."""
@@ -53,27 +49,29 @@ class GroupChecks:
 
     def python(self) -> CheckResult:
         """Check that all members have the same versions of Python and PyTorch. Raises WorkbenchError."""
-        found = {}
-        for part in self._target.parts:
-            done = host_of(part).check(python_words(part, "-c", _VERSIONS), timeout=PYTHON_SECONDS)
-            version, _, torch = done.text.strip().partition(" ")
-            found[part.name] = f"Python {version} and {f'PyTorch {torch}' if torch else 'no PyTorch'}"
+        try:
+            found = versions_of(self._environments)
+        except EnvironmentMissing as missing:
+            return _not_checked(PYTHON, missing)
         if len(set(found.values())) > 1:
             raise CheckFailed(
-                "; ".join(f"{name} has {versions}" for name, versions in found.items()),
-                "Install the same versions on all members, or correct their pythonLocation.",
+                describe_versions(found),
+                "Install the same versions on all members, correct their pythonLocation, or use the same image.",
                 file=self._target.path,
             )
         versions = next(iter(found.values()))
-        if versions.endswith("no PyTorch"):
-            remedy = "Runs start torchrun: install PyTorch on all members, or add it to the PYTHONPATH of the runs."
+        if versions.endswith(NO_TORCH):
+            remedy = "Runs start torchrun: install PyTorch on all members, or add it to the environment of the runs."
             return CheckResult(PYTHON, WARNING, f"all members have {versions}", remedy)
         return CheckResult(PYTHON, OK, f"all members have {versions}")
 
     def network(self) -> CheckResult:
         """Check that all other members can connect to the first, as torchrun does. Raises WorkbenchError."""
         places = {part.name: find_place(self._target, part.name, host_of(part)) for part in self._target.parts}
-        require_connections(self._target, places, port_of(secrets.token_hex(8)))
+        try:
+            require_connections(self._target, self._environments, places, port_of(secrets.token_hex(8)))
+        except EnvironmentMissing as missing:
+            return _not_checked(NETWORK, missing)
         texts = (f"{name} has {place.address} ({place.interface or 'SSH'})" for name, place in places.items())
         return CheckResult(NETWORK, OK, "; ".join(texts))
 
@@ -82,3 +80,7 @@ class GroupChecks:
         if warning := clock_warning(clocks_of(self._target)):
             return CheckResult(CLOCK, WARNING, warning, CLOCK_REMEDY)
         return CheckResult(CLOCK, OK, "the clocks of the members agree")
+
+
+def _not_checked(name: str, missing: EnvironmentMissing) -> CheckResult:
+    return CheckResult(name, WARNING, f"not checked: {missing.message}", missing.remedy, missing.command)

@@ -11,8 +11,10 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.group.at_once import at_once
 from tui_workbench.targets.group.rendezvous import Place
+from tui_workbench.targets.group.versions import PYTHON_SECONDS
 from tui_workbench.targets.hosts.clocks import Clock, clock_of
 from tui_workbench.targets.hosts.host import READ_SIZE, HostProcess
 from tui_workbench.targets.hosts.host_for import host_of
@@ -24,14 +26,11 @@ torchrun compares the clocks of its nodes, and gives up a node whose clock is 15
 times `keep_alive_max_attempt` of its rendezvous).
 """
 
-CONNECT_SECONDS, LISTEN_SECONDS, PYTHON_SECONDS = 10.0, 600.0, 60.0
-"""Time limits in seconds of a connection, of the listener on the first member, and of the start of an interpreter.
+CONNECT_SECONDS, LISTEN_SECONDS = 10.0, 600.0
+"""Time limits in seconds of a connection, and of the listener on the first member.
 
 The listener normally ends when all members have connected, so its limit only matters after a lost connection.
 """
-
-# $1: the interpreter, further arguments: its arguments.
-_PYTHON = 'python=$1; shift; case $python in "~/"*) python=$HOME/${python#??} ;; esac; exec "$python" "$@"'
 
 _ALONE = ("-I", "-c")  # a socket.py in the home folder must not replace the standard library's
 
@@ -63,39 +62,40 @@ except OSError as error:
 """
 
 
-def python_words(member: ComputeTarget, *arguments: object) -> list[str]:
-    """Return the command that starts the interpreter of a member with these arguments."""
-    return ["sh", "-c", _PYTHON, "sh", member.python_location or "python", *map(str, arguments)]
-
-
-def require_connections(group: ComputeTarget, places: Mapping[str, Place], port: int) -> None:
+def require_connections(
+    group: ComputeTarget, members: Mapping[str, PythonEnvironment], places: Mapping[str, Place], port: int
+) -> None:
     """Listen on a port of the first member for a moment, and connect to it from all others.
 
-    `places` are those of the members by name. Raises WorkbenchError or TargetUnreachable.
+    `members` and `places` are by name. Raises EnvironmentMissing, TargetUnreachable or another WorkbenchError.
     """
-    first, *others = group.parts
-    address = places[first.name].address
-    with contextlib.closing(
-        host_of(first).open(python_words(first, *_ALONE, _LISTEN, address, port, LISTEN_SECONDS))
-    ) as there:
+    first, *others = members
+    address = places[first].address
+    command = members[first].command([*_ALONE, _LISTEN, address, str(port), str(LISTEN_SECONDS)])
+    with contextlib.closing(members[first].host.open(command)) as there:
         said = _first_line(first, there)
         if said != _READY:
             raise WorkbenchError(
-                f"member {first.name} cannot listen on {address}, port {port}: {said}",
+                f"member {first} cannot listen on {address}, port {port}: {said}",
                 remedy="If the port is in use, try again: each run uses another port. Otherwise, set "
                 "`networkInterface` to the name of an interface that every member has.",
                 file=group.path,
             )
         # Connect from all members at once, because starting an interpreter can take long.
-        at_once({member.name: functools.partial(_connect, group, member, address, port) for member in others})
+        at_once({
+            name: functools.partial(_connect, group, name, members[name], f"{first} at {address}", address, port)
+            for name in others
+        })  # fmt: skip
 
 
-def _connect(group: ComputeTarget, member: ComputeTarget, address: str, port: int) -> None:
+def _connect(
+    group: ComputeTarget, name: str, member: PythonEnvironment, destination: str, address: str, port: int
+) -> None:
     """Connect from a member to the first member. Raises WorkbenchError or TargetUnreachable."""
-    command = python_words(member, *_ALONE, _CONNECT, address, port, CONNECT_SECONDS)
-    if said := host_of(member).check(command, timeout=PYTHON_SECONDS).text.strip():
+    command = member.command([*_ALONE, _CONNECT, address, str(port), str(CONNECT_SECONDS)])
+    if said := member.host.check(command, timeout=PYTHON_SECONDS).text.strip():
         raise WorkbenchError(
-            f"member {member.name} cannot connect to {group.parts[0].name} at {address}, port {port}: {said}",
+            f"member {name} cannot connect to {destination}, port {port}: {said}",
             remedy="Allow TCP connections between the members in their firewalls, or set `networkInterface` to "
             "an interface through which they reach each other.",
             file=group.path,
@@ -103,7 +103,7 @@ def _connect(group: ComputeTarget, member: ComputeTarget, address: str, port: in
         )
 
 
-def _first_line(member: ComputeTarget, process: HostProcess) -> str:
+def _first_line(member: str, process: HostProcess) -> str:
     """Return the first line of the output of a member's interpreter. Raises WorkbenchError or TargetUnreachable."""
     data = b""
     while b"\n" not in data and len(data) < READ_SIZE:
@@ -111,12 +111,14 @@ def _first_line(member: ComputeTarget, process: HostProcess) -> str:
         new = os.read(process.stdout, READ_SIZE) if is_ready else b""
         if not new:
             code = process.wait() if is_ready else None
-            problem = f"did not answer within {PYTHON_SECONDS:g} s" if code is None else f"ended with exit code {code}"
+            problem = f"did not answer within {PYTHON_SECONDS:g} s"
+            if code is not None:
+                complaint = os.read(process.stderr, READ_SIZE).decode("utf-8", "replace").strip()
+                problem = f"ended with exit code {code}: {complaint}".rstrip(": ")
             raise WorkbenchError(
-                f"Python of member {member.name} {problem}",
-                remedy=f"Run `workbench-tui computetarget check {member.name}` to find the cause, such as a wrong "
+                f"Python of member {member} {problem}",
+                remedy=f"Run `workbench-tui computetarget check {member}` to find the cause, such as a wrong "
                 "`pythonLocation`.",
-                file=member.path,
             )
         data += new
     return data.partition(b"\n")[0].decode("utf-8", "replace")

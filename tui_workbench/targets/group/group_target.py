@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError, storage_errors
 from tui_workbench.core.files import make_folders
@@ -19,15 +19,17 @@ from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
-from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.gpu import choice
+from tui_workbench.targets.gpu.framework_location import FrameworkLocation
 from tui_workbench.targets.group import waiting
 from tui_workbench.targets.group.at_once import at_once
 from tui_workbench.targets.group.collecting import join_files, merged_files
 from tui_workbench.targets.group.connecting import clock_warning, clocks_of, require_connections
 from tui_workbench.targets.group.member_reports import LostMembers, MemberReport
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
-from tui_workbench.targets.group.rendezvous import find_place, part_with_places, port_of
+from tui_workbench.targets.group.rendezvous import Place, find_place, part_with_places, port_of
+from tui_workbench.targets.group.versions import describe_versions, versions_of
 from tui_workbench.targets.hosts.host import Entry
 from tui_workbench.targets.reservations.folder import GpusBusy
 
@@ -103,9 +105,7 @@ class GroupTarget(Target):
             found = self._on_each(spec, lambda member, part: find_place(self.target, part.target.name, member.host))
             places = list(found.values())
             if not any(self._on_each(spec, lambda member, part: member.started(part)).values()):
-                require_connections(self.target, found, port_of(spec.run_id))
-                if warning := clock_warning(clocks_of(self.target)):
-                    self.report.line(warning)
+                self._compare_members(spec, found)
             parts = {part.target.name: part_with_places(spec, places, n) for n, part in enumerate(spec.parts)}
             self._on_each(spec, lambda member, part: member.start(parts[part.target.name], plan, environment))
         except TargetUnreachable:
@@ -118,6 +118,16 @@ class GroupTarget(Target):
             self.stop(spec, grace=STOP_GRACE)
             self._on_each(spec, _release)
             raise
+
+    def _compare_members(self, spec: RunSpec, places: Mapping[str, Place]) -> None:
+        """Check that the members can connect, and warn of different versions and clocks. Raises WorkbenchError."""
+        environments = self._on_each(spec, lambda member, part: member.python_environment(part))
+        require_connections(self.target, environments, places, port_of(spec.run_id))
+        versions = versions_of(environments)
+        if len(set(versions.values())) > 1:
+            self.report.line(f"the members have different versions: {describe_versions(versions)}")
+        if warning := clock_warning(clocks_of(self.target)):
+            self.report.line(warning)
 
     def started(self, spec: RunSpec) -> bool:
         return all(self._on_each(spec, lambda member, part: member.started(part)).values())
@@ -180,11 +190,8 @@ class GroupTarget(Target):
         for member in self._members.values():
             member.close()
 
-    # -- the first member ----------------------------------------------------------------------------------------------
-
     def python_environment(self, spec: RunSpec) -> PythonEnvironment:
-        part = spec.parts[0]
-        return self._members[part.target.name].python_environment(part)
+        return _FirstEnvironment(self, self._members, spec)
 
     # -- members -------------------------------------------------------------------------------------------------------
 
@@ -193,6 +200,33 @@ class GroupTarget(Target):
         return at_once({
             part.target.name: functools.partial(call, self._members[part.target.name], part) for part in spec.parts
         })  # fmt: skip
+
+
+class _FirstEnvironment(PythonEnvironment):
+    """The environment on the first member. `prepare` builds the environments of all members."""
+
+    def __init__(self, group: GroupTarget, members: Mapping[str, Target], spec: RunSpec) -> None:
+        super().__init__(group.host, spec)
+        self._group, self._members = group, members
+        self._first = members[spec.parts[0].target.name].python_environment(spec.parts[0])
+
+    def interpreter(self) -> str:
+        return self._first.interpreter()
+
+    def framework_location(self) -> FrameworkLocation:
+        return self._first.framework_location()
+
+    def machine_info(self, planned: str) -> dict[str, Any]:
+        return self._first.machine_info(planned)
+
+    def prepare(self, report: Report) -> str:
+        self._group.report = report
+        calls = {}
+        for part in self.spec.parts:
+            if part.target.builds_environment:
+                member = self._members[part.target.name]
+                calls[part.target.name] = functools.partial(member.python_environment(part).prepare, member.report)
+        return ", ".join(dict.fromkeys(at_once(calls).values()))
 
 
 def _release(member: Target, part: RunSpec, *, keeps_place: bool = False) -> None:

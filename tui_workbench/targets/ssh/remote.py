@@ -126,11 +126,6 @@ class RemoteTarget(Target):
         run.send(tree(), self.report)
         run.keep_record()
 
-    def reserve(self, spec: RunSpec) -> None:
-        # After the start, the processes on the GPUs may be those of the run.
-        if choice.chooses(self.target) and not self.started(spec):
-            super().reserve(spec)
-
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         run = HostRun(self.host, spec)
         installed = self._spark(spec)
