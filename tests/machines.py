@@ -318,15 +318,16 @@ class Machine:
         finally:
             self.run(["umount", "--lazy", program])
 
-    def processes(self, name: str) -> list[int]:
-        """Return the IDs on this machine of its processes with this name."""
+    def processes(self, name: str = "") -> list[int]:
+        """Return the IDs on this machine of its processes with this name, or of all."""
         namespace = os.stat(f"/proc/{self.pid}/ns/pid").st_ino
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
                 same = os.stat(f"/proc/{pid}/ns/pid").st_ino == namespace
                 status = Path(f"/proc/{pid}/status").read_text().split("\n")
-                if same and status[0] == f"Name:\t{name}" and "State:\tZ" not in "".join(status[:4]):
+                is_named = name in ("", status[0].removeprefix("Name:\t"))
+                if same and is_named and "State:\tZ" not in "".join(status[:4]):
                     found.append(int(pid))
         return found
 

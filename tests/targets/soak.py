@@ -300,9 +300,9 @@ def _lines_of(log: str, rank: int) -> list[str]:
 
 
 def _scripts(there: Machine) -> list[tuple[tuple[str, int], int, str]]:
-    """Return the Python processes of runs on a machine: run ID and attempt, process ID here, command."""
+    """Return the processes of scripts on a machine: run ID and attempt, process ID here, command."""
     found = []
-    for pid in there.processes("python3"):
+    for pid in there.processes():
         with contextlib.suppress(OSError, KeyError):
             pairs = Path(f"/proc/{pid}/environ").read_text().split("\0")
             variables = dict(pair.partition("=")[::2] for pair in pairs)
