@@ -44,6 +44,7 @@ LONGEST_FILES = (
     "tests/ui/test_key_walk.py",
     "tests/targets/docker/test_images.py",
     "tests/targets/slurm/test_requeue.py",
+    "tests/targets/test_group_containers.py",
     "tests/targets/base/test_torchrun.py",
     "tests/gpu/test_real.py",
     "tests/sample/test_train.py",

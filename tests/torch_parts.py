@@ -6,6 +6,7 @@ Nothing is downloaded. Debian's Python must have the same version as the Python 
 from __future__ import annotations
 
 import contextlib
+import ctypes.util
 import functools
 import importlib.metadata
 import os
@@ -74,7 +75,7 @@ def require_same_python() -> None:
 
 
 def lay_out(folder: Path) -> None:
-    """Copy PyTorch to a folder for PYTHONPATH that all users can read."""
+    """Copy PyTorch to a folder for PYTHONPATH that all users can read, with the C++ library, which images may lack."""
     for path, source in torch_files():
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -82,6 +83,16 @@ def lay_out(folder: Path) -> None:
             os.link(source, place)
         except OSError:
             shutil.copy(source, place)
+    shutil.copy(_library("stdc++"), folder / "torch" / "lib")
+
+
+def _library(name: str) -> str:
+    """Return the path of a shared library of this machine."""
+    file = ctypes.util.find_library(name)
+    listing = subprocess.run([require("/sbin/ldconfig"), "-p"], capture_output=True, text=True, check=True).stdout
+    found = re.search(rf"^\t{re.escape(file or name)} .*=> (\S+)$", listing, re.MULTILINE)
+    assert found, f"no library {name}"
+    return found[1]
 
 
 def load_torch_image(engine: DockerEngine) -> None:

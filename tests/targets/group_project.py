@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import open_folder
+from tests.engines import PYTHON_IMAGE
 from tests.faults.support import Workbench
 from tests.machines import Machine, machine
 from tests.targets.remote_fixtures import PYTHON_THERE
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MEMBERS = ("box1", "box2")
+IN_CONTAINER = {"type": "remotedocker", "baseDockerImage": PYTHON_IMAGE}
 
 
 class Group(Workbench):
@@ -40,10 +42,21 @@ class Group(Workbench):
         configuration = {"Target": "both", "Framework": "Python", "ProcessesPerNode": 2}
         self._write("both.runconfig", {**configuration, "EnvironmentVariables": self._variables, **runconfig})
 
-    def configure_members(self, **runconfig: Any) -> None:
+    def configure_others(self, **runconfig: Any) -> None:
         """Write a run configuration for each member alone, with these changes."""
         for name in MEMBERS:
             self._write(f"{name}.runconfig", {"Target": name, "Framework": "Python", **runconfig})
+
+    def add_containers(self, **runconfig: Any) -> None:
+        """Write the target `docker` on the first machine, and the group `mixed` of `docker` and box2."""
+        docker = {"address": self.machines[0].address, "username": "research", **IN_CONTAINER}
+        self._write("docker.compute", docker)
+        self._write("docker.runconfig", {"Target": "docker", "Framework": "Python", **runconfig})
+        self._write("mixed.compute", {"type": "group", "members": ["docker", "box2"], "networkInterface": "wire"})
+        path = self.folder / "aml_config" / "both.runconfig"
+        torch = [self._variables["PYTHONPATH"]]
+        changes = {"Target": "mixed", "DataReferences": torch, **runconfig}
+        self._write("mixed.runconfig", json.loads(path.read_text()) | changes)
 
     def _write(self, name: str, values: dict[str, Any]) -> None:
         (self.folder / "aml_config" / name).write_text(json.dumps(values))

@@ -1,13 +1,14 @@
 """Kill members, processes and connections at random moments while runs execute on two machines and on a group of them.
 
-    python -m tests.targets.soak --attempts N [--seed SEED] [--keep FOLDER]
+    python -m tests.targets.soak --attempts N [--pause SECONDS] [--docker] [--seed SEED] [--keep FOLDER]
 
 Runs have `Retry`, so that a run ends when an attempt was not disturbed. The script of each attempt adds a line to a
 file of its machine when it starts, writes numbered lines, and ends with a code, all known in advance. The victims are
 the machines (a restart), the scripts with torchrun and its ranks, the supervising shells, the SSH servers, connections
-and the network; and on this machine controllers, the SSH links and a command that submits. An attempt may fail only
-if the soak has killed one of its processes or restarted its machine. A run may also fail without any attempt if its
-machine did not answer when it was submitted, as the documentation says; such runs are counted separately.
+and the network; and on this machine controllers, the SSH links and a command that submits. With --docker, runs also
+execute in containers of the first machine, alone and as members of a group, and containers are killed. An attempt may
+fail only if the soak has killed one of its processes or restarted its machine. A run may also fail without any attempt
+if its machine did not answer when it was submitted, as the documentation says; such runs are counted separately.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from tests.conftest import open_folder
+from tests.engines import DockerEngine, load_images
 from tests.machines import Machine, machine, make_key
 from tests.targets.conftest import end_links, link_processes
 from tests.targets.group_project import Group
@@ -39,22 +41,26 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.starting import CONTROLLER
 from tui_workbench.runs.store.attempts import AttemptRecord, attempts_of
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.targets.docker.container import container_name
 
-CONFIGURATIONS = ("box1", "box2", "both")
+MEMBERS = {"both": ("box1", "box2"), "mixed": ("docker", "box2")}
+"""The groups with their members."""
+
 ACTIVE_RUNS = 3
 PATIENCE = 600.0
 """Seconds for the last runs to end."""
 
 LONGEST_PAUSE, LONGEST_ABSENCE = 4.0, 3.0
-"""Seconds between two kills, and until what was stopped is started again."""
+"""Seconds between two kills by default, and until what was stopped is started again."""
 
 RETRY = {"times": 50, "delay": 0}
+MARKS = ".azureml/share/project/marks"
 
 SCRIPT = """\
 import os, sys, time
 lines, codes = int(sys.argv[1]), sys.argv[2].split(",")
 attempt, rank = int(os.environ["WORKBENCH_ATTEMPT"]), os.environ.get("RANK", "0")
-with open(os.path.expanduser("~/.workbench-tui/marks"), "ab", buffering=0) as file:
+with open(os.environ["AZUREML_NATIVE_SHARE_DIRECTORY"] + "marks", "ab", buffering=0) as file:
     file.write(("%s %d %s\\n" % (os.environ["AZUREML_RUN_ID"], attempt, rank)).encode())
 for number in range(lines):
     print(rank, attempt, number, "x" * (number % 90), flush=True)
@@ -97,9 +103,14 @@ _ERRORS = Verdict._fields[3:]
 class Soak:
     """A test that runs scripts and kills processes. `connections` is the folder of the links' sockets."""
 
-    def __init__(self, project: Group, connections: Path, seed: int) -> None:
+    def __init__(self, project: Group, connections: Path, seed: int, engine: DockerEngine | None = None) -> None:
+        """With `engine`, which is that of the first machine, runs also execute in containers."""
         self.project = project
-        self.machines = project.machines
+        self.machines = dict(zip(("box1", "box2", "docker"), (*project.machines, project.machines[0]), strict=True))
+        """The machines by the names of the targets."""
+
+        self._engine = engine
+        self._configurations = ("box1", "box2", "both", *(("docker", "mixed") if engine is not None else ()))
         self.kills: Counter[str] = Counter()
         self._disturbed: set[tuple[str, int]] = set()  # the run IDs and numbers of attempts
         self._connections = connections
@@ -115,17 +126,18 @@ class Soak:
             "controller": self._kill_controller,
             "link": self._kill_link,
             "submit": self._kill_submit,
+            **({"container": self._kill_container} if engine is not None else {}),
         }
         project.configure(Retry=RETRY)
-        project.configure_members(Retry=RETRY)
+        project.configure_others(Retry=RETRY)
         project.write(SCRIPT)
         self.runs = Runs(Project.find(str(project.folder)))
 
-    def run(self, attempts: int) -> None:
+    def run(self, attempts: int, longest_pause: float = LONGEST_PAUSE) -> None:
         """Keep runs active and kill something at random moments, until this many attempts have begun."""
         while self.count() < attempts:
             self._submit_missing()
-            time.sleep(self._random.uniform(0, LONGEST_PAUSE))  # not a wait: the test is about this moment
+            time.sleep(self._random.uniform(0, longest_pause))  # not a wait: the test is about this moment
             victim = self._random.choice(list(self._victims))
             if self._victims[victim]():
                 self.kills[victim] += 1
@@ -149,7 +161,7 @@ class Soak:
     def verdict(self) -> Verdict:
         """Compare every attempt with the expected result of its script."""
         found = Verdict([], [], [], [], [], [], self._processes_left(), [])
-        marks = [content(there.home() / ".workbench-tui" / "marks").decode() for there in self.machines]
+        marks = [content(there.home() / MARKS).decode() for there in self.project.machines]
         starts = Counter("".join(marks).splitlines())
         found.double_starts.extend(f"{line}: {count} starts" for line, count in starts.items() if count > 1)
         for run in self.runs.list():
@@ -165,7 +177,7 @@ class Soak:
 
     def _judge(self, run: Run, attempt: AttemptRecord, ranks: set[int], found: Verdict) -> None:
         lines, codes = int(run.arguments[0]), run.arguments[1].split(",")
-        is_group = run.target == "both"
+        is_group = run.target in MEMBERS
         code = int(codes[min(attempt.number, len(codes)) - 1])
         code = int(code != 0) if is_group else code
         text = f"{run.run_id} on {run.target}, attempt {attempt.number}: {attempt.state}, exit code "
@@ -190,18 +202,18 @@ class Soak:
 
     def _differences(self, run: Run) -> Iterator[str]:
         """Yield the logs of a run that are not equal to those on its machines."""
-        members = dict(zip(("box1", "box2"), self.machines, strict=True))
-        for name in members if run.target == "both" else (run.target,):
-            here = Path(run.directory, *(("ranks", name) if run.target == "both" else ()))
-            there = members[name].home() / ".workbench-tui" / "runs" / run.run_id
+        for name in MEMBERS.get(run.target, (run.target,)):
+            here = Path(run.directory, *(("ranks", name) if run.target in MEMBERS else ()))
+            there = self.machines[name].home() / ".workbench-tui" / "runs" / run.run_id
             for path in (there / "output.log", *(there / "ranks").glob("*.log")):
                 if content(path) != content(here / path.name):
                     sizes = f"{len(content(here / path.name))} of {len(content(path))} bytes"
                     yield f"{run.run_id}: {path.name} of {name}: {sizes}"
 
     def _processes_left(self) -> list[str]:
-        """Return the processes of runs on the machines, and the controllers here."""
-        found = [f"{there.name}: {text}" for there in self.machines for _, _, text in _scripts(there)]
+        """Return the processes and containers of runs on the machines, and the controllers here."""
+        found = [f"{there.name}: {text}" for there in self.project.machines for _, _, text in _scripts(there)]
+        found += self._engine.containers() if self._engine is not None else []
         mark = os.fsencode(self.project.folder)
         for path in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
@@ -213,7 +225,7 @@ class Soak:
     def _submit_missing(self) -> None:
         active = sum(run.is_active for run in self.runs.list())
         for _ in range(ACTIVE_RUNS - active):
-            self.runs.submit(RunRequest(self._random.choice(CONFIGURATIONS), "train.py", self._arguments()))
+            self.runs.submit(RunRequest(self._random.choice(self._configurations), "train.py", self._arguments()))
 
     def _arguments(self) -> tuple[str, ...]:
         return str(self._random.randrange(300)), self._random.choice(("0", "0", "3,0", "9,3,0"))
@@ -221,15 +233,15 @@ class Soak:
     # -- victims; False if there is none ------------------------------------------------------------------------------
 
     def _machine(self) -> Machine:
-        return self._random.choice(self.machines)
+        return self._random.choice(self.project.machines)
 
     def _pause(self) -> None:
         time.sleep(self._random.uniform(0, LONGEST_ABSENCE))
 
     def _disturb(self, there: Machine) -> None:
-        name = ("box1", "box2")[self.machines.index(there)]
         for run in self.runs.list():
-            if run.is_active and run.target in (name, "both"):
+            machines = [self.machines[name] for name in MEMBERS.get(run.target, (run.target,))]
+            if run.is_active and there in machines:
                 self._disturbed.add((run.run_id, len(_attempts(run))))
 
     def _restart_machine(self) -> bool:
@@ -237,7 +249,10 @@ class Soak:
         self._disturb(there)
         there.stop()
         self._pause()
-        there.restart(lambda: self.machines[0].wire_to(self.machines[1]))
+        box1, box2 = self.project.machines
+        there.restart(lambda: box1.wire_to(box2))
+        if self._engine is not None:
+            self._engine.make_sure()
         self._disturb(there)  # an attempt that began meanwhile on the other machine
         return True
 
@@ -247,9 +262,19 @@ class Soak:
 
     def _kill_shell(self) -> bool:
         there = self._machine()
-        shells = set(there.processes("sh"))
-        found = [(attempt, _parent(pid)) for attempt, pid, _ in _scripts(there) if _parent(pid) in shells]
+        found = [(attempt, _parent(pid)) for attempt, pid, _ in _scripts(there) if _name(_parent(pid)) == "sh"]
         return bool(found) and self._kill_disturbed(*self._random.choice(found))
+
+    def _kill_container(self) -> bool:
+        assert self._engine is not None
+        names = {container_name(run.run_id): run for run in self.runs.list() if run.is_active}
+        found = [name for name in self._engine.containers() if name in names]
+        if not found:
+            return False
+        name = self._random.choice(found)
+        self._disturbed.add((names[name].run_id, len(_attempts(names[name]))))
+        self._engine.docker("kill", name, check=False)  # it may have ended
+        return True
 
     def _kill_disturbed(self, attempt: tuple[str, int], pid: int) -> bool:
         self._disturbed.add(attempt)
@@ -280,7 +305,7 @@ class Soak:
         return kill_all(link_processes(self._connections))
 
     def _kill_submit(self) -> bool:
-        name = self._random.choice(CONFIGURATIONS)
+        name = self._random.choice(self._configurations)
         submit = self.project.start("experiment", "submit", "-c", name, "--detach", "train.py", *self._arguments())
         self._submits.append(submit)
         time.sleep(self._random.uniform(0, 1.5))
@@ -300,9 +325,9 @@ def _lines_of(log: str, rank: int) -> list[str]:
 
 
 def _scripts(there: Machine) -> list[tuple[tuple[str, int], int, str]]:
-    """Return the processes of scripts on a machine: run ID and attempt, process ID here, command."""
+    """Return the processes of scripts on a machine and in its containers: run ID and attempt, process ID, command."""
     found = []
-    for pid in there.processes():
+    for pid in _descendants(there.pid):
         with contextlib.suppress(OSError, KeyError):
             pairs = Path(f"/proc/{pid}/environ").read_text().split("\0")
             variables = dict(pair.partition("=")[::2] for pair in pairs)
@@ -310,6 +335,22 @@ def _scripts(there: Machine) -> list[tuple[tuple[str, int], int, str]]:
             words = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
             found.append((attempt, pid, f"{attempt} {words}"))
     return found
+
+
+def _descendants(top: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        children.setdefault(_parent(pid), []).append(pid)
+    found = list(children.get(top, ()))
+    for pid in found:
+        found += children.get(pid, ())
+    return found
+
+
+def _name(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def _parent(pid: int) -> int:
@@ -342,18 +383,36 @@ def _project(folder: Path) -> Iterator[tuple[Group, Path]]:
             end_links(runtime)
 
 
-def main(attempts: int, seed: int, keep: str) -> int:
+@contextlib.contextmanager
+def _engine_of(project: Group) -> Iterator[DockerEngine]:
+    """Start an engine on the first machine."""
+    there = project.machines[0]
+    engine = DockerEngine(there.folder / "docker", machine=there)
+    engine.start()
+    load_images(engine)
+    project.add_containers(Retry=RETRY)
+    try:
+        yield engine
+    finally:
+        engine.destroy()
+
+
+def main(attempts: int, pause: float, seed: int, keep: str, *, with_docker: bool) -> int:
     """Execute this many attempts, print their outcomes, and return 1 if one is an error."""
     print(f"seed {seed}", flush=True)
-    with open_folder() as folder, _project(folder) as (project, connections):
-        soak = Soak(project, connections, seed)
+    with (
+        open_folder() as folder,
+        _project(folder) as (project, connections),
+        _engine_of(project) if with_docker else contextlib.nullcontext() as engine,
+    ):
+        soak = Soak(project, connections, seed, engine)
         started = time.monotonic()
-        soak.run(attempts)
+        soak.run(attempts, pause)
         soak.finish(PATIENCE)
         verdict = soak.verdict()
         print(f"{soak.count()} attempts of {len(soak.runs.list())} runs in {time.monotonic() - started:.0f} s")
         if keep:
-            left_out = shutil.ignore_patterns("torch", "etc", "run")
+            left_out = shutil.ignore_patterns("torch", "etc", "run", "docker")
             shutil.copytree(folder, keep, symlinks=True, dirs_exist_ok=True, ignore=left_out)
     print(f"{soak.kills.total()} kills: {dict(soak.kills)}")
     for name, texts in verdict._asdict().items():
@@ -364,7 +423,9 @@ def main(attempts: int, seed: int, keep: str) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Kill parts of runs at random moments.")
     parser.add_argument("--attempts", type=int, required=True)
+    parser.add_argument("--pause", type=float, default=LONGEST_PAUSE, help="longest time between two kills, in seconds")
+    parser.add_argument("--docker", action="store_true", help="also execute runs in containers")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--keep", default="", help="a folder for the files of the runs")
     given = parser.parse_args()
-    sys.exit(main(given.attempts, given.seed, given.keep))
+    sys.exit(main(given.attempts, given.pause, given.seed, given.keep, with_docker=given.docker))

@@ -5,9 +5,7 @@ The containers use the small Python image. PyTorch is mounted from the machine w
 
 from __future__ import annotations
 
-import ctypes.util
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,7 @@ import pytest
 
 from tests.engines import PYTHON_IMAGE, DockerEngine, load_images
 from tests.faults.support import kill_controller, until
-from tests.targets.group_project import MEMBERS
+from tests.targets.group_project import IN_CONTAINER, MEMBERS
 from tests.targets.group_project import box2 as box2
 from tests.targets.group_project import group as group
 from tests.targets.test_group import TRAIN, lines_of
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 
     from tests.machines import Machine
     from tests.targets.group_project import Group
-
-IN_CONTAINER = {"type": "remotedocker", "baseDockerImage": PYTHON_IMAGE}
 
 SCRIPT = """
 import os, signal, sys, time
@@ -56,12 +52,6 @@ def docker(
     group: Group, gpubox_engine: DockerEngine, box2_engine: DockerEngine, torch_path: Path
 ) -> tuple[Group, tuple[DockerEngine, DockerEngine]]:
     """Return the group with its engines. Runs find PyTorch in their containers."""
-    library = ctypes.util.find_library("stdc++")  # PyTorch needs it, and the image does not have it
-    assert library
-    for place in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"):
-        if Path(place, library).exists():
-            shutil.copy(Path(place, library), torch_path / "torch" / "lib" / library)
-            break
     group.configure(box1=IN_CONTAINER, box2=IN_CONTAINER, DataReferences=[str(torch_path)])
     return group, (gpubox_engine, box2_engine)
 
@@ -70,9 +60,11 @@ def test_ranks_in_containers_of_two_machines_communicate(
     docker: tuple[Group, tuple[DockerEngine, DockerEngine]],
 ) -> None:
     group, engines = docker
+    prepared = group.run("experiment", "prepare", "-c", "both")
+    assert (prepared.code, PYTHON_IMAGE in prepared.out) == (0, True), prepared
     checked = group.run("computetarget", "check", "both")
     assert checked.code == 0, checked
-    assert "all members have Python 3." in checked.out
+    assert re.search(r"ok +python +all members have Python 3\.\d+ and PyTorch ", checked.out), checked
     assert checked.out.count("(wire)") == 2, checked
     group.write(TRAIN)
     ended = group.submit("train.py", "a b", "--rdzv_endpoint=$HOME", configuration="both")

@@ -29,6 +29,7 @@ from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import KIND_LABEL, PROJECT_LABEL, RUN_KIND, RUN_LABEL
 from tui_workbench.targets.docker.container_run import ContainerRun
+from tui_workbench.targets.docker.create_command import mount_option
 from tui_workbench.targets.docker.docker_socket import docker_socket, engine_socket
 from tui_workbench.targets.docker.engine import Container, Engine, Image
 from tui_workbench.targets.docker.gpu_access import gpu_access
@@ -264,6 +265,8 @@ class _ImageEnvironment(PythonEnvironment):
         image, python = self._image_and_python()
         words = ["docker", "-H", f"unix://{engine_socket(self.host)}", "run", "--rm", "--interactive"]
         words += ["--network", "host", "--label", f"{KIND_LABEL}={PROBE_KIND}"]
+        for data in placing.data_of(self.spec):
+            words += ["--mount", mount_option({"Source": data, "Target": data, "ReadOnly": True})]
         words += ["--env", f"PYTHONPATH={path}"] if path else []
         return [*words, "--entrypoint", python, image.id, *arguments]
 

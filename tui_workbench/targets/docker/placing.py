@@ -99,7 +99,7 @@ def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
         share=run_environment.shared_folder(spec, home),
         user="",
         project_root=spec.project_root if host.is_local and not spec.tracked and not copied else "",
-        data=_data_of(spec),
+        data=data_of(spec),
         beside=data_beside(spec.project_root, spec.run_configuration.data_references),
         copied=copied,
         image=spec.target.base_docker_image,
@@ -107,7 +107,7 @@ def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
     )
 
 
-def _data_of(spec: RunSpec) -> tuple[str, ...]:
+def data_of(spec: RunSpec) -> tuple[str, ...]:
     """Return the paths of data that links of the working copy lead to, and those that scripts open directly."""
     references = spec.run_configuration.data_references
     linked = data_in_project(spec.project_root, references).values() if spec.tracked else ()
