@@ -82,7 +82,7 @@ def lay_out(folder: Path) -> None:
         try:
             os.link(source, place)
         except OSError:
-            shutil.copy(source, place)
+            shutil.copy2(source, place)  # compiled modules are valid only for this modification time
     shutil.copy(_library("stdc++"), folder / "torch" / "lib")
 
 
