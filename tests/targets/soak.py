@@ -41,7 +41,7 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.starting import CONTROLLER
 from tui_workbench.runs.store.attempts import AttemptRecord, attempts_of
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
-from tui_workbench.targets.docker.container import container_name
+from tui_workbench.targets.docker.container import KIND_LABEL, RUN_KIND, container_name
 
 MEMBERS = {"both": ("box1", "box2"), "mixed": ("docker", "box2")}
 """The groups with their members."""
@@ -213,7 +213,8 @@ class Soak:
     def _processes_left(self) -> list[str]:
         """Return the processes and containers of runs on the machines, and the controllers here."""
         found = [f"{there.name}: {text}" for there in self.project.machines for _, _, text in _scripts(there)]
-        found += self._engine.containers() if self._engine is not None else []
+        if self._engine is not None:
+            found += self._engine.containers(f"label={KIND_LABEL}={RUN_KIND}")
         mark = os.fsencode(self.project.folder)
         for path in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
