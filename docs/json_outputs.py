@@ -60,12 +60,17 @@ asset download: [string]  The paths of the copies.
 computetarget list: [Target]
 computetarget attach: Attached
 computetarget check: [Check]
+computetarget prepare: [PreparationStep]
 computetarget login: Login
 computetarget disconnect: Disconnected
 computetarget detach: Detached
 gpu list: [Gpu]  With --watch, one Watch per line.
 gpu top: [GpuProcess]  With --watch, one Watch per line.
 gpu check: [Check]
+gpu reserve: [Reservation]
+gpu extend: [Reservation]
+gpu release: [Reservation]  The former reservations.
+gpu reservations: [Reservation]
 runconfiguration list: [RunConfiguration]
 runconfiguration create: NamedFile
 runconfiguration delete: Trashed
@@ -85,6 +90,7 @@ project sample list: [Template]
 WITHOUT_JSON = {
     "agent-guide": "prints a text for coding agents",
     "completion": "prints a script for a shell",
+    "computetarget cloud-init": "prints a cloud-init file",
     "mcp": "serves tools for coding agents until they disconnect",
     "serve": "serves the screens until you stop it",
     "shell": "opens a shell, or runs a command whose output it does not change",

@@ -15,6 +15,7 @@ from tests.faults.support import COMMAND
 from tests.gpu.standin import REST, Standin, gpu
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
+from tests.json_output import check_output
 from tests.targets.reservations.users import NEEDS_ROOT, interpreter_for, shared_folder, words_for
 from tests.waiting import PATIENCE, wait_until
 
@@ -60,6 +61,7 @@ class Person:
             check=False,
         )
         assert done.returncode == 0, done
+        check_output(arguments, done.stdout)
         return done.stdout
 
     def submit(self, gate: Path) -> str:
@@ -99,7 +101,10 @@ def test_waiting_run_can_be_canceled(standin: Standin) -> None:
     standin.write(gpu(0, REST))
     reservations = shared_folder(folder / "shared")
     alice, bob = (Person(name, folder, reservations) for name in ("daemon", "nobody"))
-    alice.run("gpu", "reserve", "-t", "local", "--for", "1h")
+    (held,) = json.loads(alice.run("gpu", "reserve", "-t", "local", "--for", "1h", "-o", "json"))
+    assert (held["gpu"], held["user"], held["is_own"]) == (0, "daemon", True)
+    (later,) = json.loads(alice.run("gpu", "extend", "-t", "local", "--by", "1h", "-o", "json"))
+    assert later["seconds_left"] > held["seconds_left"] + 3000
     waiting = bob.submit(folder / "gate")
     wait_until(lambda: "GPU 0 is reserved by daemon until" in (bob.info(waiting)["reason"] or ""), "the reason")
     bob.run("experiment", "cancel", "--run", waiting)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from tui_workbench.cli.shared.output import emit, notify, output
-from tui_workbench.cli.shared.parser import PROJECT, number_of, option, options
+from tui_workbench.cli.shared.output import TEXT, emit, is_text, notify, output
+from tui_workbench.cli.shared.parser import number_of, option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.reservations.holding import Holder, Holding, parse_duration
@@ -23,7 +23,7 @@ configure_reserve = options(
     option("--gpu", metavar="NUMBER", type=number_of("a GPU"), action="append", default=[],
            help="reserve this GPU instead of any free one; repeatable"),
     option("--for", dest="duration", metavar="TIME", required=True, help="duration, such as 30m, 3h or 2d; at most 7d"),
-    PROJECT,
+    output(TEXT),
     epilog="""\
 Reserves free GPUs until a time. Runs of other users with `gpus: free` or a
 number do not take them; your own runs do. Users who do not use the workbench,
@@ -41,7 +41,7 @@ configure_extend = options(
     TARGET,
     GPU,
     option("--by", dest="duration", metavar="TIME", required=True, help="time to add, such as 30m, 3h or 2d"),
-    PROJECT,
+    output(TEXT),
     epilog="""\
 Moves the end of your reservations. A reservation ends at most 7 days from now.
 
@@ -52,7 +52,7 @@ examples:
 configure_release = options(
     TARGET,
     GPU,
-    PROJECT,
+    output(TEXT),
     epilog="""\
 Ends your reservations. GPUs that your runs have reserved are released when the
 runs end.
@@ -81,16 +81,16 @@ def run_reserve(arguments: argparse.Namespace) -> int:
     if arguments.count == 0:
         raise UsageError("0 is not a number of GPUs to reserve", remedy="Give 1 or more.")
     seconds = parse_duration(arguments.duration)
-    return _say("reserved", _holding(arguments).reserve(seconds, arguments.count or 1, arguments.gpu))
+    return _report("reserved", _holding(arguments).reserve(seconds, arguments.count or 1, arguments.gpu), arguments)
 
 
 def run_extend(arguments: argparse.Namespace) -> int:
     seconds = parse_duration(arguments.duration)
-    return _say("reserved", _holding(arguments).extend(seconds, arguments.gpu))
+    return _report("reserved", _holding(arguments).extend(seconds, arguments.gpu), arguments)
 
 
 def run_release(arguments: argparse.Namespace) -> int:
-    return _say("released", _holding(arguments).release(arguments.gpu))
+    return _report("released", _holding(arguments).release(arguments.gpu), arguments)
 
 
 def run_reservations(arguments: argparse.Namespace) -> int:
@@ -111,7 +111,10 @@ def _holding(arguments: argparse.Namespace) -> Holding:
     return Holding(Project.find(arguments.project).target(arguments.target))
 
 
-def _say(verb: str, found: Sequence[Holder]) -> int:
+def _report(verb: str, found: Sequence[Holder], arguments: argparse.Namespace) -> int:
+    if not is_text(arguments):
+        emit([_record(each) for each in found], arguments, COLUMNS)
+        return 0
     for each in found:
         notify(f"{verb} GPU {each.gpu}" + (f" until {each.until}" if verb == "reserved" else ""))
     return 0
