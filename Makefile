@@ -1,6 +1,7 @@
 # The targets create the virtual environment and install the packages that they need:
 #   make run        open the sample project in the workbench
 #   make test       run all checks and tests
+#   make portable   run tests of targets with the features of Linux removed, as root
 #   make check      run only the checks: ruff, mypy and lint-imports
 #   make walk       press random keys on the screens
 #   make bench      run the benchmarks and write docs/performance.md
@@ -25,7 +26,7 @@ unexport PYTHONPATH
 # Install again if the base interpreter of the virtual environment was removed or upgraded.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run test check walk bench gpu gpu-wheels gpu-rehearsal pages pictures clean
+.PHONY: run test portable check walk bench gpu gpu-wheels gpu-rehearsal pages pictures clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
@@ -40,7 +41,17 @@ check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --platform darwin -p tui_workbench -p workbench -p azureml
 	$(VENV)/bin/lint-imports
+
+# The tests of runs on this machine and over SSH, without /proc and the functions of Python that only Linux has.
+# `tests/portable/run.sh` explains more.
+PORTABLE = tests/core tests/runs/lifecycle tests/runs/submission tests/targets/local tests/targets/ssh \
+	tests/targets/hosts/test_host.py tests/targets/hosts/test_processes.py tests/targets/hosts/test_supervisor.py \
+	tests/targets/test_conformance.py
+portable: $(VENV)/.installed-test
+	@tests/portable/run.sh $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder \
+		-m "not linux" -k "not docker and not shellless and not slurm and not cluster" $(PORTABLE)
 
 # Many more random keys than in `make test`. A failure shows its seed.
 walk: $(VENV)/.installed-test

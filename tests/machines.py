@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.conftest import missing, require
+from tests.proc import PROC
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class Machine:
         if self._init.stdout.readline() != b"up\n":
             said = (self.folder / "start.log").read_text()
             missing(f"namespaces cannot be made here (root and all its capabilities are needed): {said}")
-        self.pid = int(Path(f"/proc/{self._init.pid}/task/{self._init.pid}/children").read_text().split()[0])
+        self.pid = int((PROC / f"{self._init.pid}/task/{self._init.pid}/children").read_text().split()[0])
         if self._usr:
             self.run(["mount", "--bind", str(self._usr), "/usr"])
 
@@ -320,12 +321,12 @@ class Machine:
 
     def processes(self, name: str = "") -> list[int]:
         """Return the IDs on this machine of its processes with this name, or of all."""
-        namespace = os.stat(f"/proc/{self.pid}/ns/pid").st_ino
+        namespace = os.stat(PROC / f"{self.pid}/ns/pid").st_ino
         found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
+        for pid in filter(str.isdigit, os.listdir(PROC)):
             with contextlib.suppress(OSError):
-                same = os.stat(f"/proc/{pid}/ns/pid").st_ino == namespace
-                status = Path(f"/proc/{pid}/status").read_text().split("\n")
+                same = os.stat(PROC / f"{pid}/ns/pid").st_ino == namespace
+                status = (PROC / f"{pid}/status").read_text().split("\n")
                 is_named = name in ("", status[0].removeprefix("Name:\t"))
                 if same and is_named and "State:\tZ" not in "".join(status[:4]):
                     found.append(int(pid))
@@ -333,11 +334,16 @@ class Machine:
 
     def enter(self, argv: Sequence[str], **options: object) -> subprocess.Popen[bytes]:
         """Start a program on it as root; the program ends with the machine."""
-        words = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", "--pid", "--", *argv]
+        words = [*self._entering(), *argv]
         options.setdefault("stdin", subprocess.DEVNULL)
         process: subprocess.Popen[bytes] = subprocess.Popen(words, **options)  # type: ignore[call-overload]
         self._inside.append(process)
         return process
+
+    def _entering(self) -> list[str]:
+        """Return the words that run a program in the namespaces of the machine."""
+        of = PROC / f"{self.pid}/ns"
+        return ["nsenter", f"--net={of}/net", f"--mount={of}/mnt", f"--uts={of}/uts", f"--pid={of}/pid", "--"]
 
     def leave(self, process: subprocess.Popen[bytes]) -> None:
         """Forget a program that has ended."""
@@ -346,7 +352,7 @@ class Machine:
 
     def run(self, argv: Sequence[str]) -> str:
         """Run a program on it as root and return its output."""
-        words = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", "--pid", "--", *argv]
+        words = [*self._entering(), *argv]
         return subprocess.run(words, check=True, capture_output=True, stdin=subprocess.DEVNULL, text=True).stdout
 
     def _sshd_processes(self) -> list[int]:
@@ -355,7 +361,7 @@ class Machine:
 
     def _sshd_child(self) -> int:
         assert self._sshd is not None
-        children = Path(f"/proc/{self._sshd.pid}/task/{self._sshd.pid}/children").read_text().split()
+        children = (PROC / f"{self._sshd.pid}/task/{self._sshd.pid}/children").read_text().split()
         return int(children[0]) if children else 0
 
     def _listens(self) -> bool:
@@ -401,7 +407,7 @@ class Daemon:
         assert not self.is_running, f"{self.name} runs already"
         with self.log.open("ab") as log:
             self._process = self._machine.enter(self._argv, stdout=log, stderr=log, env=ENVIRONMENT)
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        children = PROC / f"{self._process.pid}/task/{self._process.pid}/children"
         wait_for(lambda: not self.is_running or children.read_text(), f"{self.name} to start")
         assert self.is_running, self.log.read_text()
         self.pid = int(children.read_text().split()[0])

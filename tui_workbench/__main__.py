@@ -10,6 +10,12 @@ import sys
 # screens after the first frame, enable collection again.
 gc.disable()
 
+if sys.platform == "win32":
+    sys.exit(
+        "workbench-tui: Windows has no POSIX system calls, which the workbench needs. Install it in WSL 2: run "
+        "`wsl --install` in a terminal of Windows, open Ubuntu, and install the workbench there with pip, uv or pipx."
+    )
+
 # `python -m` searches the current folder first, which may be an untrusted project.
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 if __name__ == "__main__" and not sys.flags.safe_path and sys.path[0] != _HOME:

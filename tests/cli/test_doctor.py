@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import socket
 import subprocess
@@ -18,12 +19,24 @@ import pytest
 from tests.cli.support import INSTALLED, Installed, InTerminal
 from tests.conftest import require
 from tests.faults.support import until
-from tui_workbench.cli.doctor import doctor_folders, doctor_terminal, doctor_tools
+from tui_workbench.cli.doctor import doctor_folders, doctor_system, doctor_terminal, doctor_tools
 from tui_workbench.cli.doctor.answer import BROKEN, LIMITED, OK, Answer
 from tui_workbench.cli.doctor.doctor_terminal import TerminalReply
 
-EVERYWHERE = ["terminal", "unicode", "python", "git", "ssh", "ssh agent", "ssh config", "docker", "keyring", "folders"]
-ON_A_TERMINAL = ["terminal", "unicode", "colors", "clipboard", "focus", "python"]
+EVERYWHERE = [
+    "system",
+    "terminal",
+    "unicode",
+    "python",
+    "git",
+    "ssh",
+    "ssh agent",
+    "ssh config",
+    "docker",
+    "keyring",
+    "folders",
+]
+ON_A_TERMINAL = ["system", "terminal", "unicode", "colors", "clipboard", "focus", "python"]
 
 
 @pytest.fixture
@@ -36,6 +49,22 @@ def workbench(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Installed:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_tools, "TIME_LIMIT", 0.2)
+
+
+@pytest.mark.parametrize(
+    ("system", "release", "project", "state"),
+    [
+        ("Linux", "6.1.0-13-amd64", "/mnt/c/project", OK),
+        ("Linux", "5.15.153.1-microsoft-standard-WSL2", "/home/me/project", OK),
+        ("Linux", "5.15.153.1-microsoft-standard-WSL2", "/mnt/data/project", OK),
+        ("Linux", "5.15.153.1-microsoft-standard-WSL2", "/mnt/c/project", LIMITED),
+        ("Linux", "4.4.0-19041-Microsoft", "/home/me/project", BROKEN),
+        ("Darwin", "23.6.0", "/Users/me/project", LIMITED),
+    ],
+)
+def test_system_is_checked(system: str, release: str, project: str, state: str) -> None:
+    about = platform.uname()._replace(system=system, release=release)
+    assert doctor_system.system(about, project).state == state
 
 
 class TestCommand:

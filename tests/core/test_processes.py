@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import is_running, until
+from tests.proc import PROC
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.processes import adopt, child_descriptor, reap, run, start_detached
 from tui_workbench.core.trace_reading import TraceFile
@@ -25,7 +26,7 @@ def test_detached_child_does_not_hold_an_inherited_lock(inherited: int, tmp_path
     fcntl.flock(inherited, fcntl.LOCK_EX)
     pid = start_detached(["/bin/sleep", "600"], {})
     try:
-        until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
+        until(lambda: (PROC / f"{pid}/comm").read_text() == "sleep\n")
         os.close(inherited)
         with open(tmp_path / "lock") as again:
             fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,7 +73,7 @@ def test_reap_leaves_no_zombies() -> None:
 
     def reaped() -> bool:
         reap()
-        return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+        return not any((PROC / f"{pid}").exists() for pid in pids)
 
     until(reaped, "the end of all three")
     for pid in pids:

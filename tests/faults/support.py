@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.command_server import can_fork, run_command
 from tests.json_output import check_output
+from tests.proc import PROC
 from tests.waiting import PATIENCE, wait_until
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
@@ -188,7 +189,7 @@ def kill_controller(run_directory: Path) -> None:
 
 def end_processes_with_argument(place: Path) -> None:
     """End every process that has this folder among its arguments; its process ID might have been reused."""
-    for entry in Path("/proc").iterdir():
+    for entry in PROC.iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and str(place).encode() in (entry / "cmdline").read_bytes():
                 os.kill(int(entry.name), signal.SIGKILL)
@@ -197,7 +198,7 @@ def end_processes_with_argument(place: Path) -> None:
 def is_running(pid: int) -> bool:
     """Return True if the process runs; a zombie does not count."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        stat = (PROC / f"{pid}/stat").read_text(errors="replace")
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] not in ("Z", "X")

@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.proc import PROC
 from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step
 from tui_workbench.core.processes import reap
 from tui_workbench.projects.project import Project
@@ -123,7 +124,7 @@ def children() -> set[int]:
     """Return the processes that this one has started, including those of the whole session and ended ones."""
     reap()
     listed: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
+    for task in (PROC / "self/task").iterdir():
         try:
             listed.update(int(pid) for pid in (task / "children").read_text().split())
         except OSError:
@@ -133,4 +134,4 @@ def children() -> set[int]:
 
 def descriptors() -> int:
     """Return the number of open files of this process."""
-    return len(os.listdir("/proc/self/fd"))
+    return len(os.listdir(PROC / "self/fd"))

@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import open_folder, require
 from tests.machines import Machine, machine, make_key, wait_for
+from tests.proc import PROC
 from tests.targets.docker_fixtures import (  # noqa: F401  (fixtures)
     engine,
     gpubox_engine,
@@ -125,7 +126,7 @@ def host(login: wire.Login) -> SshHost:
 def link_processes(folder: Path) -> list[int]:
     """Return the processes of the links whose sockets lie below the folder."""
     found = []
-    for path in Path("/proc").iterdir():
+    for path in PROC.iterdir():
         if path.name.isdigit():
             with contextlib.suppress(OSError):
                 words = (path / "cmdline").read_bytes()

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import Plan, Step
+from tui_workbench.core.system import process_stat
 from tui_workbench.core.waiting import Interrupted
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import Outcome
-from tui_workbench.targets.hosts.supervisor import describe_exit, process_stat, read_exit_code
+from tui_workbench.targets.hosts.supervisor import describe_exit, read_exit_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.faults.support import is_running, until
 from tests.runs.metrics.support import curve, read
 from tests.targets.harness import HARNESSES, FakeClusterHarness, FakeHarness, Harness, LocalHarness, Script
-from tui_workbench.core import retry
+from tui_workbench.config.schema import retry
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted

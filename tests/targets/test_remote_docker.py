@@ -16,10 +16,10 @@ from tests.package_index import make_wheel, package_index
 from tests.targets.docker_project import DockerProject, controller_of, events, log
 from tests.waiting import wait_until
 from tui_workbench.core.model import RunRequest
+from tui_workbench.core.system import process_stat
 from tui_workbench.targets.docker.container import KIND_LABEL, container_name
 from tui_workbench.targets.docker.image_probe import PROBE_KIND
 from tui_workbench.targets.hosts.host_for import ssh_host_of
-from tui_workbench.targets.hosts.supervisor import process_stat
 
 if TYPE_CHECKING:
     from tests.engines import DockerEngine

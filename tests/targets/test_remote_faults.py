@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import until
+from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tests.targets.remote_project import Remote
 from tests.waiting import PATIENCE
@@ -45,7 +46,7 @@ def waiting_shells(box: Remote, text: bytes) -> list[int]:
     found = []
     for pid in box.machine.processes("sh"):
         with contextlib.suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            words = (PROC / f"{pid}/cmdline").read_bytes()
             if text in words and b"trap : TERM" not in words:
                 found.append(pid)
     return found

@@ -21,7 +21,7 @@ from tests.terminal.tmux import workbench as workbench_command
 from tests.trust.hostile import PLANTS, READING, Hostile, fingerprint
 from tests.waiting import PATIENCE
 from tui_workbench.core.errors import ImportedRun
-from tui_workbench.core.moments import current_boot_id
+from tui_workbench.core.system import boot_id
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.building import new_directory
@@ -251,7 +251,7 @@ class TestTakingOver:
 
     def test_forged_pid_file_ends_no_process(self, hostile: Hostile, bystander: Bystander) -> None:
         Path(hostile.runs["queued"].file("pid")).write_text(
-            f"{bystander.pid}\n{current_boot_id()}\n{Path(f'/proc/{bystander.pid}/stat').read_text()}"
+            f"{bystander.pid}\n{boot_id()}\n{Path(f'/proc/{bystander.pid}/stat').read_text()}"
         )
         workbench = Workbench(hostile.root)
         workbench.run("experiment", "resume", "--run", "1", "--yes")

@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tui_workbench.config.schema import fields
+from tui_workbench.config.schema import fields, retry
 from tui_workbench.config.schema.field_types import FileKind
 from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.config.schema.slurm_options import OVERRIDE, SECTION
 from tui_workbench.config.yaml_edit.syntax import MAP, Tree, parse, plain_value, read
 from tui_workbench.config.yaml_edit.values import Fault, Reading, read_fields
-from tui_workbench.core import retry, target_types
+from tui_workbench.core import target_types
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import SDK_KEYS, ComputeTarget, RunConfiguration
 

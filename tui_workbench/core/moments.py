@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
+from tui_workbench.core import system
+
 SET = 2.0
 """Number of seconds by which the clock may deviate from the time since boot before it counts as changed."""
 
@@ -39,20 +41,11 @@ class Moment(NamedTuple):
         return moved if abs(moved - self.time) > SET else self.time
 
 
-def current_boot_id() -> str:
-    """Return the boot ID of this machine, or `-` if the system has none."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return "-"
-
-
 def this_moment() -> Moment:
     """Return the current time as a moment."""
-    if (boot := current_boot_id()) == "-":
+    if (boot := system.boot_id()) == "-":
         return Moment(round(time.time(), 6))
-    return Moment(round(time.time(), 6), round(time.clock_gettime(time.CLOCK_BOOTTIME), 6), boot[:8])
+    return Moment(round(time.time(), 6), round(system.seconds_since_boot(), 6), boot[:8])
 
 
 def moment_of(event: dict[str, Any]) -> Moment | None:

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO
 
-from tui_workbench.core import trace
+from tui_workbench.core import system, trace
 from tui_workbench.core.directories import project_above
 
 _PLAIN_SIGNALS = tuple(signal.valid_signals())
@@ -137,7 +137,7 @@ def _communicate(
         try:
             answer = process.communicate(timeout=REPORT_SECONDS)
         except subprocess.TimeoutExpired:
-            on_written(_written(process.pid))
+            on_written(system.bytes_written(process.pid))
         else:
             feeding.join()
             return answer
@@ -147,15 +147,6 @@ def _write(stdin: IO[bytes] | None, data: bytes | None) -> None:
     if stdin is not None:
         with contextlib.suppress(BrokenPipeError), stdin:
             stdin.write(data or b"")
-
-
-def _written(pid: int) -> int:
-    """Return the number of bytes that a process has written, or 0 if it is unknown."""
-    try:
-        with open(f"/proc/{pid}/io", encoding="ascii") as file:
-            return next((int(line.split()[1]) for line in file if line.startswith("wchar")), 0)
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def start_detached(
@@ -177,7 +168,7 @@ def start_detached(
             environment,
             file_actions=[
                 *((os.POSIX_SPAWN_DUP2, here, there) for here, there in (*streams, *passed)),
-                *((os.POSIX_SPAWN_CLOSE, number) for number in _inherited() if number not in known),
+                *((os.POSIX_SPAWN_CLOSE, number) for number in system.inheritable_descriptors() if number not in known),
             ],
             setsid=True,
             setsigmask=(),
@@ -200,17 +191,6 @@ def child_descriptor(descriptor: int) -> int:
     that other threads start would inherit it too.
     """
     return 3 if descriptor != 3 else 4
-
-
-def _inherited() -> list[int]:
-    """Return the inheritable descriptors, which this process itself inherited."""
-    found = []
-    with contextlib.suppress(OSError):
-        for number in map(int, os.listdir("/proc/self/fd")):
-            with contextlib.suppress(OSError):  # the descriptor of listdir is closed now
-                if number > 2 and os.get_inheritable(number):
-                    found.append(number)
-    return found
 
 
 def is_alive(pid: int) -> bool:

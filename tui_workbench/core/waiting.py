@@ -33,6 +33,14 @@ def wait_ready(readers: Iterable[int], writers: Iterable[int] = (), timeout: flo
     return {descriptor for descriptor, _ in poll.poll(None if timeout is None else math.ceil(timeout * 1000))}
 
 
+def waking_pipe() -> tuple[int, int]:
+    """Return a pipe that neither blocks on reading nor on writing, with which a thread or a signal wakes a wait."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    return reading, writing
+
+
 def pause(seconds: float, interrupted: int = -1) -> None:
     """Sleep for `seconds`. Raises Interrupted if the descriptor becomes readable."""
     if wait_ready([interrupted] if interrupted >= 0 else [], timeout=seconds):
@@ -61,7 +69,7 @@ class BackgroundCall:
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
         self._error: BaseException | None = None
-        self.descriptor, self._writing = os.pipe2(os.O_CLOEXEC)
+        self.descriptor, self._writing = os.pipe()
         # A daemon thread, because a call that never returns must not keep the process alive.
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._run,), daemon=True)
@@ -71,6 +79,9 @@ class BackgroundCall:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         os.close(self.descriptor)
 
     def result(self) -> None:

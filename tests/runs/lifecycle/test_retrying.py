@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import Workbench, controller_of, is_running, until
+from tests.proc import PROC
 from tui_workbench.runs.lifecycle.starting import CANCEL_SIGNAL
 from tui_workbench.runs.store.rundir import LIMIT, RunDirectory
 from tui_workbench.ui.details.run_details_read import plan_of
@@ -56,7 +57,7 @@ def begin(workbench: Workbench) -> tuple[str, int, int]:
     run_id = workbench.detach("train.py")
     until(lambda: "attempt 1" in workbench.log(run_id))
     shell = int((workbench.run_directory(run_id) / "pid").read_text().split()[0])
-    (script,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+    (script,) = (PROC / f"{shell}/task/{shell}/children").read_text().split()
     return run_id, shell, int(script)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.faults.support import Workbench, controller_of, is_running, until
+from tests.proc import PROC
 from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.lifecycle.building import restore_copy
 from tui_workbench.runs.lifecycle.retrying import add_attempt
@@ -109,7 +110,7 @@ def test_lost_run_starts_again(workbench: Workbench) -> None:
     run_id = workbench.detach("train.py")
     until(lambda: "began" in workbench.log(run_id))
     shell = int((workbench.run_directory(run_id) / "pid").read_text().split()[0])
-    (script,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+    (script,) = (PROC / f"{shell}/task/{shell}/children").read_text().split()
     for pid in (shell, int(script)):
         os.kill(pid, signal.SIGKILL)
     until(lambda: workbench.info(run_id)["end_time_utc"])

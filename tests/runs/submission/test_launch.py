@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import write_project
+from tests.proc import PROC
 from tests.runs.support import REQUEST, make_run, write_configuration, write_files
 from tui_workbench.core.errors import ConfigurationError, NoGpu, StorageError, UsageError, WorkbenchError
 from tui_workbench.core.model import RunRequest, RunSpec
@@ -439,13 +440,13 @@ def test_failed_submit_leaves_nothing(
     write_configuration(root(project), TrackedRun=tracked)
     create_run(project, REQUEST)[1].release()
     (first,) = os.listdir(project.runs_directory)
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(os.listdir(PROC / "self/fd"))
     with monkeypatch.context() as patch:
         BREAKS[broken](patch)
         with pytest.raises((WorkbenchError, KeyboardInterrupt)):
             create_run(project, REQUEST)
     assert os.listdir(project.runs_directory) == [first]
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir(PROC / "self/fd")) == before
     create_run(project, REQUEST)[1].release()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import open_folder
 from tests.machines import PATIENCE, wait_for
+from tests.proc import PROC
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Host, LocalHost, communicate
@@ -174,11 +175,11 @@ def test_check_raises_the_error_output(any_host: Host) -> None:
 
 def test_no_descriptor_stays_open(any_host: Host) -> None:
     any_host.run(["true"])
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(os.listdir(PROC / "self/fd"))
     for _ in range(5):
         any_host.run(["true"])
         any_host.open(["cat"]).close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir(PROC / "self/fd")) == before
 
 
 @pytest.fixture
@@ -199,9 +200,9 @@ def _take(descriptor: int, size: int) -> bytes:
 def _processes(mark: str) -> list[str]:
     """Return the command lines that contain the text, on this machine and on test machines."""
     found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for pid in filter(str.isdigit, os.listdir(PROC)):
         try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
+            with open(PROC / f"{pid}/cmdline", "rb") as file:
                 words = file.read().replace(b"\0", b" ").decode("utf-8", "replace")
         except OSError:
             continue

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import is_running, until
+from tests.proc import PROC
+from tui_workbench.core.system import process_stat
 from tui_workbench.core.waiting import Interrupted
 from tui_workbench.targets.hosts.processes import (
     RUN_DIRECTORY_VARIABLE,
@@ -23,7 +25,6 @@ from tui_workbench.targets.hosts.processes import (
     processes_of_run,
     wait_for_any,
 )
-from tui_workbench.targets.hosts.supervisor import process_stat
 
 RUN = "project_1700000000000"
 
@@ -211,7 +212,7 @@ def test_end_is_noticed_without_pidfd(family: Family, monkeypatch: pytest.Monkey
 
 
 def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(os.listdir(PROC / "self/fd"))
 
 
 def test_no_descriptor_stays_open(family: Family) -> None:

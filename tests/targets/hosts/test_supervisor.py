@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import is_running, until
-from tui_workbench.core.moments import current_boot_id
+from tui_workbench.core.system import boot_id, process_stat
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.supervisor import (
     Supervisor,
     describe_exit,
-    process_stat,
     read_exit_code,
     read_supervisor,
 )
@@ -98,7 +97,7 @@ def test_pid_file_exists_before_the_script_starts(shell: str, run: Path) -> None
     process = supervise(shell, run, "sh", "-c", f'cat "$1/pid"; cat "$1/exit"; kill -9 {"$PPID"}', "sh", str(run))
     process.wait(120)
     said = (run / "output.log").read_text().split("\n")
-    assert said[:2] == [str(process.pid), current_boot_id()]
+    assert said[:2] == [str(process.pid), boot_id()]
     assert said[3].strip() == ""
     assert read_exit_code(str(run)) is None
 
@@ -161,6 +160,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
+@pytest.mark.linux("mounts a file system")
 def test_exit_code_survives_a_full_disk(shell: str, small_disk: Path) -> None:
     run = small_disk / "run"
     run.mkdir()
@@ -221,9 +221,10 @@ def test_incomplete_exit_file_is_ignored(run: Path, content: bytes, code: int | 
 
 
 def supervisor_of(process: subprocess.Popen[bytes]) -> Supervisor:
-    return Supervisor(process.pid, current_boot_id(), process_stat(process.pid)[1])
+    return Supervisor(process.pid, boot_id(), process_stat(process.pid)[1])
 
 
+@pytest.mark.linux("elsewhere, start times are in seconds")
 def test_reused_process_id_is_detected() -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
         noted = supervisor_of(process)
@@ -237,6 +238,7 @@ def test_reused_process_id_is_detected() -> None:
     assert not noted.is_alive
 
 
+@pytest.mark.linux("reads /proc")
 def test_unusual_program_name_is_parsed(tmp_path: Path) -> None:
     odd = tmp_path / "a) Z 1 (b"
     shutil.copy(shutil.which("sleep") or "/bin/sleep", odd)

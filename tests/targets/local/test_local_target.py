@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 
 from tests.faults.support import is_running, until
+from tests.proc import PROC
 from tests.runs.support import children
 from tests.targets.harness import LocalHarness, Script
 from tui_workbench.core.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.core.model import RunSpec
-from tui_workbench.core.moments import current_boot_id
 from tui_workbench.core.processes import reap
+from tui_workbench.core.system import boot_id, process_stat
 from tui_workbench.core.waiting import Interrupted
-from tui_workbench.targets.hosts.supervisor import process_stat, read_supervisor
+from tui_workbench.targets.hosts.supervisor import read_supervisor
 from tui_workbench.targets.local.local_target import LocalTarget, find_interpreter
 
 NEVER = -1
@@ -242,7 +243,7 @@ def test_run_continues_with_its_script_after_the_shell_is_killed(local: LocalHar
 
 def test_restart_of_the_machine_is_detected(local: LocalHarness) -> None:
     spec = python(local, WAITING)
-    boot = current_boot_id()
+    boot = boot_id()
     Path(spec.run_directory, "pid").write_text(f"{os.getpid()}\n{boot[::-1]}\n{os.getpid()} (sh) S\n")
     assert local.target().has_ended(spec)
     outcome = local.target().wait(spec, NEVER)
@@ -263,7 +264,7 @@ def test_process_with_reused_id_is_not_ended(local: LocalHarness, same_boot: boo
     try:
         start = int(process_stat(innocent.pid)[1])
         stat = f"{innocent.pid} (sh) S " + " ".join(str(number) for number in range(4, 22))
-        boot = current_boot_id() if same_boot else "another"
+        boot = boot_id() if same_boot else "another"
         earlier = start - 1 if same_boot else start
         Path(spec.run_directory, "pid").write_text(f"{innocent.pid}\n{boot}\n{stat} {earlier}\n")
         assert local.target().has_ended(spec)
@@ -328,10 +329,10 @@ def test_wait_reports_a_shell_that_could_not_start(local: LocalHarness) -> None:
 
 
 def test_concurrent_runs_leave_no_zombies_or_descriptors(local: LocalHarness) -> None:
-    before, processes = len(os.listdir("/proc/self/fd")), children()
+    before, processes = len(os.listdir(PROC / "self/fd")), children()
     specs = [local.spec(Script(exit_code=number)) for number in range(12)]
     for spec in specs:
         local.start(spec)
     assert [local.target().wait(spec, NEVER).exit_code for spec in specs] == list(range(12))
     assert children() <= processes
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir(PROC / "self/fd")) == before

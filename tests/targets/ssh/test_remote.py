@@ -15,6 +15,7 @@ import pytest
 
 from tests.faults.support import WAITS, controller_of, until
 from tests.machines import Machine, fingerprint, wait_for
+from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tests.targets.remote_fixtures import PYTHON_THERE
 from tests.targets.remote_project import Remote
@@ -85,7 +86,7 @@ def test_unusual_names_are_passed_unchanged(tmp_path: Path, gpubox: Machine, ssh
 def test_secret_variable_is_masked(box: Remote) -> None:
     box.configure(EnvironmentVariables={"API_TOKEN": "hunter2-hunter2"})
     run_id = box.begin(after="import os\nprint(len(os.environ['API_TOKEN']))\n")
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in PROC.glob("[0-9]*/cmdline"):
         try:
             assert b"hunter2" not in path.read_bytes()
         except (FileNotFoundError, ProcessLookupError):

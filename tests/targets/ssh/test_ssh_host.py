@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.machines import PASSWORD, Machine, wait_for
+from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, HostProcess, LoginRefused
@@ -73,7 +74,7 @@ def test_more_programs_than_sessions_can_run(host: SshHost) -> None:
 def test_callers_that_disconnect_leave_no_program(host: SshHost, login: wire.Login, connections: Path) -> None:
     host.run(["true"])
     (link,) = link_processes(connections)
-    held = Path(f"/proc/{link}/fd")
+    held = PROC / f"{link}/fd"
     before = len(list(held.iterdir()))
 
     def hang_up() -> None:
@@ -280,7 +281,7 @@ def test_internal_error_of_the_link_is_reported(
 def test_link_writes_no_core_dump(host: SshHost, connections: Path) -> None:
     host.run(["true"])
     (link,) = link_processes(connections)
-    limits = Path(f"/proc/{link}/limits").read_text()
+    limits = (PROC / f"{link}/limits").read_text()
     assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE)
 
 

@@ -6,12 +6,13 @@ It asks no questions and changes nothing, and every check has a time limit.
 from __future__ import annotations
 
 import argparse
+import platform
 import sys
 import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from tui_workbench.cli.doctor import doctor_folders, doctor_terminal, doctor_tools
+from tui_workbench.cli.doctor import doctor_folders, doctor_system, doctor_terminal, doctor_tools
 from tui_workbench.cli.doctor.answer import BROKEN, LIMITED, Answer
 from tui_workbench.cli.shared.output import TEXT, emit, is_text, output, write_lines
 from tui_workbench.cli.shared.parser import options
@@ -51,6 +52,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
 
 def answers(project: str) -> Iterator[Answer]:
     """Run all checks, and yield their results. `project` is a folder, inside or outside a project."""
+    yield doctor_system.system(platform.uname(), project)
     yield from doctor_terminal.answers()
     yield from (check() for check in doctor_tools.CHECKS)
     yield from doctor_folders.answers(project)

@@ -14,6 +14,7 @@ from typing import Self
 
 from tui_workbench.cli.shared.progress_bar import shared
 from tui_workbench.cli.shared.terminal import JsonFilter, PlainFilter, TerminalFilter
+from tui_workbench.core import system
 from tui_workbench.core.errors import StorageError, UsageError, WorkbenchError
 from tui_workbench.core.files import open_below, open_regular, write_all
 from tui_workbench.core.model import Run, RunState
@@ -155,8 +156,8 @@ class OutputStream:
         elif holder == 0 and not self._directory.status().end and time.monotonic() >= self._next_takeover:
             self._take_over()
         try:
-            return os.pidfd_open(holder) if holder > 0 else -1
-        except (OSError, AttributeError):
+            return system.exit_descriptor(holder) if holder > 0 else -1
+        except OSError:
             return -1
 
     def _take_over(self) -> None:

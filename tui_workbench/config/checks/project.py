@@ -9,10 +9,9 @@ from difflib import get_close_matches
 
 from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue, Unset, remove_field, set_field
 from tui_workbench.config.checks.project_context import ProjectContext, Subject
-from tui_workbench.config.schema import fields
+from tui_workbench.config.schema import fields, retry
 from tui_workbench.config.schema.slurm_options import NODES, OVERRIDE
 from tui_workbench.config.sdk_conflicts import conflicts
-from tui_workbench.core import retry
 
 
 def check(subject: Subject) -> Iterator[Finding]:

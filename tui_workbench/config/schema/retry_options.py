@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tui_workbench.config.schema import retry
 from tui_workbench.config.schema.field_types import INTEGER, STRINGS, Field
-from tui_workbench.core import retry
 
 RETRY_OPTIONS = (
     Field(

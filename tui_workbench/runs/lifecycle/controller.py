@@ -20,7 +20,7 @@ from tui_workbench.core import trace
 from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError
 from tui_workbench.core.files import is_folder_below, remove_below
 from tui_workbench.core.model import RunState
-from tui_workbench.core.waiting import Interrupted
+from tui_workbench.core.waiting import Interrupted, waking_pipe
 from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.lifecycle import retrying, starting
 from tui_workbench.runs.lifecycle.building import make_copy, restore_copy
@@ -361,7 +361,7 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
 
 def listen_for_cancel() -> int:
     """Return a descriptor that becomes readable on starting.CANCEL_SIGNAL."""
-    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    reading, writing = waking_pipe()
 
     def wake(_number: int, _frame: object) -> None:
         with contextlib.suppress(BlockingIOError):

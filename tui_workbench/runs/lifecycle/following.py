@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.waiting import waking_pipe
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.values import Outcome, Report
 
@@ -31,7 +32,7 @@ class GroupThread:
         self._on_ended = on_ended
         self._on_broken = on_broken
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._reading, self._writing = waking_pipe()
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="follow runs", daemon=True)
         self._thread.start()

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterable
 
-from tui_workbench.core import retry
+from tui_workbench.config.schema import retry
 from tui_workbench.core.errors import ImportedRun, UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import append_below, remove_below
 from tui_workbench.core.masking import find_mask

@@ -10,8 +10,8 @@ import os
 import signal
 import time
 
+from tui_workbench.config.schema.retry import FAILED, LOST, OUT_OF_MEMORY, TIMEOUT, retry_of
 from tui_workbench.core.model import RunState
-from tui_workbench.core.retry import FAILED, LOST, OUT_OF_MEMORY, TIMEOUT, retry_of
 from tui_workbench.runs.store.rundir import ATTEMPT, OUTPUT, Attempt, Ending, Record, RunDirectory
 
 _KILLED = 128 + signal.SIGKILL

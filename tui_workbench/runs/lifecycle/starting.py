@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tui_workbench.core import trace
+from tui_workbench.core import system, trace
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.processes import adopt, child_descriptor, start_detached
@@ -23,7 +23,6 @@ from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts.data import unlink_data
 from tui_workbench.targets.hosts.host_for import host_of
-from tui_workbench.targets.hosts.supervisor import process_stat
 
 
 def start_script(directory: RunDirectory, record: Record, target: Target, lifecycle: TargetLifecycle) -> Ending | None:
@@ -150,7 +149,7 @@ def wake(directory: RunDirectory) -> int:
     starting may still hold the lock.
     """
     holder = ControllerLock.holder(directory)
-    if holder > 0 and process_stat(holder)[0] in ("", "Z", "X"):
+    if holder > 0 and system.process_stat(holder)[0] in ("", "Z", "X"):
         return 0
     if holder > 0:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -25,7 +25,7 @@ from functools import partial
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import ImportedRun, RunNotFound, StorageError
-from tui_workbench.core.waiting import Backoff, wait_ready
+from tui_workbench.core.waiting import Backoff, wait_ready, waking_pipe
 from tui_workbench.runs.lifecycle import queueing, starting
 from tui_workbench.runs.lifecycle.controller import Controller, Helpers, listen_for_cancel
 from tui_workbench.runs.lifecycle.following import GroupThread
@@ -53,7 +53,8 @@ class _Run:
         self.directory = directory
         self.lock = lock
         self.outcome: Outcome | None = None  # set if the script has ended
-        self.interrupt = -1  # descriptor that interrupts the job in progress
+        self.interrupt = -1  # descriptor that interrupts the job in progress when it becomes readable
+        self.interrupting = -1  # the other end of this pipe
         self.is_followed = False
         self.is_canceled = False
         self.retries: Backoff | None = None
@@ -76,7 +77,7 @@ class Watcher:
         self._jobs = 0
         self._group: GroupThread | None = None
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._reading, self._writing = waking_pipe()
         self._unreachable = Backoff()
         self._paused_until = 0.0  # if the target is unreachable: no job starts before this time, then one at a time
         self._is_known = False  # the target has answered
@@ -192,7 +193,8 @@ class Watcher:
     def _take_out(self, run: _Run, then: Callable[[_Run], object]) -> None:
         """Interrupt the job of a run. If no job is in progress, stop all other work on the run and call `then`."""
         if run.interrupt >= 0:
-            os.eventfd_write(run.interrupt, 1)
+            with contextlib.suppress(BlockingIOError):
+                os.write(run.interrupting, b"c")
         elif run.is_followed:
             self._unfollow(run, then)
         else:
@@ -218,7 +220,7 @@ class Watcher:
         limit = MOST_JOBS if self._paused_until == 0.0 else 1
         while self._queued and self._jobs < limit and now >= self._paused_until:
             run = self._queued.popleft()
-            run.interrupt = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            run.interrupt, run.interrupting = waking_pipe()
             self._jobs += 1
             threading.Thread(target=self._work, args=(run,), name=run.directory.run_id, daemon=True).start()
 
@@ -254,6 +256,7 @@ class Watcher:
     def _end_job(self, run: _Run, controller: Controller | None, error: Exception | None) -> None:
         self._jobs -= 1
         os.close(run.interrupt)
+        os.close(run.interrupting)
         run.interrupt, run.outcome = -1, None
         if isinstance(error, TryLater):
             self._paused_until = time.monotonic() + self._unreachable.next()

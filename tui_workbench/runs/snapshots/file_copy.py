@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from tui_workbench.core.files import open_regular
+from tui_workbench.core import system
+from tui_workbench.core.files import open_regular, write_all
 
-_FICLONE = 0x40049409  # the Linux ioctl that makes a file share the blocks of another file
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_CHUNK = 1 << 26
+_CHUNK = 1 << 20
 
 
 def can_clone(source: str, folder: str) -> bool:
     """Return True if a copy of the file `source` in `folder` can share its blocks. No file remains."""
+    probe = os.path.join(folder, f".clone-{os.getpid()}")
     try:
-        with (
-            open_regular(source) as reading,
-            open(os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), "wb") as writing,
-        ):
+        with open_regular(source) as reading, open(os.open(probe, _NEW, 0o600), "wb") as writing:
+            os.unlink(probe)
             return _clone(reading, writing)
     except OSError:
         return False
@@ -56,8 +54,9 @@ def copy_content(reading: BinaryIO, writing: BinaryIO, on_progress: Callable[[in
     size = os.fstat(source).st_size
     for begin, end in _data(source, size):
         os.lseek(copy, begin, os.SEEK_SET)
-        while begin < end and (copied := os.sendfile(copy, source, begin, min(end - begin, _CHUNK))):
-            begin += copied  # `copied` is 0 if the file was truncated
+        while begin < end and (data := os.pread(source, min(end - begin, _CHUNK), begin)):  # empty if truncated
+            write_all(copy, data)
+            begin += len(data)
             if on_progress is not None:
                 on_progress(begin)
     os.ftruncate(copy, size)
@@ -65,7 +64,7 @@ def copy_content(reading: BinaryIO, writing: BinaryIO, on_progress: Callable[[in
 
 def _clone(reading: BinaryIO, writing: BinaryIO) -> bool:
     try:
-        fcntl.ioctl(writing, _FICLONE, reading.fileno())
+        system.share_blocks(reading.fileno(), writing.fileno())
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise

@@ -53,7 +53,7 @@ def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
     """
     if not is_due(directory, record):
         return -1
-    reading, writing = os.pipe2(os.O_CLOEXEC)
+    reading, writing = os.pipe()
     try:
         pid = os.fork()
     except OSError:

@@ -12,8 +12,8 @@ import os
 from typing import NamedTuple
 
 from tui_workbench.config.option_texts import options_of
+from tui_workbench.config.schema import retry
 from tui_workbench.config.schema.slurm_options import NODES, OVERRIDE
-from tui_workbench.core import retry
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.masking import mask_value
 from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step

@@ -150,6 +150,12 @@ class Preflight:
                 "GPU, install the NVIDIA driver.",
                 "sudo apt-get install -y amd-smi-lib",
             )
+        if self._engine is None and self._host.run(["uname", "-s"]).text.strip() == "Darwin":
+            raise CheckFailed(
+                "this machine is a Mac: the workbench cannot measure Apple GPUs, so no run gets a GPU verdict",
+                "Scripts can still use the device `mps` of PyTorch. To get a verdict, attach a machine with an NVIDIA "
+                "or AMD GPU as a target, and submit the run there.",
+            )
         other = ""
         if self._engine is not None and self._target.nvidia_docker:
             file = shlex.quote(f"{self._target.name}.compute")

@@ -98,7 +98,7 @@ def wait_for_parts(
     `copy_logs` is called repeatedly, and returns True if there was new output. `lost` returns the members whose parts
     are given up, with the reasons why they do not answer; see `LostMembers.given_up`. Raises Interrupted.
     """
-    reading, writing = os.pipe2(os.O_CLOEXEC)
+    reading, writing = os.pipe()
     watched = [_Part(target, spec, reading) for target, spec in parts]
     try:
         _follow(watched, interrupted, copy_logs, lost)

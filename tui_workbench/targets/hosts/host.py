@@ -19,7 +19,7 @@ from tui_workbench.core import trace
 from tui_workbench.core.directories import user_data_directory
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.processes import clean_environment
-from tui_workbench.core.waiting import wait_ready
+from tui_workbench.core.waiting import BackgroundCall, wait_ready
 
 if TYPE_CHECKING:
     import socket
@@ -313,7 +313,7 @@ class LocalProcess(HostProcess):
             stream for stream in (self._process.stdin, self._process.stdout, self._process.stderr) if stream
         ]
         self.stdin, self.stdout, self.stderr = (stream.fileno() for stream in self._streams)
-        self._pidfd = -1
+        self._waiting: BackgroundCall | None = None
 
     def close_stdin(self) -> None:
         self._streams[0].close()
@@ -328,9 +328,9 @@ class LocalProcess(HostProcess):
         return code
 
     def exit_descriptor(self) -> int:
-        if self._pidfd < 0:
-            self._pidfd = os.pidfd_open(self._process.pid)
-        return self._pidfd
+        if self._waiting is None:
+            self._waiting = BackgroundCall(self._process.wait)
+        return self._waiting.descriptor
 
     def close(self) -> None:
         if self._process.returncode is None and self._process.poll() is None:
@@ -343,9 +343,9 @@ class LocalProcess(HostProcess):
         self._call.end(self._process.returncode)
         for stream in self._streams:
             stream.close()
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
+        if self._waiting is not None:
+            self._waiting.close()
+            self._waiting = None
 
 
 def is_disk_full(errors: str) -> bool:

@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import data_beside
+from tui_workbench.core import system
 from tui_workbench.core.errors import StorageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import FOLDER_MODE, make_folders, open_below, read_below, write_below
 from tui_workbench.core.locks import lock_file
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
-from tui_workbench.core.moments import current_boot_id
 from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts import supervisor
@@ -328,7 +328,7 @@ class HostRun:
     def note_start(self) -> None:
         """Record the boot ID, so that `state` can detect a restart of the machine."""
         if self._host.is_local:
-            write_below(self.directory, BOOT, current_boot_id().encode("ascii"))
+            write_below(self.directory, BOOT, system.boot_id().encode("ascii"))
             return
         self._host.run(["sh", "-c", _NOTE_START, "sh", self.directory])
 
@@ -399,7 +399,7 @@ class HostRun:
         except OSError:
             then = ""
         started = supervisor.read_supervisor(self.directory) is not None
-        restarted = bool(then) and then != current_boot_id()
+        restarted = bool(then) and then != system.boot_id()
         return HostRunState(started, supervisor.read_exit_code(self.directory), restarted)
 
     def fetch(self, report: Report) -> None:

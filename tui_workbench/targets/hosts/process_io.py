@@ -6,14 +6,13 @@ early or sends no data for SILENCE_SECONDS.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import time
 import zlib
 from collections.abc import Sequence
 from typing import NoReturn
 
+from tui_workbench.core import system
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, disk_full, is_disk_full
@@ -48,8 +47,7 @@ class ProcessIO:
         self._errors_open = True
         os.set_blocking(self._process.stdin, False)
         for descriptor in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # the size may exceed the limit (pipe-user-pages-soft)
-                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+            system.enlarge_pipe(descriptor, _PIPE_SIZE)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,7 +4,8 @@ The script's output goes directly to the log. The controller, the screens and th
 
 The shell writes two files into the run directory; both end with a newline when complete. `pid` is created exclusively,
 so a run cannot start twice. Its lines are the shell's process ID, the host's boot ID and `/proc/PID/stat`, whose 22nd
-field, the start time, distinguishes the shell from a later process with the same ID. `exit` contains the script's exit
+field, the start time, distinguishes the shell from a later process with the same ID. On systems without /proc, the
+boot ID is `-`, and the third line is the start time as `ps -o lstart=` prints it. `exit` contains the script's exit
 code as a shell sees it: 128 + N for signal N. The shell allocates the space of `exit` before the script starts, so that
 the code can be written to a full disk. It writes through an open descriptor, and therefore does not follow a link that
 has replaced the file. If the shell cannot create these files, it starts nothing.
@@ -18,9 +19,9 @@ import signal
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tui_workbench.core import system
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import read_below, unlink_below
-from tui_workbench.core.moments import current_boot_id
 from tui_workbench.core.plaintext import counted
 
 OUTPUT = "output.log"
@@ -56,7 +57,7 @@ run=$1 dir=$2
 shift 2
 boot=- stat=- mask=$(umask)
 [ -r /proc/sys/kernel/random/boot_id ] && read -r boot </proc/sys/kernel/random/boot_id
-[ -r /proc/$$/stat ] && read -r stat </proc/$$/stat
+[ -r /proc/$$/stat ] && read -r stat </proc/$$/stat || stat=$(LC_ALL=C ps -o lstart= -p $$ 2>/dev/null) || stat=-
 umask 077
 : >>"$run/output.log" || exit 1
 {claim}
@@ -104,11 +105,11 @@ class Supervisor(NamedTuple):
     @property
     def same_boot(self) -> bool:
         """False if the machine was restarted after the shell had started."""
-        return self.boot_id in ("-", current_boot_id())
+        return self.boot_id in ("-", system.boot_id())
 
     @property
     def started_at(self) -> int:
-        """The start time in clock ticks since boot; 0 if unknown or before the last restart."""
+        """The start time as in `system.Process`; 0 if unknown or before the last restart."""
         return int(self.start_time) if self.same_boot and self.start_time.isdigit() else 0
 
     @property
@@ -120,8 +121,8 @@ class Supervisor(NamedTuple):
             os.kill(self.pid, 0)
         except (ProcessLookupError, PermissionError):
             return False
-        state, start = process_stat(self.pid)
-        return state not in ("Z", "X") and self.start_time in ("-", start or self.start_time)
+        state, start = system.process_stat(self.pid)
+        return state not in ("Z", "X") and (not start or system.is_same_start(self.start_time, start))
 
 
 def read_supervisor(run_directory: str) -> Supervisor | None:
@@ -131,7 +132,7 @@ def read_supervisor(run_directory: str) -> Supervisor | None:
     # Signals to process 0 would go to the process group of the sender.
     if len(lines) < 4 or not lines[0].isdecimal() or not int(lines[0]):
         return None
-    return Supervisor(int(lines[0]), lines[1], _start_time(lines[2]))
+    return Supervisor(int(lines[0]), lines[1], system.start_time(lines[2]))
 
 
 def read_exit_code(run_directory: str) -> int | None:
@@ -176,19 +177,3 @@ def describe_left_behind(count: int, names: Iterable[str] = ()) -> str:
     return f"the workbench ended {counted(count, 'background process')} that the script left running" + (
         f": {shown}" if shown else ""
     )
-
-
-def process_stat(pid: int) -> tuple[str, str]:
-    """Return the state letter and the start time (clock ticks since boot) of a process; "" for both if it has ended."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read().decode("ascii", "replace")
-    except OSError:
-        return "", ""
-    return text.rpartition(")")[2].split()[0], _start_time(text)
-
-
-def _start_time(stat: str) -> str:
-    # The second field, the command name in parentheses, may contain anything.
-    fields = stat.rpartition(")")[2].split()
-    return fields[19] if len(fields) > 19 else "-"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tui_workbench.core import system
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError
 from tui_workbench.core.files import make_folders
 from tui_workbench.core.masking import mask_variables
@@ -41,7 +42,6 @@ from tui_workbench.targets.hosts.processes import (
     RUN_DIRECTORY_VARIABLE,
     ask_to_end,
     end_processes,
-    name_of_process,
     processes_of_run,
     wait_for_any,
 )
@@ -310,7 +310,7 @@ def _end_left_behind(find: Callable[[], set[int]]) -> str:
     deadline = time.monotonic() + run_environment.HELPERS_SECONDS
     while (left := find()) and time.monotonic() < deadline:
         wait_for_any(left, max(0.0, deadline - time.monotonic()))
-    names = [name_of_process(pid) for pid in left]
+    names = [system.name_of_process(pid) for pid in left]
     end_processes(find, run_environment.LEFT_BEHIND_GRACE)
     return supervisor.describe_left_behind(len(left), filter(None, names))
 

@@ -168,7 +168,7 @@ class SshHost(Host):
         with contextlib.ExitStack() as undo:
             try:
                 command = "exec " + quote(argv)
-                (their_in, stdin), (stdout, their_out), (stderr, their_err) = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
+                (their_in, stdin), (stdout, their_out), (stderr, their_err) = (os.pipe() for _ in range(3))
                 for descriptor in (stdin, stdout, stderr):
                     undo.callback(os.close, descriptor)
                 theirs = (their_in, their_out, their_err)

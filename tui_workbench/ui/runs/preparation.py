@@ -16,7 +16,7 @@ from tui_workbench.core.errors import NotPrepared, WorkbenchError, storage_error
 from tui_workbench.core.files import open_below, write_below
 from tui_workbench.core.model import Plan, RunRequest
 from tui_workbench.core.progress import Progress, listening
-from tui_workbench.core.waiting import Interrupted
+from tui_workbench.core.waiting import Interrupted, waking_pipe
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.submission.planning import prepare_environment
@@ -163,7 +163,7 @@ class Preparation(Report):
         self.begun = time.monotonic()
         self.seconds = 0.0
         self._project = project
-        self.interrupted, self._stop = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.interrupted, self._stop = waking_pipe()
 
     @property
     def has_ended(self) -> bool:

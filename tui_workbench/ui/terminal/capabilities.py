@@ -6,12 +6,11 @@ The terminal is not queried, because on a slow connection its answer would arriv
 from __future__ import annotations
 
 import os
-import signal
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
+from tui_workbench.core import system
 from tui_workbench.core.errors import WorkbenchError
 
 Colors = Literal["truecolor", "256", "16", "none"]
@@ -24,8 +23,6 @@ REMOTE_FPS = 30
 
 IN_BROWSER = "TEXTUAL_DRIVER"
 """The environment variable that is set when a browser shows the screens."""
-
-_PR_SET_PDEATHSIG = 1
 
 
 class UnsupportedTerminal(WorkbenchError):
@@ -74,10 +71,7 @@ def prepare_for_browser() -> bool:
         return False
     for name in (IN_BROWSER, "TEXTUAL_FPS", "TEXTUAL_COLOR_SYSTEM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION"):
         os.environ.pop(name, None)
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    system.end_with_parent()
     return True
 
 
@@ -200,15 +194,6 @@ def _has_unicode(environ: Mapping[str, str], name: str) -> bool:
 def _locale(environ: Mapping[str, str]) -> str:
     """Return the user's locale from the variables, in the order of POSIX."""
     # Python itself sets LC_CTYPE when LANG is C.
-    by_python = environ.get("LC_CTYPE") == "C.UTF-8" and not _was_set_at_start("LC_CTYPE")
+    by_python = environ.get("LC_CTYPE") == "C.UTF-8" and not system.had_variable_at_start("LC_CTYPE")
     names = ("LC_ALL", "LANG") if by_python else ("LC_ALL", "LC_CTYPE", "LANG")
     return next((environ[name] for name in names if environ.get(name)), "")
-
-
-def _was_set_at_start(variable: str) -> bool:
-    """Return True if this process was started with the variable, or if that is unknown."""
-    try:
-        with open("/proc/self/environ", "rb") as file:
-            return f"\0{variable}=".encode() in b"\0" + file.read()
-    except OSError:
-        return True

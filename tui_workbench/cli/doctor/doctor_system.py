@@ -1,0 +1,37 @@
+"""Check of the operating system: the workbench is tested on Linux, and runs on Windows only in WSL 2."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+from tui_workbench.cli.doctor.answer import Answer, broken, limited, ok
+
+NAME = "system"
+
+
+def system(release: platform.uname_result, project: str) -> Answer:
+    """Check the system that `platform.uname` describes, and the place of the project folder.
+
+    In WSL, the release of the kernel ends with `-microsoft-standard-WSL2` in version 2, and with `-Microsoft` in
+    version 1. The drives of Windows are mounted below `/mnt`, each in a folder with one letter.
+    """
+    found = f"{release.system} {release.release}, {release.machine}"
+    if release.system != "Linux":
+        cost = "The workbench is tested with the features of Linux removed, but was not yet run on this system."
+        return limited(NAME, found, cost, "If something fails, please report it with the output of this command.")
+    if "microsoft" not in release.release.lower():
+        return ok(NAME, found)
+    if "WSL2" not in release.release:
+        cost = "WSL 1 has no GPUs and no Docker, and its files behave differently."
+        remedy = "Convert this distribution in a terminal of Windows:"
+        return broken(NAME, f"{found}: WSL 1", cost, remedy, f"wsl --set-version {_distribution()} 2")
+    parts = os.path.realpath(project).split(os.sep)
+    if parts[1:2] == ["mnt"] and len(parts) > 2 and len(parts[2]) == 1:
+        cost = f"The project is on drive {parts[2].upper()}: of Windows, so reading and writing its files is slow."
+        return limited(NAME, f"{found}: WSL 2", cost, "Move the project into a folder of Linux, such as ~/projects.")
+    return ok(NAME, f"{found}: WSL 2")
+
+
+def _distribution() -> str:
+    return os.environ.get("WSL_DISTRO_NAME", "") or "Ubuntu"

@@ -1,0 +1,283 @@
+"""Everything that depends on the operating system: processes, the time since boot, and blocks that files share.
+
+On Linux, the values come from /proc and from system calls of Linux. Elsewhere, psutil reads processes, and kqueue, or
+else polling, reports their end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+_READ_SIZE = 1 << 16
+
+_KERNEL_THREAD = 0x00200000
+"""PF_KTHREAD in the flags of /proc/PID/stat."""
+
+_EXEC_POLLS = 2000
+_EXEC_POLL_SECONDS = 0.0005
+"""Number of polls, and seconds between them, for the environment of a process during `exec`.
+
+On a busy machine, `exec` can take a long time.
+"""
+
+_ENVIRONMENT_END = 48
+"""The index of env_end (field 51 in proc(5)) among the fields after the program's name in /proc/PID/stat."""
+
+_PR_SET_PDEATHSIG = 1
+"""The option of prctl(2) for a signal at the end of the parent process."""
+
+_FICLONE = 0x40049409
+"""The request of ioctl(2) on Linux that makes a file share the blocks of another file."""
+
+_MOST_DESCRIPTORS = 1024
+"""Number of descriptors to examine if the system does not list the open descriptors."""
+
+_PS_TIME = "%a %b %d %H:%M:%S %Y"
+"""The format of `ps -o lstart=` with LC_ALL=C."""
+
+
+class Process(NamedTuple):
+    """A live process."""
+
+    pid: int
+    session: int  # process ID of the leader of its session; 0 if unknown
+    start: int  # in ticks since boot on Linux, and otherwise in seconds since the epoch
+
+
+def boot_id() -> str:
+    """Return the boot ID of this machine, or `-` if the system has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return "-"
+
+
+def seconds_since_boot() -> float:
+    """Return the seconds since boot, including time in suspension. Only for systems with a boot ID."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+def live_processes() -> Iterator[Process]:
+    """Yield the processes of this machine, without zombies, kernel threads and this process."""
+    own = os.getpid()
+    if not _has_proc():
+        yield from (process for process in _portable_processes() if process.pid != own)
+        return
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == own:
+            continue
+        try:
+            # Fields after the program's name, which may contain anything: state, parent, group, session, ...
+            fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split(None, 20)
+            if fields[0] not in (b"Z", b"X") and not int(fields[6]) & _KERNEL_THREAD:
+                yield Process(int(name), int(fields[3]), int(fields[19]))
+        except (OSError, IndexError, ValueError):
+            continue  # it has ended
+
+
+def environment_of(pid: int) -> bytes:
+    """Return the initial environment of a process, with a NUL character after each variable.
+
+    On Linux, wait for a process during `exec`, whose environment is empty. Raises OSError if the process has ended or
+    belongs to another user.
+    """
+    if not _has_proc():
+        return _portable_environment(pid)
+    is_final = False
+    for _ in range(_EXEC_POLLS):
+        environment = _read(f"/proc/{pid}/environ")
+        if environment or is_final:
+            return environment
+        # Check this after reading, because the environment may have been set in between.
+        is_final = _has_environment(pid)
+        if not is_final:
+            time.sleep(_EXEC_POLL_SECONDS)
+    return b""
+
+
+def name_of_process(pid: int) -> str:
+    """Return the name of a process; "" if it has ended."""
+    if not _has_proc():
+        return _portable_name(pid)
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def process_stat(pid: int) -> tuple[str, str]:
+    """Return the state letter and the start time of a process, as in `Process`; "" for both if it has ended."""
+    if not _has_proc():
+        return _portable_stat(pid)
+    try:
+        text = _read(f"/proc/{pid}/stat").decode("ascii", "replace")
+    except OSError:
+        return "", ""
+    return text.rpartition(")")[2].split()[0], start_time(text)
+
+
+def start_time(text: str) -> str:
+    """Return the start time in a line of /proc/PID/stat, or in the output of `ps -o lstart=`; `-` if it has none."""
+    # The second field of a line of /proc, the command name in parentheses, may contain anything.
+    fields = text.rpartition(")")[2].split()
+    if len(fields) > 19:
+        return fields[19]
+    try:
+        return str(int(time.mktime(time.strptime(" ".join(fields), _PS_TIME))))
+    except (ValueError, OverflowError):
+        return "-"
+
+
+def is_same_start(one: str, other: str) -> bool:
+    """Return True if two start times may be that of the same process."""
+    if _has_proc() or "-" in (one, other):
+        return one == other or "-" in (one, other)
+    # `ps` and psutil may round the seconds differently.
+    return one.isdigit() and other.isdigit() and abs(int(one) - int(other)) <= 1
+
+
+def exit_descriptor(pid: int) -> int:
+    """Return a descriptor that becomes readable when a process ends. The caller closes it.
+
+    Raises OSError if the process has ended, or if the system has no such descriptors, as Linux before 5.3.
+    """
+    if sys.platform == "linux":
+        if not hasattr(os, "pidfd_open"):
+            raise OSError("this build of Python has no pidfd_open")
+        return os.pidfd_open(pid)
+    queue = select.kqueue()
+    try:
+        flags = select.KQ_EV_ADD | select.KQ_EV_ENABLE
+        queue.control([select.kevent(pid, select.KQ_FILTER_PROC, flags, select.KQ_NOTE_EXIT)], 0)
+        # A kqueue closes its descriptor when it is deleted, so the caller gets a duplicate.
+        return os.dup(queue.fileno())
+    finally:
+        queue.close()
+
+
+def inheritable_descriptors() -> list[int]:
+    """Return the inheritable descriptors except the standard streams, which this process itself inherited."""
+    try:
+        numbers = [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        numbers = list(range(_MOST_DESCRIPTORS))
+    found = []
+    for number in numbers:
+        with contextlib.suppress(OSError):  # it is closed, as the descriptor of listdir now
+            if number > 2 and os.get_inheritable(number):
+                found.append(number)
+    return found
+
+
+def bytes_written(pid: int) -> int:
+    """Return the number of bytes that a process has written, or 0 if it is unknown."""
+    try:
+        with open(f"/proc/{pid}/io", encoding="ascii") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("wchar")), 0)
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def had_variable_at_start(variable: str) -> bool:
+    """Return True if this process was started with an environment variable, or if that is unknown."""
+    try:
+        return f"\0{variable}=".encode() in b"\0" + _read("/proc/self/environ")
+    except OSError:
+        return True
+
+
+def end_with_parent() -> None:
+    """End this process when its parent ends. Only Linux supports this."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def enlarge_pipe(descriptor: int, size: int) -> None:
+    """Set the size of a pipe in bytes, if the system supports this and permits the size."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # the size may exceed the limit (pipe-user-pages-soft)
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, size)
+
+
+def share_blocks(source: int, copy: int) -> None:
+    """Make the empty file with the descriptor `copy` share all blocks of another file. Raises OSError."""
+    fcntl.ioctl(copy, _FICLONE, source)
+
+
+@cache
+def _has_proc() -> bool:
+    return os.path.exists("/proc/self/stat")
+
+
+def _has_environment(pid: int) -> bool:
+    """Return False for a process during `exec`: the kernel sets env_end last."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return fields[0] in (b"Z", b"X") or len(fields) <= _ENVIRONMENT_END or fields[_ENVIRONMENT_END] != b"0"
+
+
+def _read(path: str) -> bytes:
+    # `open` makes twice as many system calls, and a search reads files of every process on the machine.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = b""
+        while more := os.read(descriptor, _READ_SIZE):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def _portable_processes() -> Iterator[Process]:
+    import psutil
+
+    for process in psutil.process_iter():
+        try:
+            if process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+                yield Process(process.pid, os.getsid(process.pid), int(process.create_time()))
+        except (OSError, psutil.Error):
+            continue  # it has ended, or belongs to another user
+
+
+def _portable_environment(pid: int) -> bytes:
+    import psutil
+
+    try:
+        variables = psutil.Process(pid).environ()
+    except psutil.Error as error:
+        raise ProcessLookupError(str(error)) from error
+    return b"".join(os.fsencode(f"{name}={value}\0") for name, value in variables.items())
+
+
+def _portable_name(pid: int) -> str:
+    import psutil
+
+    try:
+        return psutil.Process(pid).name()
+    except psutil.Error:
+        return ""
+
+
+def _portable_stat(pid: int) -> tuple[str, str]:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        is_dead = process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+        return "Z" if is_dead else "S", str(int(process.create_time()))
+    except psutil.Error:
+        return "", ""
