@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tui_workbench.config.document import Document
+from tui_workbench.config.schema.retry import retry_of
 from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core.directories import agents_path
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.core.plaintext import counted
-from tui_workbench.core.retry import retry_of
 from tui_workbench.runs.agents.ledger import Use
 from tui_workbench.runs.lifecycle.limits import count_gpus
 from tui_workbench.targets.gpu.choice import wanted_count
