@@ -136,9 +136,7 @@ class Walk:
             for key in "# x":
                 await self._press(key)
             await self._until(editor.dirty_paths)
-            screen = self.app.screen
-            assert isinstance(screen, MainScreen)
-            screen.coordinator.leave()
+            self.app.leave()
 
     async def _begun(self) -> None:
         await self._until(lambda: isinstance(self.app.screen, MainScreen) and self.app.screen.is_complete)

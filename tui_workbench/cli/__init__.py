@@ -136,6 +136,7 @@ COMMANDS = (
     Command("config gpu-ready", "config_gpu_ready", "change the configuration so that runs use the GPU"),
     Command("config schema", "config", "print the JSON Schema of the configuration files"),
     Command("project create", "project", "create a project from a template"),
+    Command("project clone", "project", "clone a git repository into a new folder"),
     Command("project add", "project", "turn an existing folder into a project"),
     Command("project restore", "project", "restore the project files from the snapshot of a run"),
     Command("project sample list", "project", "list the project templates"),
@@ -282,7 +283,8 @@ usage: workbench-tui [PROJECT]
        workbench-tui COMMAND [--help] ...
 
 Opens PROJECT in the workbench (default: the current folder, or the nearest
-parent that contains aml_config/).
+parent that contains aml_config/). Outside of a project, `workbench-tui` shows
+recent projects and templates.
 
 commands:
 {_overview(COMMANDS)}
@@ -341,5 +343,5 @@ def _without_command(arguments: Sequence[str]) -> int:
             "not a terminal",
             remedy="Open the screens in a terminal. `workbench-tui --help` lists commands that work without one.",
         )
-    code: int = _load("screens").open_screens(names[0] if names else ".", ascii_only="--ascii" in arguments)
+    code: int = _load("screens").open_screens(names[0] if names else "", ascii_only="--ascii" in arguments)
     return code

@@ -1,14 +1,16 @@
-"""`project create|add|restore` and `project sample list`: create projects, and restore the files of a run."""
+"""`project create|clone|add|restore` and `project sample list`: create projects, and restore the files of a run."""
 
 from __future__ import annotations
 
 import argparse
+import os
 
 from tui_workbench.cli.shared.output import emit, output, write_lines
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.masking import mask_text
 from tui_workbench.core.plaintext import counted
+from tui_workbench.projects.cloning import clone_project
 from tui_workbench.projects.project import Project
 from tui_workbench.projects.templates import DEFAULT_TEMPLATE, add_folder, create_project, list_templates
 from tui_workbench.runs.facade import Runs
@@ -30,6 +32,24 @@ examples:
   workbench-tui project create my-digits --template digits
   workbench-tui project create mine --template ../other-project
   workbench-tui project create mine --template-url https://example.org/project.git""",
+)  # fmt: skip
+configure_clone = options(
+    option("url", metavar="URL", help="the repository"),
+    option("folder", metavar="DIR", nargs="?", default="",
+           help="the new folder (default: the name of the repository, in the current folder)"),
+    output(),
+    epilog="""\
+URL begins with https://, http://, ssh://, git:// or file:///, or has the form
+USER@HOST:PATH. Git asks for no password here: use SSH or a credential helper
+of git for private repositories. Submodules are not cloned. Nothing in the
+repository is executed.
+
+`workbench-tui project add DIR` turns a repository without aml_config/ into a
+project.
+
+examples:
+  workbench-tui project clone https://example.org/project.git
+  workbench-tui project clone git@example.org:team/project.git mine""",
 )  # fmt: skip
 configure_add = options(
     option("folder", metavar="DIR", help="the folder to turn into a project"),
@@ -60,6 +80,12 @@ def run_create(arguments: argparse.Namespace) -> int:
     name, template = arguments.name or arguments.name_option, arguments.template_url or arguments.template
     folder = create_project(name, arguments.path, template)
     return emit({"name": name, "path": folder, "template": mask_text(template)}, arguments)
+
+
+def run_clone(arguments: argparse.Namespace) -> int:
+    project = Project(clone_project(arguments.url, arguments.folder))
+    is_project = os.path.isdir(project.config_directory)
+    return emit({"name": project.name, "path": project.root, "url": arguments.url, "is_project": is_project}, arguments)
 
 
 def run_add(arguments: argparse.Namespace) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tui_workbench.projects.project import Project
 from tui_workbench.ui import start
 
 
 def open_screens(folder: str, *, ascii_only: bool) -> int:
-    return start.run(Project.find(folder).root, ascii_only=ascii_only)
+    return start.run(folder, ascii_only=ascii_only)

@@ -80,6 +80,8 @@ def run(
     passed: Sequence[int] = (),
     timeout: float | None = None,
     on_written: Callable[[int], object] | None = None,
+    on_errors: Callable[[bytes], object] | None = None,
+    new_session: bool = False,
     log_start: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a program, wait for its end, and log the call in the trace.
@@ -96,6 +98,9 @@ def run(
         timeout: The maximum time in seconds; then, subprocess.TimeoutExpired is raised.
         on_written: For programs that do not report their progress: called every REPORT_SECONDS with the number of
             bytes that the program has written. If it is given, `timeout` has no effect.
+        on_errors: Like `on_written`, but called with the whole stderr so far. An exception kills the program.
+        new_session: Start the program in a new session: it has no terminal where it could ask a question, and is
+            killed with its child processes.
         log_start: Also log the start.
 
     Raises OSError if the program cannot be started.
@@ -111,11 +116,12 @@ def run(
             cwd=folder or None,
             env=environment,
             pass_fds=passed,
+            start_new_session=new_session,
         ) as process:
             try:
-                out, err = _communicate(process, input or None, timeout, on_written)
+                out, err = _communicate(process, input or None, timeout, on_written, on_errors)
             except BaseException:
-                process.kill()
+                _kill(process, is_leader=new_session)
                 raise
         call.end(process.returncode, err or b"")
     return subprocess.CompletedProcess(command, process.returncode, out, err)
@@ -126,8 +132,9 @@ def _communicate(
     data: bytes | None,
     timeout: float | None,
     on_written: Callable[[int], object] | None,
+    on_errors: Callable[[bytes], object] | None,
 ) -> tuple[bytes, bytes]:
-    if on_written is None:
+    if on_written is None and on_errors is None:
         return process.communicate(data, timeout)
     # `communicate` stops writing the input at its first timeout, so a thread writes the input.
     stdin, process.stdin = process.stdin, None
@@ -136,11 +143,20 @@ def _communicate(
     while True:
         try:
             answer = process.communicate(timeout=REPORT_SECONDS)
-        except subprocess.TimeoutExpired:
-            on_written(system.bytes_written(process.pid))
+        except subprocess.TimeoutExpired as unfinished:
+            if on_written is not None:
+                on_written(system.bytes_written(process.pid))
+            if on_errors is not None:
+                on_errors(unfinished.stderr or b"")
         else:
             feeding.join()
             return answer
+
+
+def _kill(process: subprocess.Popen[bytes], *, is_leader: bool) -> None:
+    if is_leader and process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 def _write(stdin: IO[bytes] | None, data: bytes | None) -> None:

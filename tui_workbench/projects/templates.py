@@ -1,15 +1,11 @@
 """Create projects from built-in templates, folders and git repositories.
 
-A project is created in a hidden folder, which is then renamed. Existing files are never overwritten: `add_folder` only
-adds `aml_config/`, unless the folder has one.
+Existing files are never overwritten: `add_folder` only adds `aml_config/`, unless the folder has one.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
-import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -19,8 +15,9 @@ import tui_workbench
 from tui_workbench.core import trace
 from tui_workbench.core.directories import CONFIG_DIRECTORY, packaged
 from tui_workbench.core.errors import StorageError, UsageError
-from tui_workbench.core.masking import mask_text
-from tui_workbench.core.processes import clean_environment, has_program, run
+from tui_workbench.core.processes import has_program, run
+from tui_workbench.projects.cloning import clone, git_environment
+from tui_workbench.projects.new_folder import built, new_folder
 
 DEFAULT_TEMPLATE = "blank"
 
@@ -96,27 +93,14 @@ def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE)
     """
     _check_name(name)
     source = _source_of(template)
-    parent = os.path.abspath(os.path.expanduser(path))
-    if not os.path.isdir(parent):
-        raise UsageError(f"{parent} is not a folder", remedy="Create the folder, or choose another with --path.")
-    place = os.path.join(parent, name)
-    _check_free(place)
-    try:
-        with _built(place) as building:
-            if source:
-                (_copy if os.path.isabs(source) else _clone)(source, building)
-                _add_missing(building, name)
-            else:
-                for relative, content in _files_of(template, name):
-                    _write(os.path.join(building, relative), content)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            raise _taken(place) from error
-        raise StorageError(
-            f"cannot create the project: {(error.strerror or str(error)).lower()}",
-            remedy="Free some space, choose a writable folder with --path, or check that you can read the template.",
-            file=place,
-        ) from error
+    place = os.path.join(os.path.abspath(os.path.expanduser(path)), name)
+    with new_folder(place) as building:
+        if source:
+            (_copy if os.path.isabs(source) else _clone)(source, building)
+            _add_missing(building, name)
+        else:
+            for relative, content in _files_of(template, name):
+                _write(os.path.join(building, relative), content)
     return place
 
 
@@ -160,23 +144,10 @@ def _add_missing(root: str, name: str) -> tuple[str, ...]:
     if os.path.isdir(place):
         return ()
     files = {path: data for path, data in _files_of(DEFAULT_TEMPLATE, name) if path.startswith(f"{CONFIG_DIRECTORY}/")}
-    with _built(place) as building:
+    with built(place) as building:
         for path, data in files.items():
             _write(os.path.join(building, os.path.relpath(path, CONFIG_DIRECTORY)), data)
     return tuple(files)
-
-
-@contextlib.contextmanager
-def _built(place: str) -> Iterator[str]:
-    """Create a hidden folder, and rename it to `place` at the end; if the context raises an exception, remove it."""
-    parent, name = os.path.split(place)
-    building = os.path.join(parent, f".{name}-{os.getpid()}-{os.urandom(4).hex()}.tmp")
-    try:
-        os.mkdir(building)
-        yield building
-        os.rename(building, place)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)  # does not exist after the rename
 
 
 def _check_name(name: str) -> None:
@@ -187,24 +158,6 @@ def _check_name(name: str) -> None:
         f"{name!r} is not a valid project name",
         remedy=f"Use {SHORTEST_NAME} to {LONGEST_NAME} ASCII letters, digits and hyphens, but no hyphen at the start.",
     )
-
-
-def _check_free(place: str) -> None:
-    try:
-        free = not os.listdir(place)
-    except FileNotFoundError:
-        # The rename would replace a broken symbolic link.
-        free = not os.path.islink(place)
-    except OSError:
-        free = False
-    if not free or os.path.islink(place):
-        raise _taken(place)
-
-
-def _taken(place: str) -> UsageError:
-    command = f"workbench-tui project add {shlex.quote(place)}"
-    remedy = f"Choose another name or --path. If the path is a folder, you can turn it into a project: `{command}`."
-    return UsageError(f"{place} exists and is not an empty folder", remedy=remedy)
 
 
 def _files_of(template: str, name: str) -> Iterator[tuple[str, bytes]]:
@@ -237,26 +190,9 @@ def _write(path: str, content: bytes) -> None:
         file.write(content)
 
 
-_QUIET = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-
-
 def _clone(address: str, place: str) -> None:
-    """Clone a template into the empty folder `place`. Raises UsageError or OSError."""
-    shown = mask_text(address)
-    command = ["git", "clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", address, place]
-    environment = {**_environment(), "GIT_LFS_SKIP_SMUDGE": "1"}
-    try:
-        done = run(command, kind=trace.GIT, environment=environment, variables=_QUIET, log_start=True)
-    except FileNotFoundError as error:
-        raise UsageError(
-            "templates from a repository need git, which is not on the PATH",
-            remedy="Install git, or use a folder as the template.",
-        ) from error
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.decode("utf-8", "replace").split("\n") if line.strip()]
-        reason = (lines or [f"exit code {done.returncode}"])[-1].replace(address, shown).removeprefix("fatal: ")
-        message = f"cannot clone the template {shown}: {reason.strip()}"
-        raise UsageError(message, remedy="Check the URL, the network connection and your access to the repository.")
+    """Clone the files of a template, without history and large files, into the empty folder `place`."""
+    clone(address, place, "--depth=1", "--no-tags", variables={"GIT_LFS_SKIP_SMUDGE": "1"})
     shutil.rmtree(os.path.join(place, ".git"))
 
 
@@ -281,7 +217,7 @@ def _wanted(source: str) -> list[str]:
         with tempfile.TemporaryDirectory() as repository:
             git = ("git", f"--git-dir={repository}", f"--work-tree={source}")
             for words in (("init", "--quiet", "--template="), ("ls-files", "--others", "--exclude-standard", "-z")):
-                done = run([*git, *words], kind=trace.GIT, folder=source, environment=_environment())
+                done = run([*git, *words], kind=trace.GIT, folder=source, environment=git_environment())
                 if done.returncode:
                     break
             else:
@@ -297,10 +233,3 @@ def _with_nested(source: str, names: list[str]) -> list[str]:
             folders.sort()
             found += [os.path.relpath(os.path.join(folder, file), source) for file in sorted(files)]
     return found
-
-
-def _environment() -> dict[str, str]:
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name == "GIT_SSH_COMMAND"
-    }
-    return {**clean_environment(kept), **_QUIET}

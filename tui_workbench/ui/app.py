@@ -1,12 +1,18 @@
-"""The application: a project, a theme and the main screen. All other logic is in screens and panes."""
+"""The application: a theme, and the main screen of a project or the start screen. Other logic is in screens and panes.
+
+SIGHUP and SIGTERM end the program without questions: unsaved edits stay in recovery files.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
+import signal
 from collections.abc import Sequence
+from functools import partial
 
+from textual import work
 from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.filter import LineFilter
@@ -18,23 +24,27 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import Run  # noqa: F401  Textual evaluates the type of the result
 from tui_workbench.projects.project import Project
 from tui_workbench.ui import crash, screens
-from tui_workbench.ui.blocking import QuickShutdownExecutor
+from tui_workbench.ui.blocking import QuickShutdownExecutor, in_thread
 from tui_workbench.ui.commands.available_commands import why_refused
 from tui_workbench.ui.commands.main_commands import APP
 from tui_workbench.ui.files.file_tree import FileTree
 from tui_workbench.ui.main.main import MainScreen
-from tui_workbench.ui.messages import MonitorRequested
+from tui_workbench.ui.messages import BackendFailed, MonitorRequested, ProjectRequested
+from tui_workbench.ui.projects.opening import Opened, open_project
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.capabilities import Terminal
 from tui_workbench.ui.terminal.colors import line_filters
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
+from tui_workbench.ui.terminal.textual_internals import replace_first_screen
 from tui_workbench.ui.themes import themes
+from tui_workbench.ui.undo import forget_steps
 
 FULL = Terminal()
+ENDING = (signal.SIGHUP, signal.SIGTERM)
 
 
 class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
-    """The app that shows a project. Its result is the list of runs that are active when the user leaves."""
+    """The app that shows a project or the start screen. Its result is the list of active runs when the user leaves."""
 
     TITLE = "workbench-tui"
     ENABLE_COMMAND_PALETTE = False  # the workbench has its own palette, which lists the commands of the registry
@@ -63,14 +73,17 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
 
     def __init__(
         self,
-        project: Project,
-        tree: FileTree,
+        project: Project | None,
+        tree: FileTree | None,
         theme: themes.WorkbenchTheme,
         startup_error: WorkbenchError | None = None,
         terminal: Terminal = FULL,
         saved: Values | None = None,
     ) -> None:
-        """`startup_error` is shown after the first frame. If `saved` is None, no session is restored or saved."""
+        """Without `project` and its file tree, the start screen is shown.
+
+        `startup_error` is shown after the first frame. If `saved` is None, no session is restored or saved.
+        """
         # The theme is set first, because Textual's constructor parses the style sheet.
         self._themes: dict[str, Theme] = {theme.name: theme}
         self.set_reactive(App.theme, theme.name)
@@ -81,11 +94,18 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         self._startup_error = startup_error
         self._saved = saved
         self.crash_report: str | None = None
-        self.keys.hold()
+        if project is None:
+            gc.enable()  # disabled by `__main__`
+        else:
+            self.keys.hold()
 
     def on_load(self) -> None:
+        loop = asyncio.get_running_loop()
         # Threads that hang must not delay the exit.
-        asyncio.get_running_loop().set_default_executor(QuickShutdownExecutor())
+        loop.set_default_executor(QuickShutdownExecutor())
+        for number in ENDING:
+            with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread, as in some tests
+                loop.add_signal_handler(number, self.leave, 128 + number)
 
     async def on_main_screen_completed(self) -> None:
         gc.enable()  # disabled by `__main__`
@@ -94,11 +114,36 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
     def on_monitor_requested(self, event: MonitorRequested) -> None:
         self.push_screen(screens.gpu_monitor(event.project, event.selected))
 
+    @work(group="open project", exclusive=True)
+    async def on_project_requested(self, event: ProjectRequested) -> None:
+        try:
+            opened = await in_thread(partial(open_project, event.root))
+        except WorkbenchError as error:
+            self.screen.post_message(BackendFailed(error))
+            return
+        main = self.screen_stack[0]
+        while self.screen is not main:
+            await self.pop_screen()
+        if isinstance(main, MainScreen):
+            if main.project.root == opened.project.root:
+                return
+            main.close(partial(self.call_later, self._show_project, opened))
+        else:
+            await self._show_project(opened)
+
+    async def _show_project(self, opened: Opened) -> None:
+        """Replace the only screen by the main screen of a project."""
+        forget_steps(self)
+        self.keys.hold()
+        await replace_first_screen(self, MainScreen(opened.project, opened.tree, opened.error, opened.saved))
+
     @property
     def available_themes(self) -> dict[str, Theme]:
         return self._themes  # without Textual's own themes
 
     def get_default_screen(self) -> Screen[None]:
+        if self._project is None or self._tree is None:
+            return screens.start(None, self._startup_error)
         return MainScreen(self._project, self._tree, self._startup_error, self._saved)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -141,11 +186,13 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
     def end_with(self, report: str) -> None:
         """Exit after SIGQUIT; `report` is the path of the crash report. Do not call this in the event loop's thread."""
         self.crash_report = report
-        self.call_later(self._leave)
+        self.call_later(self.leave, crash.QUIT_CODE)
 
-    def _leave(self) -> None:
+    def leave(self, return_code: int = 0) -> None:
+        """Leave the program without questions; the next start restores unsaved edits."""
         self._keep_edits()
-        self.exit(None, crash.QUIT_CODE)
+        # The result contains no active runs, because the terminal may be gone and cannot show the closing lines.
+        self.exit(None, return_code)
 
     def _keep_edits(self) -> None:
         # This may fail if the screens have crashed; edits older than a second are on disk already.
@@ -159,7 +206,9 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
             self.show_refusal("Nothing else to jump to.")
 
     async def action_quit(self) -> None:
-        # The main screen asks about unsaved edits.
-        while not isinstance(self.screen, MainScreen):
+        while len(self.screen_stack) > 1:
             await self.pop_screen()
-        await self.screen.action_quit()
+        if isinstance(self.screen, MainScreen):
+            await self.screen.action_quit()  # asks about unsaved edits
+        else:
+            self.exit([])

@@ -76,6 +76,12 @@ class MonitorRequested(Request):
     selected: str
 
 
+class ProjectRequested(Request):
+    """A request to open the project in the folder `root` instead of the open one."""
+
+    root: str
+
+
 class ProgressReported(Update):
     """The progress of a long task that belongs to no run; None at its end."""
 

@@ -7,29 +7,29 @@ import sys
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted
-from tui_workbench.projects.project import Project
 from tui_workbench.ui import crash
 from tui_workbench.ui.app import WorkbenchApp
 from tui_workbench.ui.blocking import wait_for_exit_holds
-from tui_workbench.ui.files.file_tree import FileTree, read_folder
 from tui_workbench.ui.formatting import run_title
-from tui_workbench.ui.session_state import load_session
+from tui_workbench.ui.projects.opening import open_project
 from tui_workbench.ui.terminal.capabilities import Terminal, prepare_for_browser
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.themes import themes
 
 
-def show(project: Project, terminal: Terminal, startup_error: WorkbenchError | None = None) -> int:
-    """Show a project until the user leaves; return the exit code. `startup_error` is shown after the first frame."""
-    saved, session_error = load_session(project.root)
+def show(root: str, terminal: Terminal, startup_error: WorkbenchError | None = None) -> int:
+    """Show the project at `root`, or without one the start screen, until the user leaves; return the exit code.
+
+    `startup_error` is shown after the first frame.
+    """
+    opened = open_project(root) if root else None
     theme, theme_error = themes.saved_theme()
     in_browser = prepare_for_browser()
-    tree = FileTree(project.root)
-    if folders := saved.part("files").texts("folders"):
-        tree.open_folders = {"", *folders}
-    for folder in tree.to_read():
-        tree.accept(folder, read_folder(project.root, folder))
-    app = WorkbenchApp(project, tree, theme, theme_error or startup_error or session_error, terminal, saved)
+    error = theme_error or startup_error
+    if opened is None:
+        app = WorkbenchApp(None, None, theme, error, terminal)
+    else:
+        app = WorkbenchApp(opened.project, opened.tree, theme, error or opened.error, terminal, opened.saved)
     with crash.thread_errors_to(app.fail_later), crash.quit_signal_to(app.end_with, app.restore_terminal):
         active_runs = app.run() or []
     wait_for_exit_holds()

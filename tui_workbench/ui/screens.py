@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
     from tui_workbench.config.changes.change_set import ChangeHistory
+    from tui_workbench.core.errors import WorkbenchError
     from tui_workbench.core.model import ComputeTarget, Run, RunRequest
     from tui_workbench.projects.project import Project
     from tui_workbench.runs.store.table import RunQuery
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
     from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
     from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
+    from tui_workbench.ui.projects.start_screen import StartScreen
     from tui_workbench.ui.runs.ports_screen import PortsScreen
     from tui_workbench.ui.runs.recent import RecentPane
     from tui_workbench.ui.session_state import Values
@@ -79,6 +81,13 @@ def approvals(project: Project) -> ApprovalsScreen:
     from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
 
     return ApprovalsScreen(project)
+
+
+def start(project: Project | None, error: WorkbenchError | None = None) -> StartScreen:
+    """Return the start screen. `project` is the open project, if any; `error` is shown."""
+    from tui_workbench.ui.projects.start_screen import StartScreen
+
+    return StartScreen(project, error)
 
 
 def attach_machine(project: Project, history: ChangeHistory, written: Callable[[], None]) -> AttachScreen:

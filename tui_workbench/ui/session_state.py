@@ -6,11 +6,12 @@ a value of another type counts as missing. The file is in the user's state direc
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tui_workbench.core import directories
 from tui_workbench.core.errors import StorageError, WorkbenchError
@@ -18,6 +19,16 @@ from tui_workbench.core.files import write_atomically
 
 SCHEMA = 1  # version of the file format; later versions of the program may write a higher number
 LARGEST = 1 << 20  # limit in bytes; a larger file counts as damaged
+
+
+MOST_RECENT = 40  # number of recent projects
+
+
+class RecentProject(NamedTuple):
+    """A project that was opened in the screens."""
+
+    root: str
+    used: float  # when its screens were last saved, in seconds since the epoch
 
 
 class Values:
@@ -72,9 +83,23 @@ def session_path(root: str) -> str:
     return os.path.join(directories.user_state_directory(), "projects", f"{project_key(root)}.json")
 
 
+def recent_projects() -> list[RecentProject]:
+    """Return the projects with the newest session files, the newest first. Blocks, but does not access the projects."""
+    folder = os.path.join(directories.user_state_directory(), "projects")
+    newest: list[tuple[float, str]] = []
+    with contextlib.suppress(OSError), os.scandir(folder) as files:
+        newest = sorted((-file.stat().st_mtime, file.path) for file in files if file.name.endswith(".json"))
+    found = ((_read_values(path)[0].text("project"), -age) for age, path in newest[:MOST_RECENT])
+    return [RecentProject(root, used) for root, used in found if root]
+
+
 def load_session(root: str) -> tuple[Values, WorkbenchError | None]:
     """Return the saved session of the project at `root`, and the error if it cannot be read. Blocks; never raises."""
-    path = session_path(root)
+    found, error = _read_values(session_path(root))
+    return found if found.text("project") == os.path.realpath(root) else Values(), error
+
+
+def _read_values(path: str) -> tuple[Values, WorkbenchError | None]:
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST + 1)
@@ -90,8 +115,6 @@ def load_session(root: str) -> tuple[Values, WorkbenchError | None]:
         return Values(), _unreadable(path, "the file is damaged")
     if found["schema"] > SCHEMA:
         return Values(), _unreadable(path, "the file was written by a later version of workbench-tui")
-    if found.get("project") != os.path.realpath(root):
-        return Values(), None
     return Values(found), None
 
 

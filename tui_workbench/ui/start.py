@@ -5,28 +5,38 @@ from __future__ import annotations
 import os
 
 from tui_workbench.core import directories
-from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.core.errors import ConfigurationError, ProjectNotFound, WorkbenchError
 from tui_workbench.projects.project import Project
 from tui_workbench.ui.commands.command import use_keys
 from tui_workbench.ui.terminal.capabilities import detect_terminal, textual_environment
 
 
-def run(project_path: str, *, ascii_only: bool = False) -> int:
+def run(project_path: str = "", *, ascii_only: bool = False) -> int:
     """Show a project until the user leaves, and return the exit code.
 
-    The project is the folder `project_path`, or the nearest parent folder that is a project.
+    The project is the folder `project_path`, or the nearest parent folder that is a project. If `project_path` is "",
+    it is the current folder; outside of a project, the start screen is shown.
 
     Raises ProjectNotFound, and UnsupportedTerminal when the terminal cannot show the screens. `ascii_only` limits the
     screens to ASCII on any terminal.
     """
+    root = _root_of(project_path)
     terminal = detect_terminal(ascii_only=ascii_only)
-    project = Project.find(project_path)
     keymap_error = use_keymap()
     with textual_environment(terminal):
         # Textual reads its environment, and the widgets bind their keys, when they are imported.
         from tui_workbench.ui.program import show
 
-    return show(project, terminal, keymap_error)
+    return show(root, terminal, keymap_error)
+
+
+def _root_of(path: str) -> str:
+    try:
+        return Project.find(path or ".").root
+    except ProjectNotFound:
+        if path:
+            raise
+        return ""
 
 
 def use_keymap() -> WorkbenchError | None:

@@ -68,3 +68,8 @@ _of_apps: WeakKeyDictionary[App[Any], UndoSteps] = WeakKeyDictionary()
 def undo_steps(app: App[Any]) -> UndoSteps:
     """Return the undo steps of an app."""
     return _of_apps.setdefault(app, UndoSteps())
+
+
+def forget_steps(app: App[Any]) -> None:
+    """Forget the undo steps of an app, because they belong to a project that is closed."""
+    _of_apps.pop(app, None)

@@ -118,6 +118,17 @@ HISTORY = Scope("history", "Full screens", (
         "Return to the previous screen. An open filter is closed first."),
 ), about="Available on the screens that cover the main screen, such as All runs, GPUs, Calls and Ports.")
 
+START = Scope("start", "Projects", (
+    Command("start.open", "enter", "open", "Open", "Open the project, or create one from the selected template."),
+    Command("start.folder", "o", "open_folder", "Open folder", "Open any folder as a project."),
+    Command("start.clone", "c", "clone", "Clone", "Clone a git repository into a new folder and open it."),
+    Command("start.stop", "x", "stop", "Stop", "Stop the clone. Nothing of it is kept."),
+), about="Leaving this screen stops a clone.")
+
+START_ALONE = Scope("start alone", "Projects, outside of a project", (
+    Command("start.quit", "q", "app.quit", "Quit", "Quit the workbench. Runs continue."),
+))
+
 DASHBOARD = Scope("dashboard", "6 All runs", (
     Command("dashboard.open", "enter", "open", "Details", "Show the run's details, or toggle the group."),
     Command("dashboard.mark", "space", "mark", "Mark", "Mark or unmark the run or family for comparison."),

@@ -1,14 +1,12 @@
 """Save the session and unsaved edits every second, and restore them at the next start.
 
 The invariants: a change is on disk within a second; nothing is written while nothing changes; the event loop writes
-only once, at the end. SIGHUP and SIGTERM end the program without questions: unsaved edits stay in recovery files.
+only once, at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 import threading
 from collections.abc import Callable, Iterable
 
@@ -22,18 +20,14 @@ from tui_workbench.ui.recovery import Recovery, Unsaved
 from tui_workbench.ui.session_state import Values, save_session
 
 INTERVAL = 1.0  # seconds between comparisons with the last written state
-ENDING = (signal.SIGHUP, signal.SIGTERM)
 
 
 class Autosave:
-    """A timer that saves the editor's texts and the screen's `state`. `leave` ends the program without questions."""
+    """A timer that saves the editor's texts and the screen's `state`."""
 
-    def __init__(
-        self, context: MainContext, state: Callable[[], dict[str, object]], leave: Callable[[int], None]
-    ) -> None:
+    def __init__(self, context: MainContext, state: Callable[[], dict[str, object]]) -> None:
         self._context = context
         self._state = state
-        self._leave = leave
         self._root = context.project.root
         self._editor = context.panes.editor
         self._recovery = Recovery(self._root)
@@ -47,10 +41,6 @@ class Autosave:
 
     async def begin(self, saved: Values) -> None:
         """Restore open files and unsaved edits, and start to save."""
-        loop = asyncio.get_running_loop()
-        for number in ENDING:
-            with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread, as in some tests
-                loop.add_signal_handler(number, self._leave, 128 + number)
         editor = saved.part("editor")
         left, errors = await asyncio.to_thread(self._recovery.take_over)
         left = await asyncio.to_thread(_still_unsaved, left)

@@ -6,6 +6,7 @@ Updates go to `ProjectState`, which shows them; requests of panes go to the part
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,7 @@ class MainCoordinator:
         """Restore open files and unsaved edits, and start to save the session."""
         if self._saved is not None:
             await self.panes.files.restore(self._saved.part("files"))
-            self._autosave = Autosave(self.context, self._session_values, self.leave)
+            self._autosave = Autosave(self.context, self._session_values)
             await self._autosave.begin(self._saved)
 
     def _session_values(self) -> dict[str, object]:
@@ -191,35 +192,34 @@ class MainCoordinator:
         if app.theme != before:
             undo_steps(app).add("choose theme", partial(restore_theme, app, before))
 
-    async def quit(self) -> None:
+    def quit(self) -> None:
         """Leave the program; ask first if there are unsaved edits."""
+        self.close("quit", lambda: self.context.app.exit(self.state.active_runs))
+
+    def close(self, verb: str, then: Callable[[], object]) -> None:
+        """Save the session and call `then`; if there are unsaved edits, ask first. `verb` names what follows."""
         dirty = self.panes.editor.dirty_paths()
         if not dirty:
-            self._exit()
+            self._close(then)
         elif self.questions.is_open:
             self.questions.take_focus()
         else:
-            self.context.run("quit", self._ask_about_edits, len(dirty))
+            self.context.run("quit", self._ask_about_edits, len(dirty), verb, then)
 
-    async def _ask_about_edits(self, files: int) -> None:
-        save, discard = Choice("s", "save and quit", SAVE), Choice("d", "discard edits", DISCARD)
+    async def _ask_about_edits(self, files: int, verb: str, then: Callable[[], object]) -> None:
+        save, discard = Choice("s", f"save and {verb}", SAVE), Choice("d", "discard edits", DISCARD)
         text = f"Unsaved edits in {counted(files, 'file')}."
         answer = await self.questions.choose(text, save, discard, Choice("esc", "cancel", ""), is_awaited=True)
         if answer == DISCARD or (answer == SAVE and not await self.panes.editor.save_all()):
-            self._exit()
+            self._close(then)
 
-    def _exit(self) -> None:
+    def _close(self, then: Callable[[], object]) -> None:
         if self._autosave is not None:
             self._autosave.end(keep_texts=False)
-        self.context.app.exit(self.state.active_runs)
+        self.state.end()
+        then()
 
     def keep_edits(self) -> None:
         """Write unsaved edits for the next start. Nothing is written afterwards."""
         if self._autosave is not None:
             self._autosave.end(keep_texts=True)
-
-    def leave(self, return_code: int = 0) -> None:
-        """Leave the program without questions; the next start restores unsaved edits."""
-        self.keep_edits()
-        # The result contains no active runs, because the terminal may be gone and cannot show the closing lines.
-        self.context.app.exit(None, return_code)

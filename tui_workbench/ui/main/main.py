@@ -28,6 +28,8 @@ from tui_workbench.ui.terminal.compositor import install_compositor
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     # These modules are loaded after the first frame.
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.main.coordinator import MainCoordinator
@@ -185,6 +187,10 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if self.is_complete:
             self.app.push_screen(screens.approvals(self.project))
 
+    def action_projects(self) -> None:
+        if self.is_complete:
+            self.app.push_screen(screens.start(self.project))
+
     def action_help(self) -> None:
         if self.is_complete:
             self.coordinator.show_help()
@@ -234,9 +240,14 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     async def action_quit(self) -> None:
         if self.is_complete:
-            await self.coordinator.quit()
+            self.coordinator.quit()
         else:
             self.app.exit([])
+
+    def close(self, then: Callable[[], object]) -> None:
+        """Save the session, and call `then` when another project can be shown. Unsaved edits are asked about first."""
+        if self.is_complete:
+            self.coordinator.close("switch", then)
 
     def keep_edits(self) -> None:
         """Write unsaved edits for the next start. Nothing is written afterwards."""

@@ -1,4 +1,4 @@
-"""The base of the full screens over the main screen: notice, help, palette, undo and closing."""
+"""The base of full screens: notice, help, palette, undo and closing."""
 
 from __future__ import annotations
 
@@ -36,22 +36,21 @@ from tui_workbench.ui.widgets.notice import Notice
 Answer = TypeVar("Answer")
 
 
-class HistoryScreen(Screen[None], inherit_bindings=False):
-    """The base class of screens that cover the main screen, such as the comparison and the GPU monitor."""
+class FullScreen(Screen[None], inherit_bindings=False):
+    """The base class of full screens other than the main screen."""
 
     BINDINGS = HISTORY.bindings
     DEFAULT_CSS = """
-    HistoryScreen { layout: vertical; background: $background; }
-    HistoryScreen > Notice { height: auto; max-height: 4; display: none; }
-    HistoryScreen > Notice.-said { display: block; }
+    FullScreen { layout: vertical; background: $background; }
+    FullScreen > Notice { height: auto; max-height: 4; display: none; }
+    FullScreen > Notice.-said { display: block; }
     """
     heading = ""
     about = ""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self) -> None:
         super().__init__()
         install_compositor(self)
-        self.project = project
         self.content: tuple[Widget, ...] = ()  # the widgets between the title and the notice
         self.filter_row: FilterRow | None = None
         self.notice = Notice(id="said")
@@ -67,7 +66,7 @@ class HistoryScreen(Screen[None], inherit_bindings=False):
     @property
     def subject(self) -> str:
         """The text after the heading, which may be unsafe."""
-        return f"of {self.project.name}"
+        return ""
 
     def say(self, text: str) -> None:
         self.notice.say(text)
@@ -145,3 +144,17 @@ class HistoryScreen(Screen[None], inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return not self.why_not(action)
+
+
+class HistoryScreen(FullScreen, inherit_bindings=False):
+    """The base class of screens that cover the main screen, such as the comparison and the GPU monitor."""
+
+    BINDINGS = HISTORY.bindings
+
+    def __init__(self, project: Project) -> None:
+        super().__init__()
+        self.project = project
+
+    @property
+    def subject(self) -> str:
+        return f"of {self.project.name}"

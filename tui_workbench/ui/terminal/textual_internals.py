@@ -1,10 +1,11 @@
-"""Functions for private parts of Textual: bindings, visible widgets and layout caches."""
+"""Functions for private parts of Textual: bindings, visible widgets, layout caches and the first screen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from textual.app import App
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
@@ -35,3 +36,10 @@ def is_in_layout(widget: Widget) -> bool:
 def clear_arrangement(widget: Widget) -> None:
     """Discard the cached layout of a widget, because it depends on state that Textual does not know."""
     widget._clear_arrangement_cache()
+
+
+async def replace_first_screen(app: App[Any], screen: Screen[Any]) -> None:
+    """Replace the only screen of an app. `App.switch_screen` fails if `App.get_default_screen` has returned it."""
+    if not app.screen._result_callbacks:
+        app.screen._push_result_callback(app.screen, None)
+    await app.switch_screen(screen)

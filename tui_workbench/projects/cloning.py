@@ -1,0 +1,146 @@
+"""Clone git repositories.
+
+No program of a repository is executed: submodules are not cloned, and hooks are not installed. Git runs without a
+terminal, so that it cannot ask for a password or a host key there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Mapping
+
+from tui_workbench.core import trace
+from tui_workbench.core.errors import UsageError
+from tui_workbench.core.masking import mask_text
+from tui_workbench.core.processes import clean_environment, run
+from tui_workbench.core.progress import Meter, meter
+from tui_workbench.projects.new_folder import new_folder
+
+_URL = re.compile(r"(?:https?|ssh|git)://[^-/].*|file:///.*|(?:\w[\w.-]*@)?\w[\w.-]*:(?!:|//).+")
+"""URLs, and the form `user@host:path` of ssh. Git would take other texts for options, programs or local paths."""
+
+_VARIABLES = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https:http:ssh:git:file", "LC_ALL": "C"}
+_PROGRESS = re.compile(r"([A-Z]\w+) (\w+): +\d+% \((\d+)/(\d+)\)")  # `Receiving objects:  45% (123/273), 1.2 MiB`
+_UNITS = {"content": "files"}  # git-lfs reports `Filtering content`
+
+_REPEATED = (
+    "Cloning into ",
+    "fatal: Could not read from remote repository",
+    "Please make sure you have the correct",
+    "and the repository exists",
+)
+"""Lines of git that give no reason for a failure. The reason is in an earlier line."""
+
+
+class Stopped(Exception):
+    """The user has stopped the clone."""
+
+
+def clone_project(url: str, folder: str = "", stopped: Callable[[], bool] = lambda: False) -> str:
+    """Clone a repository with its history into a new folder, and return the folder's absolute path.
+
+    `folder` is the name of the repository in the current folder by default. `stopped` is called several times a second;
+    if it returns True, nothing is left and Stopped is raised. Raises UsageError and StorageError.
+    """
+    check_url(url)
+    place = os.path.abspath(os.path.expanduser(folder or name_in(url)))
+    with new_folder(place) as building:
+        clone(url, building, stopped=stopped)
+    return place
+
+
+def check_url(url: str) -> None:
+    """Raise UsageError if git may not clone this URL."""
+    if not _URL.fullmatch(url) or not url.isprintable():
+        raise UsageError(
+            f"{mask_text(url)!r} is not the URL of a repository",
+            remedy="Use a URL such as https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH, or file:///PATH for a "
+            "repository on this machine.",
+        )
+    if mask_text(url) != url:
+        raise UsageError(
+            f"{mask_text(url)} contains a secret or a user name",
+            remedy="Remove it, because other users of this machine could read it while git runs. To log in, use SSH or "
+            "a credential helper of git.",
+        )
+
+
+def name_in(url: str) -> str:
+    """Return the name of the repository in a URL. Raises UsageError if it has none."""
+    name = re.split("[/:]", url.rstrip("/"))[-1].removesuffix(".git")
+    if not name.strip(".") or name.startswith("-"):
+        raise UsageError(f"{mask_text(url)} contains no name for the folder", remedy="Give the name of the new folder.")
+    return name
+
+
+def clone(
+    url: str,
+    place: str,
+    *options: str,
+    variables: Mapping[str, str] | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> None:
+    """Clone into the empty folder `place`. `variables` are set for git. Raises UsageError, Stopped and OSError."""
+    check_url(url)
+    variables = {**_VARIABLES, **(variables or {})}
+    command = ["git", "clone", "--progress", "--template=", *options, "--", url, place]
+    with contextlib.ExitStack() as meters:
+        try:
+            done = run(
+                command,
+                kind=trace.GIT,
+                environment={**git_environment(), **variables},
+                variables=variables,
+                on_errors=_Report(meters, stopped).update,
+                new_session=True,
+                log_start=True,
+            )
+        except FileNotFoundError as error:
+            raise UsageError(
+                "cloning a repository needs git, which is not on the PATH", remedy="Install git."
+            ) from error
+    if done.returncode != 0:
+        lines = [line for line in _text(done.stderr).splitlines() if line.strip() and not line.startswith(_REPEATED)]
+        reason = (lines or [f"exit code {done.returncode}"])[-1].removeprefix("fatal: ").strip(" .")
+        raise UsageError(
+            f"cannot clone {url}: {reason}",
+            remedy="Check the URL, the network connection and your access to the repository. Git cannot ask questions "
+            "here: a private repository needs an SSH agent or a credential helper of git, and ssh a known host key.",
+        )
+
+
+def git_environment() -> dict[str, str]:
+    """Return the environment without the variables of git, except the command of ssh."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name == "GIT_SSH_COMMAND"
+    }
+    return {**clean_environment(kept), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+
+class _Report:
+    """Reports git's progress, with a new meter for each phase. `meters` closes the meters."""
+
+    def __init__(self, meters: contextlib.ExitStack, stopped: Callable[[], bool]) -> None:
+        self._meters = meters
+        self._stopped = stopped
+        self._phase = ""
+        self._meter: Meter | None = None
+
+    def update(self, errors: bytes) -> None:
+        """Report the last progress in what git has written to stderr so far. Raises Stopped."""
+        if self._stopped():
+            raise Stopped
+        found = list(_PROGRESS.finditer(_text(errors)))
+        if not found:
+            return
+        verb, noun, done, total = found[-1].groups()
+        if self._meter is None or verb != self._phase:
+            self._phase = verb
+            self._meter = self._meters.enter_context(meter(verb.lower(), _UNITS.get(noun, noun)))
+        self._meter.update(float(done), float(total))
+
+
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", "replace")

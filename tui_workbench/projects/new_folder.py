@@ -1,0 +1,63 @@
+"""Create a folder completely or not at all. Existing files are never overwritten."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+
+from tui_workbench.core.errors import StorageError, UsageError
+
+
+@contextlib.contextmanager
+def built(place: str) -> Iterator[str]:
+    """Create a hidden folder, and rename it to `place` at the end; if the context raises an exception, remove it."""
+    parent, name = os.path.split(place)
+    building = os.path.join(parent, f".{name}-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    try:
+        os.mkdir(building)
+        yield building
+        os.rename(building, place)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)  # does not exist after the rename
+
+
+@contextlib.contextmanager
+def new_folder(place: str) -> Iterator[str]:
+    """Like `built`, but raise UsageError if `place` exists or has no parent, and StorageError instead of OSError."""
+    parent = os.path.dirname(place)
+    if not os.path.isdir(parent):
+        raise UsageError(f"{parent} is not a folder", remedy="Create the folder, or choose another.")
+    _check_free(place)
+    try:
+        with built(place) as building:
+            yield building
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise _taken(place) from error
+        raise StorageError(
+            f"cannot create the project: {(error.strerror or str(error)).lower()}",
+            remedy="Free some space, choose a writable folder, or check that you can read the template.",
+            file=place,
+        ) from error
+
+
+def _check_free(place: str) -> None:
+    try:
+        free = not os.listdir(place)
+    except FileNotFoundError:
+        # The rename would replace a broken symbolic link.
+        free = not os.path.islink(place)
+    except OSError:
+        free = False
+    if not free or os.path.islink(place):
+        raise _taken(place)
+
+
+def _taken(place: str) -> UsageError:
+    command = f"workbench-tui project add {shlex.quote(place)}"
+    remedy = f"Choose another folder. If the path is a folder, you can turn it into a project: `{command}`."
+    return UsageError(f"{place} exists and is not an empty folder", remedy=remedy)
