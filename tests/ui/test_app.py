@@ -13,7 +13,7 @@ from benchmarks.terminal import Terminal
 from tests.ui.main.test_main import opened
 from tests.ui.waiting import until
 from tui_workbench.core.errors import ProjectNotFound
-from tui_workbench.ui.files.readme import ReadmeScreen
+from tui_workbench.ui.files.readme_view import ReadmeScreen
 from tui_workbench.ui.start import run
 
 if TYPE_CHECKING:

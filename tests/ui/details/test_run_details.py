@@ -22,7 +22,8 @@ from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.details.run_details import RunDetailsScreen, RunView
 from tui_workbench.ui.details.run_details_read import plan_of
-from tui_workbench.ui.files.readme import ReadmeScreen, rendered
+from tui_workbench.ui.files.readme import rendered
+from tui_workbench.ui.files.readme_view import ReadmeScreen
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.runs.compare import CompareScreen, DifferenceScreen
 from tui_workbench.ui.runs.run_commands import RestoreScreen
@@ -341,6 +342,17 @@ def test_readme_table_is_drawn_as_a_table() -> None:
         "a much longer name  2",
         "",
         "after",
+        "",
+    ]
+
+
+def test_list_items_of_a_readme_continue_in_indented_lines() -> None:
+    lines = rendered("1. one\n   two\n   - three\n     four\n\n    code\n", 60)
+    assert ["".join(piece.text for piece in line) for line in lines] == [
+        "1. one two",
+        "   • three four",
+        "",
+        "    code",
         "",
     ]
 

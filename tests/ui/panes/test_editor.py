@@ -12,6 +12,7 @@ import pytest
 from textual.widgets import Input
 
 from tests.ui.panes.editor_driver import editor_app
+from tests.ui.seen import content_of
 from tests.ui.waiting import until
 from tui_workbench.ui.editor.difference_view import DifferenceView
 from tui_workbench.ui.editor.editor import EMPTY, EditorPane
@@ -31,8 +32,8 @@ def folder(tmp_path: Path) -> Path:
 class TestOpening:
     async def test_empty_editor_shows_a_hint(self, folder: Path) -> None:
         async with editor_app(folder) as it:
-            assert it.pane.render().plain == EMPTY
-            assert it.pane.has_focus
+            await until(lambda: content_of(it.pane) == [EMPTY])
+            assert it.pane.empty.has_focus
             assert it.title == "3 Editor"
 
     async def test_file_opens_in_a_focused_tab_at_its_place(self, folder: Path) -> None:
@@ -62,7 +63,8 @@ class TestOpening:
     async def test_unreadable_file_shows_an_error(self, folder: Path) -> None:
         async with editor_app(folder) as it:
             assert not await it.pane.open_file(it.path("missing\x1b[2J.py"))
-            assert "missing␛[2J.py: cannot read: no such file" in it.pane.render().plain
+            error = "missing␛[2J.py: cannot read: no such file"
+            await until(lambda: " ".join(content_of(it.pane)).startswith(error))
             await it.open("train.py")
             assert not await it.pane.open_file(it.path("missing.py"))
             assert "no such file" in it.status
@@ -127,8 +129,8 @@ class TestTabs:
             assert it.text.has_focus
             await it.press("ctrl+w")
             assert it.title == "3 Editor"
-            assert it.pane.has_focus
-            assert it.pane.render().plain == EMPTY
+            assert it.pane.empty.has_focus
+            await until(lambda: content_of(it.pane) == [EMPTY])
 
     async def test_saved_state_restores_files_and_cursors(self, folder: Path) -> None:
         async with editor_app(folder) as it:

@@ -23,7 +23,7 @@ from tui_workbench.ui.commands.palette import PaletteScreen
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.dashboard.dashboard_columns import ColumnsScreen
 from tui_workbench.ui.details.run_details import RunDetailsScreen
-from tui_workbench.ui.files.readme import ReadmeScreen
+from tui_workbench.ui.files.readme_view import ReadmeScreen
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.runs.compare import CompareScreen, DifferenceScreen
 from tui_workbench.ui.runs.run_commands import RestoreScreen, RunEditScreen

@@ -47,7 +47,7 @@ from tui_workbench.ui.dashboard.dashboard_data import (
 )
 from tui_workbench.ui.dashboard.marks import Marks, families_near, markable, to_compare, why_not_compare
 from tui_workbench.ui.details.run_details import RunDetailsScreen
-from tui_workbench.ui.files.readme import ReadmeScreen
+from tui_workbench.ui.files.readme_view import ReadmeScreen
 from tui_workbench.ui.run_messages import RunBarRequested, RunRequested
 from tui_workbench.ui.runs.compare import CompareScreen
 from tui_workbench.ui.runs.compare_families import FamiliesScreen

@@ -1,4 +1,4 @@
-"""The editor pane: open files in tabs.
+"""The editor pane: open files in tabs, or without one the project's readme.
 
 The invariants: files are read in threads, and the text area is imported only after the screen has started, or when a
 file is opened.
@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import events, work
-from textual.content import Content
+from textual.app import ComposeResult
 from textual.message import Message
 
 from tui_workbench.core.errors import StorageError
@@ -22,10 +22,10 @@ from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import EDITOR
 from tui_workbench.ui.commands.jump_places import JumpPlace
 from tui_workbench.ui.editor.border_tabs import BorderTabs
+from tui_workbench.ui.files.readme_view import ReadmeView
 from tui_workbench.ui.messages import Update
 from tui_workbench.ui.recovery import Unsaved
 from tui_workbench.ui.session_state import Values
-from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 
 if TYPE_CHECKING:  # importing a text area and its grammars takes 130 ms, too long for the first frame
@@ -40,8 +40,6 @@ MIDDLE_BUTTON = 2
 
 class EditorPane(Pane):
     """The pane of open files in tabs."""
-
-    DEFAULT_CSS = "EditorPane { content-align: center middle; color: $text-muted; }"
 
     BINDINGS = EDITOR.bindings
 
@@ -62,19 +60,22 @@ class EditorPane(Pane):
 
         paths: frozenset[str]
 
-    def __init__(self, *, id: str = "editor") -> None:
+    def __init__(self, root: str = "", *, id: str = "editor") -> None:
+        """`root` is the folder of the project."""
+        self.empty = ReadmeView(root, EMPTY)
         self._views: list[FileView] = []
         self._active: FileView | None = None
         self._adding = asyncio.Lock()
         self._wanted = ""
-        self._error = ""
         self._posted_dirty: frozenset[str] = frozenset()
         self._tabs = BorderTabs(self)
         self._checker: Checker | None = None
         self._images_used: tuple[str, ...] = ()
         self._places: dict[str, tuple[int, int]] = {}  # the saved line and column of the cursor, from 1
         super().__init__(id=id)
-        self.can_focus = True
+
+    def compose(self) -> ComposeResult:
+        yield self.empty
 
     def on_mount(self) -> None:
         self.set_timer(PRELOAD_AFTER, partial(self.run_worker, preload, thread=True, group="editor-preload"))
@@ -147,7 +148,7 @@ class EditorPane(Pane):
 
     async def restore(self, saved: Values) -> None:
         """Open the files of the saved session that still exist. If the pane has the focus, the focus stays in it."""
-        had_focus = self.has_focus
+        had_focus = self.empty.has_focus
         for tab in saved.parts("tabs"):
             path = tab.text("path")
             self._places[path] = (tab.number("row") + 1, tab.number("column") + 1)
@@ -156,7 +157,7 @@ class EditorPane(Pane):
                 if view := self._view_of(path):
                     view.editor.go_to(*self._places[path])
         if view := self._view_of(saved.text("active")) or self._active:
-            self._activate(view, focus=had_focus and self.screen.focused in (None, self))
+            self._activate(view, focus=had_focus and self.screen.focused in (None, self.empty))
 
     def unsaved(self) -> dict[str, int]:
         """Return the files with unsaved edits, each with a number that every change increases."""
@@ -190,7 +191,7 @@ class EditorPane(Pane):
 
     def take_focus(self) -> None:
         if self._active is None:
-            self.focus()
+            self.screen.set_focus(self.empty)
         else:
             self._active.take_focus()
 
@@ -213,8 +214,8 @@ class EditorPane(Pane):
             return view
 
     def _activate(self, view: FileView, *, focus: bool = True) -> None:
-        self._active, self._error = view, ""
-        self.can_focus = False
+        self._active = view
+        self.empty.display = False
         for other in self._views:
             other.presenter.root.display = other is view
         if focus:
@@ -230,9 +231,10 @@ class EditorPane(Pane):
             if self._views:
                 self._activate(self._views[min(position, len(self._views) - 1)], focus=had_focus)
             else:
-                self.can_focus = True
+                self.empty.display = True
+                self.empty.read()
                 if had_focus:
-                    self.focus()
+                    self.take_focus()
         await view.presenter.root.remove()
         if self._checker is not None:
             await asyncio.to_thread(self._checker.forget, view.path)
@@ -307,9 +309,6 @@ class EditorPane(Pane):
 
     # --- Border and layout
 
-    def render(self) -> Content:
-        return Content("" if self._views else self._error or EMPTY)
-
     def on_resize(self) -> None:
         self._tabs.show(self._views, self._active)
 
@@ -317,8 +316,7 @@ class EditorPane(Pane):
         if self._active is not None:
             self._active.show_error(text)
         else:
-            self._error = safe_text(text)
-            self.refresh()
+            self.empty.show_error(text)
 
     def _draw(self) -> None:
         self._tabs.show(self._views, self._active)

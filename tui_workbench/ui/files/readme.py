@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from functools import partial
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
 from tui_workbench.core.files import open_regular
-from tui_workbench.projects.project import Project
-from tui_workbench.ui.commands.screen_commands import HISTORY
-from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
-from tui_workbench.ui.widgets.pieces import Piece, hanging
-from tui_workbench.ui.widgets.text_view import Line, TextView
+from tui_workbench.ui.widgets.pieces import Piece, hanging, wrap_pieces
+from tui_workbench.ui.widgets.text_view import Line
 
 NAMES = ("README.md", "readme.md", "Readme.md", "README.rst", "README.txt", "README", "readme.txt")
-MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 18
+CUT = "The rest of this file is not shown."
 WIDEST = 100  # longest line, in cells
 COLUMN_GAP, LEAST_COLUMN = 2, 6  # cells between the columns of a table, and minimum width of a column
 
@@ -29,50 +27,40 @@ _RULE = re.compile(r":?-+:?")
 _LOUD = re.compile(r"(\*\*|__|`)(.+?)\1")
 
 
-class ReadmeScreen(HistoryScreen, inherit_bindings=False):
-    """The screen of the readme."""
+class Readme(NamedTuple):
+    """The beginning of a readme. If its name does not end in `.md`, the text is not Markdown."""
 
-    BINDINGS = HISTORY.bindings
-    AUTO_FOCUS = "TextView"
-    heading = "Readme"
-    about = "The project's readme."
-
-    def __init__(self, project: Project) -> None:
-        super().__init__(project)
-        self.view = TextView()
-        self.content = (self.view,)
-        self._text = ""
-
-    def on_mount(self) -> None:
-        self.ask("readme", partial(read_readme, self.project.root), self._show)
-
-    def _show(self, text: str) -> None:
-        self._text = text
-        self.view.show(rendered(text, min(WIDEST, max(20, self.size.width - 3))))
-
-    def on_resize(self) -> None:
-        if self._text:
-            self._show(self._text)
+    name: str
+    text: str
 
 
-def read_readme(root: str) -> str:
-    """Return the first `MOST_BYTES` of the readme as text, or a sentence if it is missing or unreadable."""
+def read_readme(root: str) -> Readme | None:
+    """Return the first `MOST_BYTES` of the readme of a project, or None without one. Blocks."""
     for name in NAMES:
         path = os.path.join(root, name)
         try:
             with open_regular(os.path.realpath(path)) as file:
-                return file.read(MOST_BYTES).decode(errors="replace")
+                text = file.read(MOST_BYTES).decode(errors="replace")
+                return Readme(name, f"{text}\n\n{CUT}" if file.read(1) else text)
         except FileNotFoundError:
             continue
         except OSError as error:
-            return f"Cannot read {name}: {error.strerror}."
-    return "# No readme\n\nAdd a `README.md` to the project to show it here."
+            return Readme(name, f"Cannot read {name}: {error.strerror}.")
+    return None
+
+
+def readme_lines(readme: Readme, width: int) -> list[Line]:
+    """Render a readme as lines, wrapped to `width` cells. Takes a second for the longest readme."""
+    if readme.name.lower().endswith(".md"):
+        return rendered(readme.text, width)
+    lines = ((Piece(safe_text(line)),) for line in readme.text.expandtabs().splitlines())
+    return [row for line in lines for row in wrap_pieces(line, width, 0)]
 
 
 def rendered(text: str, width: int) -> list[Line]:
     """Render a Markdown text as lines. Text is wrapped to `width` cells, tables are cut, and code keeps its width."""
     lines: list[Line] = []
-    paragraph: list[str] = []
+    paragraph = _Paragraph(width)
     table: list[list[str]] = []
     in_code = False
     for raw in [*text.splitlines(), ""]:
@@ -80,30 +68,29 @@ def rendered(text: str, width: int) -> list[Line]:
             lines += _table(table, width)
             table = []
         if raw.lstrip().startswith(("```", "~~~")):
-            lines += _flushed(paragraph, width)
+            lines += paragraph.end()
             in_code = not in_code
         elif in_code:
             lines.append((Piece(f"  {safe_text(raw)}", "string"),))
         elif match := _HEADING.fullmatch(raw.strip()):
-            lines += _flushed(paragraph, width)
+            lines += paragraph.end()
             lines.append((Piece(_plain(match[2]), "accent", bold=len(match[1]) < 3),))
         elif match := _ITEM.fullmatch(raw):
-            lines += _flushed(paragraph, width)
-            mark = "•" if match[2] in "-*+" else match[2]
-            lines += _wrapped(match[3], width, f"{match[1]}{mark} ")
+            lines += paragraph.end()
+            paragraph.mark = f"{match[1]}{'•' if match[2] in '-*+' else match[2]} "
+            paragraph.lines.append(match[3])
         elif not raw.strip():
-            lines += _flushed(paragraph, width)
+            lines += paragraph.end()
             if lines and lines[-1]:
                 lines.append(())
         elif raw.lstrip().startswith("|"):
-            lines += _flushed(paragraph, width)
+            lines += paragraph.end()
             table.append([_plain(cell.strip()) for cell in raw.strip().strip("|").split("|")])
             continue
-        elif raw.startswith(("    ", "\t")):
-            lines += _flushed(paragraph, width)
+        elif raw.startswith(("    ", "\t")) and not paragraph.lines:
             lines.append((Piece(safe_text(raw), "string"),))
         else:
-            paragraph.append(raw.strip())
+            paragraph.lines.append(raw.strip())
     return lines
 
 
@@ -124,15 +111,19 @@ def _table(rows: list[list[str]], width: int) -> Iterator[Line]:
             yield (Piece("─" * min(sum(widths) + COLUMN_GAP * (columns - 1), width), "faint"),)
 
 
-def _flushed(paragraph: list[str], width: int) -> Iterator[Line]:
-    text = " ".join(paragraph)
-    paragraph.clear()
-    if text:
-        yield from _wrapped(text, width, "")
+class _Paragraph:
+    """The lines of a paragraph or list item that has not ended yet."""
 
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self.mark = ""
+        self.lines: list[str] = []
 
-def _wrapped(text: str, width: int, mark: str) -> Iterator[Line]:
-    yield from hanging([Piece(mark, "muted")], _plain(text), width + 1)
+    def end(self) -> list[Line]:
+        """Return the rendered text, and begin a new paragraph."""
+        mark, text = Piece(self.mark, "muted"), " ".join(self.lines)
+        self.mark, self.lines = "", []
+        return hanging([mark], _plain(text), self._width + 1) if text else []
 
 
 def _plain(text: str) -> str:

@@ -64,7 +64,7 @@ class MainCoordinator:
             area.files,
             RunBar(id="run-bar"),
             TargetsPane(id="targets"),
-            EditorPane(id="editor"),
+            EditorPane(project.root, id="editor"),
             LogPane(id="log"),
             JobsPane(id="jobs"),
             LatestLine(id="latest"),
@@ -107,6 +107,7 @@ class MainCoordinator:
             await self.panes.files.restore(self._saved.part("files"))
             self._autosave = Autosave(self.context, self._session_values)
             await self._autosave.begin(self._saved)
+        self.panes.editor.empty.read()
 
     def _session_values(self) -> dict[str, object]:
         view, query = self._area.view, self.runs_query

@@ -126,6 +126,8 @@ class ProjectState:
 
     def show_folders(self, changed: list[str]) -> None:
         self._panes.files.reread(changed)
+        if "" in changed and self._panes.editor.empty.display:
+            self._panes.editor.empty.read()
 
     def show_branch(self, branch: str) -> None:
         self._panes.header.branch = branch

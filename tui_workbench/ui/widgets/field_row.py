@@ -52,7 +52,8 @@ class FieldRow(Horizontal):
         if value is not None:
             self.field.value = value
             self.field.cursor_position = len(value)
-        if not self.field.has_focus:
+        # `has_focus` is late: it is still true after a row was closed and another question follows.
+        if self.screen.focused is not self.field:
             self._before = self.screen.focused
         self.screen.set_focus(self.field)
 
