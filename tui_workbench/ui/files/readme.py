@@ -22,7 +22,7 @@ COLUMN_GAP, LEAST_COLUMN = 2, 6  # cells between the columns of a table, and min
 
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _ITEM = re.compile(r"(\s*)([-*+]|\d+[.)])\s+(.*)")
-_LINK = re.compile(r"!?\[([^\[\]]*)\]\(([^)\s]*)[^)]*\)")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\(([^()\s]*)(?:\s[^()]*)?\)")  # no part can run into the next link
 _RULE = re.compile(r":?-+:?")
 _LOUD = re.compile(r"(\*\*|__|`)(.+?)\1")
 
@@ -67,6 +67,8 @@ def rendered(text: str, width: int) -> list[Line]:
         if table and (in_code or not raw.lstrip().startswith("|")):
             lines += _table(table, width)
             table = []
+        if raw.startswith("<!--") and raw.rstrip().endswith("-->") and not in_code:
+            continue
         if raw.lstrip().startswith(("```", "~~~")):
             lines += paragraph.end()
             in_code = not in_code
