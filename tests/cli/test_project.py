@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.cli.support import Installed
 from tests.runs.support import write_configuration, write_files
+from tui_workbench.ui.session_state import save_session, session_path
 
 
 @pytest.fixture
@@ -64,4 +66,23 @@ def test_folder_is_copied_or_added_as_project(tmp_path: Path) -> None:
     added = json.loads(workbench.bytes_of("project", "add", "old"))
     assert (added["name"], added["run_configurations"]) == ("old", ["docker", "docker-gpu", "local"])
     assert json.loads(workbench.bytes_of("project", "add", "old"))["added"] == []
-    workbench.run("project", "create", "x1", "--template-url", "file:///nowhere").error(2, "cannot clone the template")
+    workbench.run("project", "create", "x1", "--template-url", "file:///nowhere").error(
+        2, "cannot clone file:///nowhere"
+    )
+
+
+def test_clone_tells_whether_the_folder_is_a_project(workbench: Installed, tmp_path: Path) -> None:
+    git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org")
+    for words in (("init", "-q"), ("add", "hello.py"), ("commit", "-qm", "x")):
+        subprocess.run([*git, *words], cwd=workbench.folder, check=True)
+    url = f"file://{workbench.folder}"
+    made = json.loads(workbench.bytes_of("project", "clone", url, str(tmp_path / "copy")))
+    assert made == {"name": "copy", "path": str(tmp_path / "copy"), "url": url, "is_project": False}
+    workbench.run("project", "clone", "ext::sh").error(2, "is not the URL of a repository")
+
+
+def test_recent_projects_have_the_time_of_their_last_use(workbench: Installed) -> None:
+    save_session(str(workbench.folder), {})
+    os.utime(session_path(str(workbench.folder)), (0, 0))
+    recent = json.loads(workbench.bytes_of("project", "recent"))
+    assert recent == [{"name": "project", "path": str(workbench.folder), "used": "1970-01-01T00:00:00Z"}]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tui_workbench.core.errors import StorageError
-from tui_workbench.ui.session_state import Values, load_session, save_session, session_path
+from tui_workbench.ui.session_state import Values, load_session, recent_projects, save_session, session_path
 
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
@@ -90,3 +90,13 @@ def test_project_folder_is_not_changed(project: Project) -> None:
     before = sorted(os.listdir(project.root))
     save_session(project.root, {"run": "x"})
     assert sorted(os.listdir(project.root)) == before
+
+
+def test_recent_projects_are_listed_newest_first(tmp_path: Path) -> None:
+    assert recent_projects() == []
+    for number, name in enumerate(("old", "new", "broken")):
+        root = str(tmp_path / name)
+        save_session(root, {})
+        os.utime(session_path(root), (number, number))
+    Path(session_path(str(tmp_path / "broken"))).write_text("{")
+    assert recent_projects() == [(str(tmp_path / "new"), 1), (str(tmp_path / "old"), 0)]

@@ -138,6 +138,7 @@ COMMANDS = (
     Command("project create", "project", "create a project from a template"),
     Command("project clone", "project", "clone a git repository into a new folder"),
     Command("project add", "project", "turn an existing folder into a project"),
+    Command("project recent", "project", "list the projects that were opened in the screens last"),
     Command("project restore", "project", "restore the project files from the snapshot of a run"),
     Command("project sample list", "project", "list the project templates"),
 )

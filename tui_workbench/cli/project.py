@@ -1,9 +1,10 @@
-"""`project create|clone|add|restore` and `project sample list`: create projects, and restore the files of a run."""
+"""`project ...`: create and list projects, and restore the files of a run."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import time
 
 from tui_workbench.cli.shared.output import emit, output, write_lines
 from tui_workbench.cli.shared.parser import option, options
@@ -14,6 +15,7 @@ from tui_workbench.projects.cloning import clone_project
 from tui_workbench.projects.project import Project
 from tui_workbench.projects.templates import DEFAULT_TEMPLATE, add_folder, create_project, list_templates
 from tui_workbench.runs.facade import Runs
+from tui_workbench.ui.session_state import recent_projects
 
 configure_create = options(
     option("name", metavar="NAME", nargs="?", default="", help="2 to 32 letters, digits and hyphens"),
@@ -74,6 +76,11 @@ examples:
   workbench-tui project restore --undo""",
 )
 configure_list = options(output())
+configure_recent = options(
+    output(),
+    epilog="""\
+The newest project comes first. Projects whose folders are gone are listed, too.""",
+)
 
 
 def run_create(arguments: argparse.Namespace) -> int:
@@ -133,3 +140,15 @@ def run_restore(arguments: argparse.Namespace) -> int:
 
 def run_list(arguments: argparse.Namespace) -> int:
     return emit([template._asdict() for template in list_templates()], arguments)
+
+
+def run_recent(arguments: argparse.Namespace) -> int:
+    records = [
+        {
+            "name": os.path.basename(root),
+            "path": root,
+            "used": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(used)),
+        }
+        for root, used in recent_projects()
+    ]
+    return emit(records, arguments)

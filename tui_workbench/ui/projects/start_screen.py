@@ -88,9 +88,6 @@ class StartScreen(FullScreen, inherit_bindings=False):
         self.templates.show_rows(_template_rows(list_templates()))
         self.ask("recent", recent_projects, self._show_found)
 
-    def on_unmount(self) -> None:
-        self.action_stop()
-
     # --- Recent projects
 
     def _show_found(self, found: Sequence[RecentProject]) -> None:
@@ -123,13 +120,13 @@ class StartScreen(FullScreen, inherit_bindings=False):
         if self.focused is self.templates:
             name = self.templates.current
             self.prompt.ask(f"Folder of the new {name} project", self._suggested(name), partial(self._create, name))
-        elif self.recent.current:
+        else:
             self._open(self.recent.current)
 
     def _open(self, root: str) -> None:
         if self._project is not None and root == self._project.root:
             self.dismiss()
-        else:
+        elif self.is_attached:
             self.say(f"Opening {abbreviate_home(root)}...")
             self.post_message(ProjectRequested(root))
 
@@ -208,8 +205,10 @@ class StartScreen(FullScreen, inherit_bindings=False):
         except WorkbenchError as error:
             self.show_error(error)
         else:
+            self.say(f"Cloned to {abbreviate_home(root)}.")
             self.ask("folder", lambda: (root, _is_project(root)), self._enter)
         finally:
+            stop.set()  # the user may have left the screen
             self._stop = None
             self.refresh_bindings()
 
@@ -223,7 +222,7 @@ class StartScreen(FullScreen, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         match action:
-            case "open" if self.focused is not self.templates and not self.recent.current:
+            case "open" if not isinstance(self.focused, RowList) or not self.focused.current:
                 return "No project selected."
             case "stop" if self._stop is None:
                 return "No clone is running."
