@@ -29,15 +29,19 @@ def repository(tmp_path: Path) -> str:
     return f"file://{source}"
 
 
+def has_ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def test_clone_has_the_files_and_the_history(repository: str, tmp_path: Path) -> None:
-    reports: list[Progress | None] = []
-    with listening(reports.append):
-        root = clone_project(repository, str(tmp_path / "mine"))
+    root = clone_project(repository, str(tmp_path / "mine"))
     assert root == str(tmp_path / "mine")
     assert (tmp_path / "mine" / "aml_config" / "local.compute").is_file()
     log = subprocess.run(["git", "log", "--format=%s"], cwd=root, check=True, capture_output=True, text=True)
     assert log.stdout == "first\n"
-    assert reports[-1] is None
 
 
 def test_name_of_the_repository_is_the_default_folder(
@@ -60,20 +64,27 @@ def test_existing_folder_is_not_changed(repository: str, tmp_path: Path) -> None
     assert os.listdir(tmp_path / "mine") == ["notes"]
 
 
-def test_stopped_clone_leaves_nothing(repository: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A git that hangs, and whose child process would outlive it. The stand-in replaces a server that does not answer.
+def test_stopped_clone_reports_its_progress_and_leaves_nothing(
+    repository: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A git that hangs, and whose child process would outlive it: a stand-in for a server that stops sending.
     programs = tmp_path / "programs"
     programs.mkdir()
-    (programs / "git").write_text('#!/bin/sh\nsleep 600 &\necho $! > "$PIDS"\nwait\n')
+    (programs / "git").write_text(
+        '#!/bin/sh\nprintf "Receiving objects:  45%% (123/273)\\r" >&2\nsleep 600 &\necho $! > "$PIDS"\nwait\n'
+    )
     (programs / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("PIDS", str(tmp_path / "pids"))
     before = sorted(os.listdir(tmp_path))
-    with pytest.raises(Stopped):
-        clone_project(repository, str(tmp_path / "mine"), lambda: (tmp_path / "pids").exists())
+    reports: list[Progress | None] = []
+    with listening(reports.append), pytest.raises(Stopped):
+        clone_project(repository, str(tmp_path / "mine"), lambda: bool(reports) and (tmp_path / "pids").exists())
+    assert reports[0] is not None
+    assert reports[0].summary.startswith("receiving: 123 of 273 objects, 45 %")
     assert sorted(os.listdir(tmp_path)) == sorted([*before, "pids"])
     child = int((tmp_path / "pids").read_text())
-    wait_until(lambda: not os.path.exists(f"/proc/{child}") or " Z " in Path(f"/proc/{child}/stat").read_text())
+    wait_until(lambda: has_ended(child))
 
 
 @pytest.mark.parametrize(

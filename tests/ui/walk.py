@@ -31,6 +31,7 @@ from tui_workbench.ui.form.form_view import FormView
 from tui_workbench.ui.machines.machine import AttachScreen
 from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
 from tui_workbench.ui.main.main import MainScreen
+from tui_workbench.ui.projects.start_screen import StartScreen
 from tui_workbench.ui.session_state import load_session
 from tui_workbench.ui.terminal.capabilities import Terminal
 from tui_workbench.ui.terminal.textual_internals import is_in_layout
@@ -184,8 +185,8 @@ class Walk:
 
     async def _press(self, key: str) -> None:
         app = self.app
-        if key == "enter" and isinstance(app.screen, AttachScreen):
-            key = "down"  # it would resolve a random host name
+        if key == "enter" and isinstance(app.screen, AttachScreen | StartScreen):
+            key = "down"  # it would resolve a random host name, or create or open another project
         if key == "y" and isinstance(app.screen, PrepareMachineScreen):
             key = "n"  # it would install packages on this machine
         self._keys.append(key)

@@ -143,7 +143,7 @@ class TestTabs:
             await it.pane.restore(Values(saved))
             assert it.title == "3 train.py  local.compute"
             assert Values(it.pane.saved_state).parts("tabs")[0].number("row") == 2
-            assert it.pane.has_focus
+            await until(lambda: it.pane.has_focus_within)
 
     async def test_tabs_fit_into_a_narrow_terminal(self, folder: Path) -> None:
         async with editor_app(folder, size=(30, 10)) as it:

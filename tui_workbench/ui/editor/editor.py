@@ -148,7 +148,7 @@ class EditorPane(Pane):
 
     async def restore(self, saved: Values) -> None:
         """Open the files of the saved session that still exist. If the pane has the focus, the focus stays in it."""
-        had_focus = self.empty.has_focus
+        had_focus = self.screen.focused is self.empty
         for tab in saved.parts("tabs"):
             path = tab.text("path")
             self._places[path] = (tab.number("row") + 1, tab.number("column") + 1)
