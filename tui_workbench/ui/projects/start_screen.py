@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from rich.cells import cell_len, set_cell_size
@@ -37,7 +37,6 @@ from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 from tui_workbench.ui.widgets.row_list import RowList
 
 LONGEST_NAME = 24  # cells
-YES = "yes"
 HOW_TO_OPEN = (
     f"{shown_key('start.folder', 'o')} opens a folder, and {shown_key('start.clone', 'c')} clones a repository."
 )
@@ -71,7 +70,6 @@ class StartScreen(FullScreen, inherit_bindings=False):
         self._found: Sequence[RecentProject] = ()
         self._calls = CallQueue(self)
         self._stop: threading.Event | None = None  # set to stop the clone
-        self._then: Callable[[], None] = lambda: None
         self.recent, self.templates, self.prompt = RowList(has_filter=True), RowList(), PromptRow()
         panes = Vertical(self.recent, classes="pane"), Vertical(self.templates, classes="pane", id="templates")
         for pane, title in zip(panes, ("Recent projects", "New project from a template"), strict=True):
@@ -147,17 +145,18 @@ class StartScreen(FullScreen, inherit_bindings=False):
             self._open(root)
             return
         text = f"{safe_text(abbreviate_home(root))} is not a project. Add {CONFIG_DIRECTORY}/ to it?"
-        question = QuestionRow(Question(text, yes_no(YES)))
-        self._then = lambda: self._calls.add(partial(add_folder, root), lambda _: self._open(root))
+        self.query(QuestionRow).remove()
+        question = QuestionRow(Question(text, yes_no(root)))
         self.mount(question, before=self.notice)
-        self.set_focus(question)
+        if not self.prompt.display:  # the next key could be text for the prompt
+            self.set_focus(question)
 
     @on(QuestionRow.Answered)
     async def _answered(self, event: QuestionRow.Answered) -> None:
         self.set_focus(self.recent if self.recent.current else self.templates)
         await event.row.remove()
-        if event.answer:
-            self._then()
+        if root := event.answer:
+            self._calls.add(partial(add_folder, root), lambda _: self._open(root))
 
     def _suggested(self, name: str) -> str:
         """Return a path beside the open project, or in the current folder."""
