@@ -105,10 +105,10 @@ async def test_recent_project_is_opened(other: Path, tmp_path: Path, monkeypatch
 
 
 async def test_disk_that_hangs_does_not_block(other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_session(str(tmp_path / "dead"), {})
     hangs, isdir = threading.Event(), os.path.isdir
     # A stand-in for a network disk that does not respond.
-    monkeypatch.setattr(os.path, "isdir", lambda path: isdir(path) if "dead" not in str(path) else hangs.wait())
-    save_session(str(tmp_path / "dead"), {})
+    monkeypatch.setattr(os.path, "isdir", lambda path: isdir(path) if "/dead/" not in str(path) else hangs.wait())
     async with outside(tmp_path, monkeypatch) as pilot:
         await until(lambda: "dead" in seen(pilot) and "other" in seen(pilot))
         await pilot.press(*(["down"] if start_screen(pilot).recent.current != str(other) else []), "enter")
