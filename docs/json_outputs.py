@@ -82,6 +82,7 @@ config fix: Fixed
 config gpu-ready: GpuReady
 config schema: Schemas
 project create: Created
+project clone: Cloned
 project add: Added
 project restore: Restoration
 project sample list: [Template]

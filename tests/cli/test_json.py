@@ -26,6 +26,7 @@ ELSEWHERE = {
     "notify remove": "runs/notify/test_notifications.py",
     "notify test": "runs/notify/test_notifications.py",
     "computetarget prepare": "cli/test_prepare.py",
+    "project clone": "cli/test_project.py",
     "gpu reserve": "targets/reservations/test_two_users.py",
     "gpu extend": "targets/reservations/test_two_users.py",
     "gpu release": "targets/reservations/test_two_users.py",

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
     from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
     from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
-    from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
     from tui_workbench.ui.projects.start_screen import StartScreen
+    from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
     from tui_workbench.ui.runs.ports_screen import PortsScreen
     from tui_workbench.ui.runs.recent import RecentPane
     from tui_workbench.ui.session_state import Values
