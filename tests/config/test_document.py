@@ -24,6 +24,7 @@ def test_form_lists_set_fields_before_unset_ones() -> None:
         "odd",
         "nvidiaDocker",
         "gpus",
+        "gpuReservations",
         "sharedVolumes",
         "nativeSharedDirectory",
         "maxConcurrentRuns",
