@@ -46,9 +46,8 @@ check: $(VENV)/.installed-test
 
 # The tests of runs on this machine and over SSH, without /proc and the functions of Python that only Linux has.
 # `tests/portable/run.sh` explains more.
-PORTABLE = tests/core tests/runs/lifecycle tests/runs/submission tests/targets/local tests/targets/ssh \
-	tests/targets/hosts/test_host.py tests/targets/hosts/test_processes.py tests/targets/hosts/test_supervisor.py \
-	tests/targets/test_conformance.py
+PORTABLE = tests/core tests/targets/local tests/targets/ssh tests/targets/hosts/test_host.py \
+	tests/targets/hosts/test_processes.py tests/targets/hosts/test_supervisor.py tests/targets/test_conformance.py
 portable: $(VENV)/.installed-test
 	@tests/portable/run.sh $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder \
 		-m "not linux" -k "not docker and not shellless and not slurm and not cluster" $(PORTABLE)

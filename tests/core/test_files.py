@@ -98,6 +98,7 @@ class TestWriting:
             assert (folder / "file").read_bytes() == b"old"
             folder.chmod(0o755)
 
+    @pytest.mark.linux("mounts a file system")
     def test_full_disk_is_reported_and_keeps_the_file(self, tmp_path: Path) -> None:
         with small_disk(tmp_path / "disk") as disk:
             path = disk / "file"
@@ -107,6 +108,7 @@ class TestWriting:
             assert path.read_bytes() == b"old"
             assert names_in(disk) == ["file"]
 
+    @pytest.mark.linux("mounts a file system")
     def test_read_only_file_system_is_reported(self, tmp_path: Path) -> None:
         with small_disk(tmp_path / "disk") as disk:
             (disk / "file").write_bytes(b"old")

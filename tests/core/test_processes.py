@@ -36,6 +36,7 @@ def test_detached_child_does_not_hold_an_inherited_lock(inherited: int, tmp_path
         reap()
 
 
+@pytest.mark.linux("lists the descriptors in /proc")
 def test_detached_child_gets_passed_descriptors_and_stderr(inherited: int, tmp_path: Path) -> None:
     number = child_descriptor(inherited)
     errors = os.open(tmp_path / "errors", os.O_WRONLY | os.O_CREAT)

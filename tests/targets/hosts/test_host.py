@@ -78,6 +78,7 @@ def test_missing_program_ends_with_127(any_host: Host) -> None:
     assert "/nowhere/at all" in done.complaint
 
 
+@pytest.mark.linux("/dev/stderr is in /proc")
 def test_large_input_and_output_do_not_deadlock(any_host: Host) -> None:
     data = os.urandom(3_000_000)
     done = any_host.run(["tee", "/dev/stderr"], stdin=data)

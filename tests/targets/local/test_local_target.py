@@ -66,6 +66,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.linux("the script reads /proc")
 def test_script_has_no_extra_files_signals_or_terminal(local: LocalHarness) -> None:
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
@@ -88,6 +89,7 @@ def test_script_has_no_extra_files_signals_or_terminal(local: LocalHarness) -> N
     assert set(found["descriptors"]) == {0, 1, 2}
 
 
+@pytest.mark.linux("the script reads /proc")
 def test_script_sees_the_variables_of_the_run(local: LocalHarness) -> None:
     spec = python(local, SURROUNDINGS)
     found = finish(local, spec)
@@ -99,6 +101,7 @@ def test_script_sees_the_variables_of_the_run(local: LocalHarness) -> None:
     assert variables.get("CUDA_VISIBLE_DEVICES") == os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
+@pytest.mark.linux("the script reads /proc")
 def test_shared_folder_exists_and_ends_with_a_slash(local: LocalHarness, home: Path) -> None:
     found = finish(local, python(local, SURROUNDINGS))
     share = found["variables"]["AZUREML_NATIVE_SHARE_DIRECTORY"]
@@ -241,6 +244,7 @@ def test_run_continues_with_its_script_after_the_shell_is_killed(local: LocalHar
     assert "killed" in outcome.reason
 
 
+@pytest.mark.linux("elsewhere, there is no boot ID")
 def test_restart_of_the_machine_is_detected(local: LocalHarness) -> None:
     spec = python(local, WAITING)
     boot = boot_id()
@@ -253,6 +257,7 @@ def test_restart_of_the_machine_is_detected(local: LocalHarness) -> None:
     assert local.target().wait(spec, NEVER).exit_code == 4
 
 
+@pytest.mark.linux("elsewhere, start times are in seconds")
 @pytest.mark.parametrize("same_boot", [True, False])
 def test_process_with_reused_id_is_not_ended(local: LocalHarness, same_boot: bool) -> None:
     spec = python(local, WAITING)
