@@ -32,6 +32,7 @@ from tui_workbench.ui.main.main import MainScreen
 from tui_workbench.ui.messages import BackendFailed, MonitorRequested, ProjectRequested
 from tui_workbench.ui.projects.opening import Opened, open_project
 from tui_workbench.ui.session_state import Values
+from tui_workbench.ui.terminal import clipboard
 from tui_workbench.ui.terminal.capabilities import Terminal
 from tui_workbench.ui.terminal.colors import line_filters
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
@@ -162,9 +163,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
 
     def copy_to_clipboard(self, text: str) -> None:
         # Only Textual's widgets call this method; the workbench itself calls `clipboard.copy`.
-        from tui_workbench.ui.terminal.clipboard import copy
-
-        copy(self, text)
+        clipboard.copy(self, text)
 
     def show_theme(self, theme: themes.WorkbenchTheme) -> None:
         if theme is self.current_theme:

@@ -150,12 +150,8 @@ class Preflight:
                 "GPU, install the NVIDIA driver.",
                 "sudo apt-get install -y amd-smi-lib",
             )
-        if self._engine is None and self._host.run(["uname", "-s"]).text.strip() == "Darwin":
-            raise CheckFailed(
-                "this machine is a Mac: the workbench cannot measure Apple GPUs, so no run gets a GPU verdict",
-                "Scripts can still use the device `mps` of PyTorch. To get a verdict, attach a machine with an NVIDIA "
-                "or AMD GPU as a target, and submit the run there.",
-            )
+        if self._engine is None:
+            _refuse_mac(self._host)
         other = ""
         if self._engine is not None and self._target.nvidia_docker:
             file = shlex.quote(f"{self._target.name}.compute")
@@ -380,6 +376,15 @@ _FRAMEWORK_OF = {
 
 _MOST_FILES, _LARGEST = 200, 1 << 20
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([.\w]+)", re.MULTILINE)
+
+
+def _refuse_mac(host: Host) -> None:
+    if host.run(["uname", "-s"]).text.strip() == "Darwin":
+        raise CheckFailed(
+            "this machine is a Mac: the workbench cannot measure Apple GPUs, so no run gets a GPU verdict",
+            "Scripts can still use the device `mps` of PyTorch. To get a verdict, attach a machine with an NVIDIA "
+            "or AMD GPU as a target, and submit the run there.",
+        )
 
 
 def _refuse_closed_device(host: Host, target: str) -> None:

@@ -312,10 +312,8 @@ class RunsView(RunContainer, inherit_bindings=False):
     def action_compare(self) -> None:
         found = self._to_compare()
         families = [each.name for each in found if isinstance(each, Family)]
-        if families:
-            self.app.push_screen(FamiliesScreen(self.project, families))
-        else:
-            self.app.push_screen(CompareScreen(self.project, [each for each in found if isinstance(each, Run)]))
+        runs = [each for each in found if isinstance(each, Run)]
+        self.app.push_screen(FamiliesScreen(self.project, families) if families else CompareScreen(self.project, runs))
 
     # --- Filter, order and groups
 
