@@ -33,7 +33,7 @@ configure_logs = options(
     option("--tail", metavar="N", type=number_of("lines"), help="print only the last N lines"),
     option("--rank", metavar="N", type=_rank, help="print only the output of this torchrun process (default: all)"),
     option("--node", metavar="NAME", help="print only the output of the ranks on this node (default: all)"),
-    option("--attempt", metavar="N", type=number_of("attempts"), help="print only the output of this attempt"),
+    option("--attempt", metavar="N", type=number_of("an attempt", "the number"), help="print only the output of this attempt"),
     option("--plain", action="store_true", help="for screen readers: complete lines of plain text"),
     option("-o", "--output", choices=(TEXT, "json"), default=TEXT,
            help="json: a JSON object for each line, and with -f another for the end of the run"),

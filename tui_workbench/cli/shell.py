@@ -34,8 +34,9 @@ uses your own Python. Commands of Azure ML Workbench work in this shell:
     az ml experiment submit -c local train.py
 
 Other `az` commands go to the Azure CLI. With -r, the shell opens in a copy of
-the run's project files, including files that the run changed; for an active
-run, in its working copy; for an untracked run, in the project folder.
+the run's snapshot, with the files that the run changed or created outside
+outputs/; for an active run, in its working copy; for an untracked run, in the
+project folder.
 
 examples:
   workbench-tui shell

@@ -15,7 +15,7 @@ from tui_workbench.runs.store.history_record import history_record, utc
 
 COLUMNS = ("number", "state", "agent", "run", "reasons", "project")
 
-_NUMBER = option("number", metavar="N", type=number_of("requests"), help="the number of the request")
+_NUMBER = option("number", metavar="N", type=number_of("a request", "the number"), help="the number of the request")
 
 configure_list = options(
     option("--all", action="store_true", help="include requests that do not wait"),

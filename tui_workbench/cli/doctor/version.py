@@ -105,5 +105,8 @@ def _ask(command: list[str], text: str = "", *, kind: str = trace.PROCESS) -> st
     except (OSError, subprocess.TimeoutExpired) as error:
         complaint = str(error)
     if complaint:
-        raise WorkbenchError(f"cannot look for newer versions: {complaint}", remedy="Check the network, and try again.")
+        raise WorkbenchError(
+            f"cannot look for newer versions: {complaint}",
+            remedy="Check the network, your access to the source, and that its program (git, pip or uv) is installed.",
+        )
     return done.stdout.decode("utf-8", "replace")

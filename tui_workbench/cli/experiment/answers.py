@@ -22,7 +22,7 @@ def answer(
     arguments: argparse.Namespace,
     submit: Callable[[Project, RunRequest], Run],
 ) -> int:
-    """Print the plan with `--dry-run`, else submit the run with `submit` and print its record."""
+    """Print the plan with `--dry-run`, else submit the run with `submit` and print its record. Return exit code 0."""
     if arguments.dry_run:
         return print_plan(project, request, arguments)
     return emit(history_record(submit(project, request)), arguments, HISTORY_COLUMNS)

@@ -14,13 +14,13 @@ from tui_workbench.targets.reservations.holding import Holder, Holding, parse_du
 COLUMNS = ("gpu", "user", "kind", "until", "run_id", "wanted")
 
 TARGET = option("-t", "--target", metavar="NAME", required=True, help="the compute target")
-GPU = option("--gpu", metavar="NUMBER", type=number_of("a GPU"), action="append", default=[],
+GPU = option("--gpu", metavar="NUMBER", type=number_of("a GPU", "the number"), action="append", default=[],
              help="only this GPU (default: all that you have reserved); repeatable")  # fmt: skip
 
 configure_reserve = options(
     TARGET,
     option("count", metavar="COUNT", nargs="?", type=number_of("GPUs"), help="the number of GPUs (default: 1)"),
-    option("--gpu", metavar="NUMBER", type=number_of("a GPU"), action="append", default=[],
+    option("--gpu", metavar="NUMBER", type=number_of("a GPU", "the number"), action="append", default=[],
            help="reserve this GPU instead of any free one; repeatable"),
     option("--for", dest="duration", metavar="TIME", required=True, help="duration, such as 30m, 3h or 2d; at most 7d"),
     output(TEXT),

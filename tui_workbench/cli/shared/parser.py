@@ -94,12 +94,12 @@ def seconds(text: str) -> float:
     return value
 
 
-def number_of(things: str) -> Callable[[str], int]:
-    """Return a converter of an argument to a number of `things`."""
+def number_of(things: str, what: str = "a number") -> Callable[[str], int]:
+    """Return a converter of an argument to a number of `things`, or to "the number" of one thing."""
 
     def convert(text: str) -> int:
         if not (text.isascii() and text.isdigit()):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {things}; give a whole number such as 10")
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what} of {things}; give a whole number such as 10")
         return int(text)
 
     return convert

@@ -42,7 +42,7 @@ def reason_to_wait(demand: Demand) -> str:
 
 
 def dependents_of(directory: RunDirectory) -> list[Run]:
-    """Return the queued runs that could not start if this run were canceled, and the runs that depend on these."""
+    """Return the queued runs that could not start if this run were canceled, directly or through other runs."""
     found = []
     for other, demand in _waiting(directory):
         if demand.after_condition != ANY:

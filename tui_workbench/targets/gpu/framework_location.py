@@ -109,7 +109,7 @@ class Interpreter:
             pieces.append(piece)
         raise ConnectionLost(
             f"{self.name} did not answer within {ANSWER_SECONDS:g} s",
-            remedy=f"Import the framework with {self.name} on that machine. If that hangs too, restart the machine: "
+            remedy=f"Import the framework with {self.name} on the machine of the target. If that hangs too, restart the machine: "
             "its GPU driver has probably stopped responding.",
         )
 

@@ -152,12 +152,13 @@ class Preflight:
             )
         if self._engine is None:
             _refuse_mac(self._host)
-        other = ""
-        if self._engine is not None and self._target.nvidia_docker:
+        other = "\nIf the machine has no GPU, choose another target."
+        wants_gpus = self._engine is not None and self._target.nvidia_docker
+        if wants_gpus:
             file = shlex.quote(f"{self._target.name}.compute")
             other = f"\nIf the machine has no GPU, run `workbench-tui config set {file} nvidiaDocker false`."
         raise CheckFailed(
-            f"there is no NVIDIA driver (nvidia-smi not found){', and nvidiaDocker is true' if other else ''}",
+            f"there is no NVIDIA driver (nvidia-smi not found){', and nvidiaDocker is true' if wants_gpus else ''}",
             f"Install the NVIDIA driver. On Ubuntu and Debian, use the command shown.{other}",
             install_command(self._target),
         )

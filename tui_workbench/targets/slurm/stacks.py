@@ -53,7 +53,10 @@ def read_stacks(login: LoginHost, spec: RunSpec) -> Reading:
     outputs = [output for output in done.stdout.split(NODE_MARK) if output]
     if done.code != 0 and not outputs:
         raise_if_silent(login.label, done.complaint)
-        remedy = "Check that `srun --overlap` can start a step in a running job on that machine."
+        remedy = (
+            "If the job has just ended, `experiment stacks --last` prints the last stacks that were read. Otherwise, check "
+            "the free space there, and that `srun --overlap` can start a step in a running job."
+        )
         raise WorkbenchError(f"cannot read the stacks on {login.label}: {done.complaint}", remedy=remedy)
     found = Reading()
     for output in outputs:

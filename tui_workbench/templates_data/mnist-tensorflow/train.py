@@ -94,7 +94,7 @@ def load_mnist() -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
 
 
 def build_model(learning_rate: float) -> tf.keras.Model:
-    """Build two convolutions and a dense layer."""
+    """Return a compiled model with two convolutions and a dense layer."""
     layers = tf.keras.layers
     model = tf.keras.Sequential(
         [

@@ -1,6 +1,6 @@
 """Jump mode: a label on each visible focusable widget, each tab and each link to a file.
 
-Typing a label moves the focus to its place, and never starts or changes anything.
+Typing a label focuses the widget, shows the tab or opens the file. It never starts a run or changes a file.
 """
 
 from __future__ import annotations

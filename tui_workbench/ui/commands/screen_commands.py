@@ -101,8 +101,8 @@ CHART = Scope("chart", "Charts", (
 ))
 
 TABLE = Scope("table", "Tables", (
-    quiet("table.left", "left,h", "column(-1)", "Column left", "Move a column left."),
-    quiet("table.right", "right,l", "column(1)", "Column right", "Move a column right."),
+    quiet("table.left", "left,h", "column(-1)", "Column left", "Move the cursor a column left."),
+    quiet("table.right", "right,l", "column(1)", "Column right", "Move the cursor a column right."),
 ), about="Tables also have the commands of lists.")
 
 HISTORY = Scope("history", "Full screens", (

@@ -138,7 +138,8 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         if action == "filter" and self.focused is self.filter_row.field:
             return "The filter already has the focus."
         if action == "base" and self._column < 0:
-            return "Select the column of a run with ← and →."
+            left, right = shown_key("table.left", "←"), shown_key("table.right", "→")
+            return f"Select the column of a run with {left} and {right}."
         return super().why_not(action)
 
     @property

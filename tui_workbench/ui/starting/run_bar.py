@@ -325,7 +325,7 @@ class RunBar(Widget, inherit_bindings=False):
         return min(self._configurations.values(), key=order).name if self._configurations else ""
 
     def _choose(self, name: str) -> None:
-        """Choose a run configuration; its script and arguments replace those in the bar."""
+        """Choose a run configuration. If it names a script or arguments, they replace those in the bar."""
         self._environment.show_value(name)
         self._mark_environment()
         vector = self._configurations[name].argument_vector if name in self._configurations else ()
