@@ -54,8 +54,8 @@ def read_stacks(login: LoginHost, spec: RunSpec) -> Reading:
     if done.code != 0 and not outputs:
         raise_if_silent(login.label, done.complaint)
         remedy = (
-            "If the job has just ended, `experiment stacks --last` prints the last stacks that were read. Otherwise, check "
-            "the free space there, and that `srun --overlap` can start a step in a running job."
+            "If the job has just ended, `experiment stacks --last` prints the last stacks that were read. Otherwise, "
+            "check the free space there, and that `srun --overlap` can start a step in a running job."
         )
         raise WorkbenchError(f"cannot read the stacks on {login.label}: {done.complaint}", remedy=remedy)
     found = Reading()

@@ -228,7 +228,7 @@ class Starting:
         return project.target_of(configuration, request.target).kind.is_remote
 
     def _target_of(self, run: Run, request: RunRequest) -> ComputeTarget | None:
-        """Return the target of a request, or None if its files are missing or invalid: `submit` then reports the error."""
+        """Return the target of a request, or None if its files are missing or invalid; `submit` then reports why."""
         project = self._context.project
         try:
             if request.run_configuration:
