@@ -91,8 +91,8 @@ def engine_socket(host: Host) -> str:
             start = "sudo systemctl start docker"
             raise EngineOutOfReach(
                 f"{host.label}: Docker is installed, but its engine is not running",
-                remedy=f"Start the engine: `{start}`. Start a rootless engine with `systemctl --user start docker`, and "
-                "Docker Desktop from its menu.",
+                remedy=f"Start the engine: `{start}`. Start a rootless engine with `systemctl --user start docker`, "
+                "and Docker Desktop from its menu.",
                 command=start,
             )
     raise EngineOutOfReach(

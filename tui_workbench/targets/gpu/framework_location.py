@@ -109,8 +109,8 @@ class Interpreter:
             pieces.append(piece)
         raise ConnectionLost(
             f"{self.name} did not answer within {ANSWER_SECONDS:g} s",
-            remedy=f"Import the framework with {self.name} on the machine of the target. If that hangs too, restart the "
-            "machine: its GPU driver has probably stopped responding.",
+            remedy=f"Import the framework with {self.name} on the machine of the target. If that hangs too, restart "
+            "the machine: its GPU driver has probably stopped responding.",
         )
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
