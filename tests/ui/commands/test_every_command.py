@@ -38,6 +38,8 @@ ELSEWHERE = {
     "log.node": ("tests.ui.panes.test_log_ranks", "test_keys_filter_by_node_and_by_its_ranks"),
     "log.node_back": ("tests.ui.panes.test_log_ranks", "test_keys_filter_by_node_and_by_its_ranks"),
     "details.spark": ("tests.ui.details.test_spark_panel", "test_key_shows_the_stages_of_a_spark_run"),
+    "gpus.reserve": ("tests.ui.gpu.test_monitor", "test_keys_reserve_and_release_a_gpu"),
+    "gpus.release": ("tests.ui.gpu.test_monitor", "test_keys_reserve_and_release_a_gpu"),
     "gpus.open": ("tests.ui.gpu.test_monitor", "test_enter_opens_the_run_on_the_gpu"),
     "gpus.copy": ("tests.ui.gpu.test_monitor", "test_y_copies_the_values"),
     "gpus.filter": ("tests.ui.gpu.test_monitor", "test_filter_applies_while_typing_until_escape"),
