@@ -30,7 +30,6 @@ SEAMS = {
     "runs/submission/launch.py": "snapshots and the queue are loaded when needed, the controller while the script runs",
     "runs/submission/planning.py": "snapshots are loaded when the run is tracked, options of Slurm when some are given",
     "ui/start.py": "the terminal is examined before Textual is imported; the keymap is loaded when there is one",
-    "ui/app.py": "the clipboard is loaded when a text is copied",
     "ui/main/main.py": "the first frame is drawn before the panes are imported",
     "ui/editor/editor.py": "the text area and the schema are loaded with the first open file",
     "ui/screens.py": "a full screen is loaded when it is opened",
