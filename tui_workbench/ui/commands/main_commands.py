@@ -40,7 +40,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     Command("view.trace", "8", "trace", "Calls", "Show the calls to external programs."),
     quiet("view.ports", "9", "ports", "Ports", "Open TensorBoard, Jupyter or a port."),
     quiet("view.approvals", "A", "approvals", "Approvals", "Approve or deny runs of coding agents."),
-    quiet("view.projects", "O", "projects", "Projects", "Open another project, create one or clone one."),
+    quiet("view.projects", "O", "projects", "Projects", "Open, create or clone a project."),
     quiet("view.border_left", "less_than_sign", "move_border('x', -1)", "Move border left",
         "Move the pane's side border left. You can also drag borders with the mouse."),
     quiet("view.border_right", "greater_than_sign", "move_border('x', 1)", "Move border right",

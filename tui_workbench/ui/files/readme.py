@@ -100,17 +100,20 @@ def _table(rows: list[list[str]], width: int) -> Iterator[Line]:
     """Align the cells of a table, cutting wide cells; the row above `---` is the head."""
     ruled = len(rows) > 1 and all(_RULE.fullmatch(cell) for cell in rows[1])
     body = rows[:1] + rows[2:] if ruled else rows
-    columns = max(len(row) for row in body)
-    full = [row + [""] * (columns - len(row)) for row in body]
-    widths = [max(cell_len(row[column]) for row in full) for column in range(columns)]
-    while sum(widths) + COLUMN_GAP * (columns - 1) > width and max(widths) > LEAST_COLUMN:
-        widths[widths.index(max(widths))] -= 1
-    for number, row in enumerate(full):
+    # More columns are outside the line. Rows are not padded, because one of thousands of rows may be very long.
+    columns = min(max(len(row) for row in body), width // COLUMN_GAP + 1)
+    widths = [max(cell_len(row[column]) for row in body if column < len(row)) for column in range(columns)]
+    gaps = COLUMN_GAP * (columns - 1)
+    widest = width
+    while widest > LEAST_COLUMN and sum(min(each, widest) for each in widths) + gaps > width:
+        widest -= 1
+    widths = [min(each, widest) for each in widths]
+    for number, row in enumerate(body):
         is_head = ruled and number == 0
-        cells = [set_cell_size(truncate_middle(cell, room), room) for cell, room in zip(row, widths, strict=True)]
+        cells = [set_cell_size(truncate_middle(cell, room), room) for cell, room in zip(row, widths, strict=False)]
         yield (Piece((" " * COLUMN_GAP).join(cells).rstrip(), "accent" if is_head else "text", bold=is_head),)
         if is_head:
-            yield (Piece("─" * min(sum(widths) + COLUMN_GAP * (columns - 1), width), "faint"),)
+            yield (Piece("─" * min(sum(widths) + gaps, width), "faint"),)
 
 
 class _Paragraph:
