@@ -346,6 +346,18 @@ def test_readme_table_is_drawn_as_a_table() -> None:
     ]
 
 
+def test_no_cells_are_made_for_the_widest_row_of_a_readme_table() -> None:
+    text = "|a" * 5000 + "\n" + "|a\n" * 2000
+    lines = ["".join(piece.text for piece in line) for line in rendered(text, 60)]
+    assert [len(lines), lines[1:-1]] == [2002, ["a"] * 2000]
+    assert len(lines[0]) < 100
+
+
+def test_wide_columns_of_a_readme_table_are_cut() -> None:
+    first, *_ = rendered("|" + f"{'a' * 50}|" * 20, 60)
+    assert 60 < len("".join(piece.text for piece in first)) <= 20 * 8
+
+
 def test_list_items_of_a_readme_continue_in_indented_lines() -> None:
     lines = rendered("1. one\n   two\n   - three\n     four\n\n    code\n", 60)
     assert ["".join(piece.text for piece in line) for line in lines] == [
