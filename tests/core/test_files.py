@@ -13,6 +13,7 @@ from tests.conftest import missing
 from tests.core.support import ordinary_user
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.files import replacing, replacing_below, signature, write_atomically, write_if_changed
+from tui_workbench.core.system import unnamed_file
 from tui_workbench.core.text_files import read_text_file
 
 if TYPE_CHECKING:
@@ -163,3 +164,16 @@ def small_disk(at: Path) -> Iterator[Path]:
         yield at
     finally:
         subprocess.run(["umount", "-l", str(at)], check=True)
+
+
+@pytest.mark.parametrize("has_flag", [True, False])
+def test_an_unnamed_file_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_flag: bool) -> None:
+    if not has_flag:  # as on other systems than Linux
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    first, second = unnamed_file(str(tmp_path)), unnamed_file(str(tmp_path))
+    try:
+        assert os.write(first, b"text") == os.fstat(first).st_size
+        assert os.fstat(second).st_size == len(os.listdir(tmp_path)) == 0
+    finally:
+        os.close(first)
+        os.close(second)

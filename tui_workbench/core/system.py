@@ -1,4 +1,4 @@
-"""Everything that depends on the operating system: processes, the time since boot, and blocks that files share.
+"""Everything that depends on the operating system: processes, the time since boot, shared blocks, unnamed files.
 
 On Linux, the values come from /proc and from system calls of Linux. Elsewhere, psutil reads processes, and kqueue, or
 else polling, reports their end.
@@ -217,6 +217,16 @@ def enlarge_pipe(descriptor: int, size: int) -> None:
 def share_blocks(source: int, copy: int) -> None:
     """Make the empty file with the descriptor `copy` share all blocks of another file. Raises OSError."""
     fcntl.ioctl(copy, _FICLONE, source)
+
+
+def unnamed_file(folder: str) -> int:
+    """Return a descriptor for writing an empty file in `folder` that disappears when it is closed. Raises OSError."""
+    if hasattr(os, "O_TMPFILE"):
+        return os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    path = os.path.join(folder, f".{os.urandom(8).hex()}.tmp")
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    os.unlink(path)
+    return descriptor
 
 
 @cache

@@ -16,10 +16,8 @@ _CHUNK = 1 << 20
 
 def can_clone(source: str, folder: str) -> bool:
     """Return True if a copy of the file `source` in `folder` can share its blocks. No file remains."""
-    probe = os.path.join(folder, f".clone-{os.getpid()}")
     try:
-        with open_regular(source) as reading, open(os.open(probe, _NEW, 0o600), "wb") as writing:
-            os.unlink(probe)
+        with open_regular(source) as reading, open(system.unnamed_file(folder), "wb") as writing:
             return _clone(reading, writing)
     except OSError:
         return False
