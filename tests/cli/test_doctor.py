@@ -58,6 +58,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Linux", "5.15.153.1-microsoft-standard-WSL2", "/home/me/project", OK),
         ("Linux", "5.15.153.1-microsoft-standard-WSL2", "/mnt/data/project", OK),
         ("Linux", "5.15.153.1-microsoft-standard-WSL2", "/mnt/c/project", LIMITED),
+        ("Linux", "4.19.128-microsoft-standard", "/home/me/project", OK),
         ("Linux", "4.4.0-19041-Microsoft", "/home/me/project", BROKEN),
         ("Darwin", "23.6.0", "/Users/me/project", LIMITED),
     ],

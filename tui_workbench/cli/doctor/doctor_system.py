@@ -13,8 +13,8 @@ NAME = "system"
 def system(release: platform.uname_result, project: str) -> Answer:
     """Check the system that `platform.uname` describes, and the place of the project folder.
 
-    In WSL, the release of the kernel ends with `-microsoft-standard-WSL2` in version 2, and with `-Microsoft` in
-    version 1. The drives of Windows are mounted below `/mnt`, each in a folder with one letter.
+    In WSL, the release of the kernel ends with `-Microsoft` in version 1, and contains `-microsoft-standard` in
+    version 2. The drives of Windows are mounted below `/mnt`, each in a folder with one letter.
     """
     found = f"{release.system} {release.release}, {release.machine}"
     if release.system != "Linux":
@@ -22,7 +22,7 @@ def system(release: platform.uname_result, project: str) -> Answer:
         return limited(NAME, found, cost, "If something fails, please report it with the output of this command.")
     if "microsoft" not in release.release.lower():
         return ok(NAME, found)
-    if "WSL2" not in release.release:
+    if release.release.endswith("-Microsoft"):
         cost = "WSL 1 has no GPUs and no Docker, and its files behave differently."
         remedy = "Convert this distribution in a terminal of Windows:"
         return broken(NAME, f"{found}: WSL 1", cost, remedy, f"wsl --set-version {_distribution()} 2")
