@@ -10,7 +10,7 @@ from tests.ui.waiting import until
 from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.facade import Runs
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
-from tui_workbench.ui.undo import MOST_STEPS, UndoSteps, undo_steps
+from tui_workbench.ui.undo import MOST_STEPS, UndoSteps, forget_steps, undo_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,3 +160,15 @@ async def test_restored_files_are_undone(project: Project, project_root: Path) -
         await until(lambda: pilot.app.screen is screen_of(pilot))
         await pilot.press("5", "ctrl+z")
         await until(lambda: (project_root / "hello.py").read_text() == "print('changed')\n")
+
+
+async def test_late_step_belongs_to_the_project_that_was_open(project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("ctrl+r")
+        await until(lambda: "completed" in seen(pilot))
+        await table_of(pilot)
+        steps = undo_steps(pilot.app)
+        forget_steps(pilot.app)  # as if the user had switched to another project while the call runs
+        await pilot.press("p")
+        await until(lambda: len(steps) == 1)
+        assert not undo_steps(pilot.app)

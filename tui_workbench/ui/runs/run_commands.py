@@ -106,6 +106,9 @@ class RunCommands(Vertical, inherit_bindings=False):
         self._then: Callable[[], object] = lambda: None
         self._before: Widget | None = None  # the widget that had the focus before the question
 
+    def on_mount(self) -> None:
+        self._steps = undo_steps(self.app)  # not those of the next project, if a call ends after the user has switched
+
     def why_not(self, action: str) -> str:
         if action in ON_SEVERAL and (runs := self._shown.chosen_runs()):
             is_active = [run.is_active for run in runs]
@@ -222,7 +225,7 @@ class RunCommands(Vertical, inherit_bindings=False):
 
     def _add_undo(self, title: str, undo: Callable[[], Sequence[WorkbenchError]]) -> None:
         """Record how to undo a change that was made. `undo` returns errors that a repetition would not avoid."""
-        undo_steps(self.app).add(title, partial(self._undo, undo))
+        self._steps.add(title, partial(self._undo, undo))
 
     def _show_done(self, problems: Sequence[WorkbenchError]) -> None:
         """Show the changes that were made, and the first error."""
@@ -432,6 +435,7 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
         return f"the project to {run_title(self._run)}"
 
     def on_mount(self) -> None:
+        self._steps = undo_steps(self.app)  # as in `RunCommands`
         self._read_changes()
 
     def _read_changes(self) -> None:
@@ -459,12 +463,12 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
             self._calls.add(Runs(self.project).undo_restore, self._undone)
 
     def _restored(self, done: Restoration) -> None:
-        undo_steps(self.app).add(UNDO_TITLE, self._undo_restore)
+        self._steps.add(UNDO_TITLE, self._undo_restore)
         key = shown_key("restore.undo", "ctrl+z")
         self._show_done(f"Restored {counted(_changed(done), 'file')}. {key} undoes the restore.")
 
     def _undone(self, done: Restoration) -> None:
-        undo_steps(self.app).forget(UNDO_TITLE)
+        self._steps.forget(UNDO_TITLE)
         self._show_done(f"Undone: {counted(_changed(done), 'file')} changed back.")
 
     def _show_done(self, text: str) -> None:
