@@ -117,11 +117,14 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
 
     @work(group="open project", exclusive=True)
     async def on_project_requested(self, event: ProjectRequested) -> None:
+        start = self.screen
         try:
             opened = await in_thread(partial(open_project, event.root))
         except WorkbenchError as error:
-            self.screen.post_message(BackendFailed(error))
+            start.post_message(BackendFailed(error))
             return
+        if self.screen is not start:
+            return  # the user has left the start screen meanwhile
         main = self.screen_stack[0]
         while self.screen is not main:
             await self.pop_screen()

@@ -20,6 +20,7 @@ from tests.ui.waiting import until
 from tui_workbench.runs.facade import Runs
 from tui_workbench.ui.app import WorkbenchApp
 from tui_workbench.ui.main.main import MainScreen
+from tui_workbench.ui.projects.opening import Opened, open_project
 from tui_workbench.ui.projects.start_screen import StartScreen
 from tui_workbench.ui.session_state import save_session
 from tui_workbench.ui.themes.themes import load_theme
@@ -158,6 +159,31 @@ async def test_folder_becomes_a_project_and_nothing_of_the_old_one_stays(
         before.coordinator.context.watcher.join()
         (run,) = Runs(project).list()
         assert run.is_active
+
+
+async def test_project_that_opens_late_is_not_shown(
+    project: Project, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    responds = threading.Event()
+
+    def open_late(root: str) -> Opened:
+        responds.wait()
+        return open_project(root)
+
+    # A stand-in for a network disk that responds late.
+    monkeypatch.setattr("tui_workbench.ui.app.open_project", open_late)
+    async with opened(project) as pilot:
+        before = screen_of(pilot)
+        await pilot.press("O")
+        await until(lambda: isinstance(pilot.app.screen, StartScreen) and start_screen(pilot).recent.current)
+        await pilot.press("enter")
+        await until(lambda: any(worker.group == "open project" for worker in pilot.app.workers))
+        await pilot.press("escape")
+        await until(lambda: pilot.app.screen is before)
+        responds.set()
+        await until(lambda: not any(worker.group == "open project" for worker in pilot.app.workers))
+        await pilot.pause()
+        assert pilot.app.screen is before
 
 
 async def test_unsaved_edits_are_asked_about(project: Project, project_root: Path, other: Path) -> None:
