@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import write_project
 from tests.machines import PASSWORD, Machine
 from tests.package_index import package_index
 from tests.ui.machines.test_machine import attached, type_text
-from tests.ui.main.test_main import NARROW, opened, screen_of, seen
+from tests.ui.main.test_main import NARROW, WIDE, make_app, opened, screen_of, seen
 from tests.ui.seen import content_of
 from tests.ui.waiting import until
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base.secrets import SecretStore
 from tui_workbench.targets.hosts.host_for import ssh_host_of
+from tui_workbench.ui.messages import ProjectRequested
 from tui_workbench.ui.runs.preparation import PlanScreen, PrepareScreen
 
 if TYPE_CHECKING:
@@ -223,6 +226,25 @@ async def test_preparation_shows_progress_and_result(managed: Project, project_r
         await pilot.press("escape")
         await until(lambda: pilot.app.screen is screen_of(pilot))
         assert Runs(managed).list() == []
+
+
+async def test_preparation_is_stopped_when_the_project_is_switched(
+    managed: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = write_project(tmp_path / "other")
+    async with make_app(managed).run_test(size=WIDE, notifications=True) as pilot:
+        await until(lambda: screen_of(pilot).is_complete)
+        await choose(pilot, "own")
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            # Nothing answers at this address, so the preparation runs until it is stopped.
+            monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+            await pilot.press("1", "P")
+            await until(lambda: isinstance(pilot.app.screen, PrepareScreen))
+            await pilot.press("escape")
+            await until(lambda: pilot.app.screen is screen_of(pilot))
+            pilot.app.screen.post_message(ProjectRequested(str(other)))
+            await until(lambda: "Stopped preparing own." in seen(pilot))
+        assert screen_of(pilot).project.root == str(other)
 
 
 async def test_prepare_is_unavailable_on_local(project: Project) -> None:

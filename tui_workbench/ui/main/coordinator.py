@@ -217,6 +217,7 @@ class MainCoordinator:
     def _close(self, then: Callable[[], object]) -> None:
         if self._autosave is not None:
             self._autosave.end(keep_texts=False)
+        self.starting.stop_preparations()
         self.state.end()
         then()
 

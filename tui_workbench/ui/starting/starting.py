@@ -265,8 +265,15 @@ class Starting:
         if preparation is None or preparation.has_ended:
             preparation = Preparation(self._context.project, configuration.name)
             self._preparations[configuration.name] = preparation
-            self._context.run("prepare", preparation.work, self._context.screen.notify)
+            # A worker of the app, so that the end of a stopped preparation is reported after the screen was replaced.
+            app = self._context.app
+            app.run_worker(preparation.work(app.notify), group="prepare")
         return await self._context.app.push_screen_wait(PrepareScreen(preparation, closes=runs_afterwards))
+
+    def stop_preparations(self) -> None:
+        """Stop all preparations, without waiting for their end."""
+        for preparation in self._preparations.values():
+            preparation.stop()
 
     async def show_plan(self, request: RunRequest) -> None:
         """Show the plan of the run, and run it if the user agrees."""
