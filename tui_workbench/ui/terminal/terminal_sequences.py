@@ -122,7 +122,7 @@ class WindowTitle:
     def begin(self) -> None:
         """Save the current title. Call this once, in the app's thread."""
         main = self._app.screen_stack[0]  # the main screen, because other screens are opened and closed
-        self._app.app_suspend_signal.subscribe(main, self.end)
+        self._app.app_suspend_signal.subscribe(main, self._restore)
         self._app.app_resume_signal.subscribe(main, self._take)
         self._take()
 
@@ -140,7 +140,14 @@ class WindowTitle:
             if self._text:
                 self._write()
 
-    def end(self, _app: object = None) -> None:
+    def end(self) -> None:
+        """Restore the saved title. Call this before the main screen is removed, in the app's thread."""
+        main = self._app.screen_stack[0]
+        for signal in (self._app.app_suspend_signal, self._app.app_resume_signal):
+            signal.unsubscribe(main)  # else the app would keep the screen
+        self._restore()
+
+    def _restore(self, _app: object = None) -> None:
         if self._is_shown:
             self._is_shown = False
             write(self._app, RESTORE_TITLE)

@@ -29,6 +29,10 @@ class KeyFooter(Line):
         if isinstance(self.app, TerminalApp):
             self.app.refused.subscribe(self, self._refused)
 
+    def on_unmount(self) -> None:
+        if isinstance(self.app, TerminalApp):
+            self.app.refused.unsubscribe(self)  # else the app would keep this widget, and with it the whole screen
+
     def _refused(self, reason: str) -> None:
         self.reason = reason if self.app.screen is self.screen else ""
 
