@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.cli.support import Installed
 from tests.runs.support import write_configuration, write_files
+from tests.waiting import wait_until
 from tui_workbench.ui.session_state import save_session, session_path
 
 
@@ -79,6 +81,25 @@ def test_clone_tells_whether_the_folder_is_a_project(workbench: Installed, tmp_p
     made = json.loads(workbench.bytes_of("project", "clone", url, str(tmp_path / "copy")))
     assert made == {"name": "copy", "path": str(tmp_path / "copy"), "url": url, "is_project": False}
     workbench.run("project", "clone", "ext::sh").error(2, "is not the URL of a repository")
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_signal_stops_git_and_removes_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    # A stand-in for a server that stops sending.
+    programs, target, pid = tmp_path / "programs", tmp_path / "target", tmp_path / "pid"
+    write_files(programs, {"git": '#!/bin/sh\necho $$ > "$PID.new"\nmv "$PID.new" "$PID"\nexec sleep 600\n'})
+    (programs / "git").chmod(0o755)
+    target.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("PID", str(pid))
+    with Installed(target).start("project", "clone", "https://localhost/x") as process:
+        wait_until(pid.exists)
+        assert len(os.listdir(target)) == 1
+        process.send_signal(number)
+    assert process.returncode == 128 + number
+    assert os.listdir(target) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_recent_projects_have_the_time_of_their_last_use(workbench: Installed) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
 import time
+from collections.abc import Iterator
 
 from tui_workbench.cli.shared.output import emit, output, write_lines
 from tui_workbench.cli.shared.parser import option, options
@@ -85,14 +88,36 @@ The newest project comes first. Projects whose folders are gone are listed, too.
 
 def run_create(arguments: argparse.Namespace) -> int:
     name, template = arguments.name or arguments.name_option, arguments.template_url or arguments.template
-    folder = create_project(name, arguments.path, template)
+    with _cleaning_up():
+        folder = create_project(name, arguments.path, template)
     return emit({"name": name, "path": folder, "template": mask_text(template)}, arguments)
 
 
 def run_clone(arguments: argparse.Namespace) -> int:
-    project = Project(clone_project(arguments.url, arguments.folder))
+    with _cleaning_up():
+        project = Project(clone_project(arguments.url, arguments.folder))
     is_project = os.path.isdir(project.config_directory)
     return emit({"name": project.name, "path": project.root, "url": arguments.url, "is_project": is_project}, arguments)
+
+
+@contextlib.contextmanager
+def _cleaning_up() -> Iterator[None]:
+    """Raise SystemExit at SIGHUP and SIGTERM, so that git is killed and the unfinished folder is removed."""
+    # With `nohup`, SIGHUP is ignored.
+    numbers = [each for each in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(each) == signal.SIG_DFL]
+
+    def end(number: int, _frame: object) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)  # another signal must not interrupt the removal
+        raise SystemExit(128 + number)
+
+    for each in numbers:
+        signal.signal(each, end)
+    try:
+        yield
+    finally:
+        for each in numbers:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def run_add(arguments: argparse.Namespace) -> int:
