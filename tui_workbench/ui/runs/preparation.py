@@ -1,8 +1,8 @@
 """Screens before a run: its plan, and the preparation of its environment.
 
 The plan from the configuration files is shown immediately; details from the target follow. Planning changes nothing.
-The output of a preparation goes to a file that the view follows. A preparation continues when its screen is closed, and
-a stopped preparation leaves no partial environment.
+The output of a preparation goes to a file that the view follows. A preparation continues when its screen is closed, but
+not when the project is closed. A stopped preparation leaves no partial environment.
 """
 
 from __future__ import annotations
