@@ -121,6 +121,17 @@ def test_reason_of_git_is_shown(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_git_gets_the_settings_of_the_user_but_no_other_repository(
+    repository: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config").write_text(f'[url "{repository}"]\n\tinsteadOf = https://host/x\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(tmp_path / "elsewhere"))
+    root = clone_project("https://host/x", str(tmp_path / "mine"))
+    assert Path(root, "hello.py").is_file()
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_other_transports_are_disabled_even_if_git_allows_them(
     repository: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

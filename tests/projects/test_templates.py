@@ -258,6 +258,12 @@ class TestFromElsewhere:
         assert not (root / ".git").exists()
         assert {"hello.py", "aml_config/local.compute"} <= set(tree(root))
 
+    @pytest.mark.parametrize("url", ["me@localhost:x", "localhost:x", "ssh://localhost/x"])
+    def test_url_of_ssh_is_cloned(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+        monkeypatch.setenv("GIT_SSH_COMMAND", "false")
+        with pytest.raises(UsageError, match=f"cannot clone {url}"):
+            templates.create_project("fresh", str(tmp_path), url)
+
     def test_url_with_a_password_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"https://me:\*\*\*@host/x contains a secret") as caught:
             templates.create_project("fresh", str(tmp_path), "https://me:s3cret@host/x")

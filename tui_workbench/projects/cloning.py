@@ -21,6 +21,25 @@ from tui_workbench.projects.new_folder import new_folder
 _URL = re.compile(r"(?:https?|ssh|git)://[^-/].*|file:///.*|(?:\w[\w.-]*@)?\w[\w.-]*:(?!:|//).+")
 """URLs, and the form `user@host:path` of ssh. Git would take other texts for options, programs or local paths."""
 
+_OF_REPOSITORY = frozenset(
+    {
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_COMMON_DIR",
+        "GIT_DIR",
+        "GIT_GRAFT_FILE",
+        "GIT_IMPLICIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_INTERNAL_SUPER_PREFIX",
+        "GIT_NO_REPLACE_OBJECTS",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_REPLACE_REF_BASE",
+        "GIT_SHALLOW_FILE",
+        "GIT_WORK_TREE",
+    }
+)
+"""Variables that belong to another repository: those of `git rev-parse --local-env-vars`, without configuration."""
+
 _VARIABLES = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https:http:ssh:git:file", "LC_ALL": "C"}
 _PROGRESS = re.compile(r"([A-Z]\w+) (\w+): +\d+% \((\d+)/(\d+)\)")  # `Receiving objects:  45% (123/273), 1.2 MiB`
 _UNITS = {"content": "files"}  # git-lfs reports `Filtering content`
@@ -51,9 +70,14 @@ def clone_project(url: str, folder: str = "", stopped: Callable[[], bool] = lamb
     return place
 
 
+def is_url(text: str) -> bool:
+    """Return True if a text has the form of a URL that git may clone."""
+    return bool(_URL.fullmatch(text)) and text.isprintable()
+
+
 def check_url(url: str) -> None:
     """Raise UsageError if git may not clone this URL."""
-    if not _URL.fullmatch(url) or not url.isprintable():
+    if not is_url(url):
         raise UsageError(
             f"{mask_text(url)!r} is not the URL of a repository",
             remedy="Use a URL such as https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH, or file:///PATH for a "
@@ -85,13 +109,14 @@ def clone(
     """Clone into the empty folder `place`. `variables` are set for git. Raises UsageError, Stopped and OSError."""
     check_url(url)
     variables = {**_VARIABLES, **(variables or {})}
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_REPOSITORY}
     command = ["git", "clone", "--progress", "--template=", *options, "--", url, place]
     with contextlib.ExitStack() as meters:
         try:
             done = run(
                 command,
                 kind=trace.GIT,
-                environment={**git_environment(), **variables},
+                environment={**clean_environment(kept), **variables},
                 variables=variables,
                 on_errors=_Report(meters, stopped).update,
                 new_session=True,
@@ -109,14 +134,6 @@ def clone(
             remedy="Check the URL, the network connection and your access to the repository. Git cannot ask questions "
             "here: a private repository needs an SSH agent or a credential helper of git, and ssh a known host key.",
         )
-
-
-def git_environment() -> dict[str, str]:
-    """Return the environment without the variables of git, except the command of ssh."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name == "GIT_SSH_COMMAND"
-    }
-    return {**clean_environment(kept), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
 class _Report:

@@ -15,8 +15,9 @@ import tui_workbench
 from tui_workbench.core import trace
 from tui_workbench.core.directories import CONFIG_DIRECTORY, packaged
 from tui_workbench.core.errors import StorageError, UsageError
+from tui_workbench.core.git import without_fetching
 from tui_workbench.core.processes import has_program, run
-from tui_workbench.projects.cloning import clone, git_environment
+from tui_workbench.projects.cloning import clone, is_url
 from tui_workbench.projects.new_folder import built, new_folder
 
 DEFAULT_TEMPLATE = "blank"
@@ -127,7 +128,7 @@ def _source_of(template: str) -> str:
     known = [entry.name for entry in _TEMPLATES]
     if template in known:
         return ""
-    if "://" in template or template.startswith("git@"):
+    if is_url(template) or "://" in template:  # `clone` reports the mistake in the latter
         return template
     folder = os.path.abspath(os.path.expanduser(template))
     if os.path.isdir(folder):
@@ -217,7 +218,7 @@ def _wanted(source: str) -> list[str]:
         with tempfile.TemporaryDirectory() as repository:
             git = ("git", f"--git-dir={repository}", f"--work-tree={source}")
             for words in (("init", "--quiet", "--template="), ("ls-files", "--others", "--exclude-standard", "-z")):
-                done = run([*git, *words], kind=trace.GIT, folder=source, environment=git_environment())
+                done = run([*git, *words], kind=trace.GIT, folder=source, environment=without_fetching())
                 if done.returncode:
                     break
             else:
