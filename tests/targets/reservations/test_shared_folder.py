@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, HostProcess
 from tui_workbench.targets.reservations.folder import LONGEST_HOLD, Folder, GpusBusy
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=NEEDS_ROOT)
@@ -54,6 +56,23 @@ def test_users_get_different_gpus(alice: UserHost, bob: UserHost, shared: Path) 
     assert numbers(bob, bob.spec(shared)) == [1]
     with pytest.raises(GpusBusy, match="GPU 0 is taken by project_1; GPU 1 is taken by a run of nobody"):
         choice.take(alice, alice.spec(shared, number=2))
+
+
+def test_name_of_a_user_may_contain_a_space(alice: UserHost, shared: Path) -> None:
+    """Stand-in: a `stat` that prints another name for the user."""
+    stat = shared.parent / "stat"
+    stat.write_text("#!/bin/sh\n/usr/bin/stat \"$@\" | sed 's/nobody/John Doe/'\n")
+    stat.chmod(0o755)
+
+    class Renamed(UserHost):
+        def open(self, argv: Sequence[str], *, timeout: float = DEFAULT_TIMEOUT) -> HostProcess:
+            return super().open(["env", f"PATH={stat.parent}:{os.environ['PATH']}", *argv], timeout=timeout)
+
+    john = Renamed("nobody", shared.parent)
+    assert numbers(john, john.spec(shared)) == [0]
+    (entry,) = Folder(john, john.spec(shared).target).read().entries
+    assert (entry.user, entry.gpu) == ("John Doe", FIRST)
+    assert numbers(john, john.spec(shared, number=2)) == [1]
 
 
 def test_user_with_fewest_gpus_comes_first(alice: UserHost, bob: UserHost, shared: Path) -> None:

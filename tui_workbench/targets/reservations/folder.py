@@ -48,7 +48,8 @@ _MISSING, _NOT_STICKY, _DENIED, _LOCKED, _TOO_MANY, _CHANGED = 70, 71, 72, 73, 7
 # $1 the folder, $2 `shared` or "", $3 the directory of this run or "", $4 the expected checksum of the entries or "",
 # $5 a random name for new entries; then the changes: `-NAME` removes an entry of this user, `+TEXT` adds one.
 # Prints the time, the time of the boot, the user ID and the checksum, then a line for each entry:
-# its name (`-` if it is not one of ours), owner, time of creation, name of the owner, state and text.
+# its name (`-` if it is not one of ours), owner, time of creation, state, text, a tab, and the name of the owner, which
+# may contain spaces.
 _SCRIPT = f"""\
 folder=$1 shared=$2 run=$3 expected=$4 token=$5
 shift 5
@@ -71,11 +72,12 @@ list() {{
         [ -L "$link" ] || continue
         text=$(readlink "$link") || continue
         facts=$(stat -c '%u %Z %U' "$link" 2>/dev/null || stat -f '%u %c %Su' "$link") || continue
+        user=${{facts#* * }}
         name=${{link##*/}} state=- directory=
         case $name in *[!0-9a-f-]*) name=- ;; esac
-        case "$facts $text" in
-            "$me "*" run "*) directory=${{text#run * }} ;;
-            "$me "*" wait "*) directory=${{text#wait * * }} ;;
+        [ "${{facts%% *}}" != "$me" ] || case $text in
+            "run "*) directory=${{text#run * }} ;;
+            "wait "*) directory=${{text#wait * * }} ;;
         esac
         if [ -n "$directory" ]; then
             if [ "$directory" = "$run" ]; then state=this
@@ -84,7 +86,7 @@ list() {{
             fi
         fi
         case $text in *[!\\ -~]*) text=$(printf '%s' "$text" | tr -cd ' -~') ;; esac
-        printf '%s %s %s %s\\n' "$name" "$facts" "$state" "$text"
+        printf '%s %s %s %s\\t%s\\n' "$name" "${{facts%" $user"}}" "$state" "$text" "$user"
     done
 }}
 if [ $# -gt 0 ]; then
@@ -161,7 +163,8 @@ def parse(text: str) -> Listing:
 
 def _parse_entry(line: str) -> Entry | None:
     try:
-        name, uid, created, user, state, kind, text = line.split(" ", 6)
+        facts, user = line.split("\t")
+        name, uid, created, state, kind, text = facts.split(" ", 5)
         entry = Entry(name, int(uid), float(created), user, state, kind)
         if kind == RUN:
             gpu, directory = text.split(" ", 1)
