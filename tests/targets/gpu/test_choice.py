@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tui_workbench.config.changes.file_edits import parse_value
 from tui_workbench.config.loading import load_compute
 from tui_workbench.config.schema import fields
 from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
-from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunSpec
+from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunSpec, Step
 from tui_workbench.runs.lifecycle.limits import limit_of
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.placing import symbolic_placement
@@ -107,6 +108,17 @@ def test_waiting_group_keeps_only_its_place(standin: Standin, tmp_path: Path) ->
         target.start(whole, Plan("both", "group", "", ()), {})
     (place,) = map(os.readlink, folder.iterdir())
     assert place.startswith("wait 1 ")
+
+
+def test_repeated_start_of_an_ended_run_needs_no_gpu(standin: Standin, tmp_path: Path) -> None:
+    standin.write(gpu(0, REST))
+    one = spec(tmp_path, "free")
+    one = one._replace(target=one.target._replace(python_location=sys.executable))
+    Path(one.run_directory, "pid").write_text("1\n-\n-\n")
+    Path(one.run_directory, "exit").write_text("0   \n")
+    take(spec(tmp_path, "free", 2))
+    LocalTarget(one.target).start(one, Plan("here", "local", sys.executable, (Step("start", ""),)), {})
+    assert choice.chosen(one.run_directory) == ()
 
 
 def test_local_and_ssh_runs_share_reservations(four: Standin, tmp_path: Path, home: Path) -> None:

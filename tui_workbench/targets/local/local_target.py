@@ -151,7 +151,7 @@ class LocalTarget(Target):
             inherited = environment.get(PYTHON_PATH_VARIABLE, "")
             merged[PYTHON_PATH_VARIABLE] = run_environment.python_path(SDK_FOLDER, inherited)
         chosen = choice.hidden(self.target, own)
-        if choice.chooses(self.target):
+        if choice.chooses(self.target) and not self.started(spec):
             chosen = choice.variables(choice.take(self.host, spec), own) | choice.folder_variables(self.target)
         variables |= chosen
         merged |= chosen
