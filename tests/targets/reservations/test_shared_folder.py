@@ -13,7 +13,7 @@ from tests.gpu.standin import REST, Standin, gpu
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
 from tests.targets.reservations.users import NEEDS_ROOT, UserHost, shared_folder
-from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import supervisor
@@ -73,6 +73,15 @@ def test_name_of_a_user_may_contain_a_space(alice: UserHost, shared: Path) -> No
     (entry,) = Folder(john, john.spec(shared).target).read().entries
     assert (entry.user, entry.gpu) == ("John Doe", FIRST)
     assert numbers(john, john.spec(shared, number=2)) == [1]
+
+
+def test_failed_change_keeps_the_reservation(alice: UserHost, shared: Path) -> None:
+    add(alice, shared, f"hold {FIRST} 99999999999")
+    folder = Folder(alice, alice.spec(shared).target)
+    listing = folder.read()
+    with pytest.raises(WorkbenchError, match="too long"):
+        folder.change(listing, [f"hold {FIRST} {'9' * 5000}"], [listing.entries[0].name])
+    assert folder.read().entries == listing.entries
 
 
 def test_user_with_fewest_gpus_comes_first(alice: UserHost, bob: UserHost, shared: Path) -> None:

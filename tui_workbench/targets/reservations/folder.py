@@ -218,14 +218,15 @@ class Folder:
         return listing
 
     def change(self, listing: Listing, add: Iterable[str], remove: Iterable[str], run: str = "") -> bool:
-        """Add entries with these texts, and remove those with these names. Expired entries of this user are removed.
+        """Add entries with these texts, then remove those with these names and expired entries of this user.
 
         Return False without any change if the entries are no longer those of `listing`, which was read for the same
         `run`.
         """
         # A link that the user has made by hand may have another name.
         names = [name for name in (*remove, *listing.expired) if name != "-"]
-        changes = [f"-{name}" for name in names] + [f"+{text}" for text in add]
+        # Entries are added first, so that an error between leaves a reservation twice instead of removing it.
+        changes = [f"+{text}" for text in add] + [f"-{name}" for name in names]
         return not changes or self._call(run, listing.stamp, changes) is not None
 
     def _call(self, run: str, stamp: str, changes: Iterable[str]) -> Listing | None:

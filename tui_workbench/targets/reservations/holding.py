@@ -110,7 +110,8 @@ class Holding:
                     f"a reservation ends at most {LONGEST_HOLD / 86400:.0f} days from now",
                     remedy="Extend it by less, and again later.",
                 )
-            return [f"{HOLD} {entry.gpu} {entry.moment + seconds:.0f}" for entry in own], [each.name for each in own]
+            ends = {each.gpu: each.moment for each in sorted(own, key=lambda each: each.moment)}
+            return [f"{HOLD} {gpu} {end + seconds:.0f}" for gpu, end in ends.items()], [each.name for each in own]
 
         return self._change(decide)
 
