@@ -18,6 +18,7 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, HostProcess
+from tui_workbench.targets.reservations import order
 from tui_workbench.targets.reservations.folder import LONGEST_HOLD, Folder, GpusBusy
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=NEEDS_ROOT)
@@ -82,6 +83,39 @@ def test_failed_change_keeps_the_reservation(alice: UserHost, shared: Path) -> N
     with pytest.raises(WorkbenchError, match="too long"):
         folder.change(listing, [f"hold {FIRST} {'9' * 5000}"], [listing.entries[0].name])
     assert folder.read().entries == listing.entries
+
+
+def test_run_in_a_folder_with_spaces_keeps_its_place(alice: UserHost, bob: UserHost, shared: Path) -> None:
+    add(bob, shared, f"hold {FIRST} 99999999999")
+    add(bob, shared, f"hold {SECOND} 99999999999")
+    directory = str(alice.runs / "my run 3")
+    os.mkdir(directory)
+    now = int(alice.check(["date", "+%s"]).text)
+    add(alice, shared, f"wait 1 {now - 60} {directory}")
+    with pytest.raises(GpusBusy):
+        choice.take(alice, alice.spec(shared)._replace(run_directory=directory))
+    (place,) = (text for text in map(os.readlink, shared.iterdir()) if text.startswith("wait"))
+    assert place == f"wait 1 {now - 60} {directory}"
+
+
+def test_later_entry_of_another_user_has_no_effect(alice: UserHost, bob: UserHost, shared: Path) -> None:
+    add(alice, shared, f"hold {FIRST} 99999999999")
+    add(alice, shared, f"hold {SECOND} 99999999999")
+    listing = Folder(alice, alice.spec(shared).target).read()
+    later = listing.entries[0]._replace(uid=listing.uid + 1, created=listing.now + 1)
+    for entry in (later, later._replace(kind="run")):
+        with_entry = listing._replace(entries=(*listing.entries, entry))
+        assert order.holder(with_entry, entry.gpu) is None
+        assert order.holder(with_entry._replace(uid=entry.uid), entry.gpu) is not None
+
+
+def test_run_that_cannot_get_its_gpus_keeps_none_idle(alice: UserHost, bob: UserHost, shared: Path) -> None:
+    add(bob, shared, "wait 1000000 0 /x")
+    assert numbers(alice, alice.spec(shared)) == [0]
+    choice.release(alice, alice.spec(shared))
+    add(UserHost("bin", shared.parent), shared, f"hold {FIRST} 99999999999")
+    add(bob, shared, "wait 2 0 /y")
+    assert numbers(alice, alice.spec(shared)) == [1]
 
 
 def test_user_with_fewest_gpus_comes_first(alice: UserHost, bob: UserHost, shared: Path) -> None:

@@ -252,7 +252,7 @@ def _reserve(
     folder = Folder(host, target)
     for _ in range(_ATTEMPTS):
         listing = folder.read(directory)
-        found = order.choose(listing, count, [each.uuid for each in free])
+        found = order.choose(listing, count, [each.uuid for each in free], [each.uuid for each in seen])
         own = [entry for entry in listing.entries if entry.state == THIS]
         if found.gpus:
             had = {entry.gpu for entry in own if entry.kind == RUN}

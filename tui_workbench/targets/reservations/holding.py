@@ -93,7 +93,7 @@ class Holding:
         def decide(listing: Listing) -> Changes:
             held = {entry.gpu for entry in listing.of_kind(HOLD) if listing.is_own(entry)}
             free = [each.uuid for each in seen if each.is_free and each.uuid not in held]
-            found = order.choose(listing, wanted, free)
+            found = order.choose(listing, wanted, free, [each.uuid for each in self._seen])
             if not found.gpus:
                 raise self._too_few(wanted, seen, held, listing, found.ahead)
             return [f"{HOLD} {gpu} {listing.now + seconds:.0f}" for gpu in found.gpus], []

@@ -1,13 +1,15 @@
 """Which GPUs a run or a user may take, and who comes first.
 
 The user who holds the fewest GPUs comes first, and among equals the run that has waited longest. A run takes free GPUs
-only if enough are left for all runs before it, so a run that needs many GPUs does not wait forever. A GPU counts as
-held if a run or a reservation of the user has it. GPUs that a user has reserved are for the user's own runs, which need
-not wait for others.
+only if enough are left for all runs before it, so a run that needs many GPUs does not wait forever. Runs that want more
+GPUs than users have left unreserved are skipped, because they would keep GPUs idle until a reservation ends. A GPU
+counts as held if a run or a reservation of the user has it. GPUs that a user has reserved are for the user's own runs,
+which need not wait for others.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,9 +26,10 @@ class Choice(NamedTuple):
     ahead: tuple[Entry, ...] = ()
 
 
-def choose(listing: Listing, wanted: int, free: Sequence[str]) -> Choice:
-    """Choose GPUs for the run whose entries have the state THIS. `free` are the IDs that no process uses, in order.
+def choose(listing: Listing, wanted: int, free: Sequence[str], every: Sequence[str]) -> Choice:
+    """Choose GPUs for the run whose entries have the state THIS.
 
+    `free` are the IDs of the GPUs that no process uses, in order, and `every` those of all GPUs of the machine.
     The run keeps GPUs that it has. It takes none if it cannot have all.
     """
     kept = [gpu for gpu in free if any(entry.gpu == gpu and entry.state == THIS for entry in listing.of_kind(RUN))]
@@ -36,18 +39,23 @@ def choose(listing: Listing, wanted: int, free: Sequence[str]) -> Choice:
     own = [gpu for gpu in allowed if gpu in reserved]
     common = [gpu for gpu in allowed if gpu not in reserved]
     needed = max(0, wanted - len(kept) - len(own))
-    ahead = _ahead(listing) if needed else ()
+    unreserved = set(every) - {entry.gpu for entry in listing.of_kind(HOLD)}
+    ahead = tuple(entry for entry in _ahead(listing) if entry.wanted <= len(unreserved)) if needed else ()
     if needed and needed > len(common) - sum(entry.wanted for entry in ahead):
         return Choice(missing=needed, ahead=ahead)
     return Choice(tuple([*kept, *own, *common][:wanted]))
 
 
 def holder(listing: Listing, gpu: str) -> Entry | None:
-    """Return the entry because of which this run cannot take a GPU: of another run, or another user's reservation."""
-    for entry in listing.entries:
-        if entry.gpu == gpu and (entry.kind == RUN and entry.state != THIS):
-            return entry
-    return next((entry for entry in listing.of_kind(HOLD) if entry.gpu == gpu and not listing.is_own(entry)), None)
+    """Return the entry because of which this run cannot take a GPU: of another run, or another user's reservation.
+
+    Entries that other users have made after an entry of this user have no effect: the workbench makes none.
+    """
+    on_gpu = [entry for entry in listing.entries if entry.gpu == gpu]
+    since = min((entry.created for entry in on_gpu if listing.is_own(entry)), default=math.inf)
+    valid = [entry for entry in on_gpu if listing.is_own(entry) or entry.created <= since]
+    runs = [entry for entry in valid if entry.kind == RUN and entry.state != THIS]
+    return next(iter([*runs, *(entry for entry in valid if entry.kind == HOLD and not listing.is_own(entry))]), None)
 
 
 def held(listing: Listing, uid: int) -> int:
