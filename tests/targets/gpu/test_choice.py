@@ -108,13 +108,20 @@ def test_waiting_group_keeps_only_its_place(standin: Standin, tmp_path: Path) ->
         target.start(whole, Plan("both", "group", "", ()), {})
     (place,) = map(os.readlink, folder.iterdir())
     assert place.startswith("wait 1 ")
+    # An earlier call may have started the script on a member, before another run took the GPU of the other member.
+    next(folder.iterdir()).unlink()
+    Path(whole.parts[0].run_directory, "pid").write_text("999999999\n-\n-\n")  # a process that cannot exist
+    take(alone._replace(target=parts[0]))
+    with pytest.raises(WorkbenchError, match="not all members could start it: waits for 1 free GPU") as refused:
+        target.start(whole, Plan("both", "group", "", ()), {})
+    assert not isinstance(refused.value, GpusBusy)
 
 
 def test_repeated_start_of_an_ended_run_needs_no_gpu(standin: Standin, tmp_path: Path) -> None:
     standin.write(gpu(0, REST))
     one = spec(tmp_path, "free")
     one = one._replace(target=one.target._replace(python_location=sys.executable))
-    Path(one.run_directory, "pid").write_text("1\n-\n-\n")
+    Path(one.run_directory, "pid").write_text("999999999\n-\n-\n")  # a process that cannot exist
     Path(one.run_directory, "exit").write_text("0   \n")
     take(spec(tmp_path, "free", 2))
     LocalTarget(one.target).start(one, Plan("here", "local", sys.executable, (Step("start", ""),)), {})

@@ -110,14 +110,24 @@ class GroupTarget(Target):
             self._on_each(spec, lambda member, part: member.start(parts[part.target.name], plan, environment))
         except TargetUnreachable:
             raise  # the start is repeated; meanwhile, reservations are kept and torchrun of the other members waits
-        except GpusBusy:
+        except GpusBusy as error:
+            if any(self._on_each(spec, lambda member, part: member.started(part)).values()):
+                self._give_up(spec)
+                raise WorkbenchError(
+                    f"the script was ended, because not all members could start it: {error.message}",
+                    remedy="Start the run again.",
+                ) from error
             # The start is repeated too, but two groups must not wait for each other's GPUs.
             self._on_each(spec, lambda member, part: _release(member, part, keeps_place=True))
             raise
         except WorkbenchError:
-            self.stop(spec, grace=STOP_GRACE)
-            self._on_each(spec, _release)
+            self._give_up(spec)
             raise
+
+    def _give_up(self, spec: RunSpec) -> None:
+        """End the script on members that have started it, and release all GPUs."""
+        self.stop(spec, grace=STOP_GRACE)
+        self._on_each(spec, _release)
 
     def _compare_members(self, spec: RunSpec, places: Mapping[str, Place]) -> None:
         """Check that the members can connect, and warn of different versions and clocks. Raises WorkbenchError."""

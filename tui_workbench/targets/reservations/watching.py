@@ -75,7 +75,7 @@ class ReservationWatch:
 
 
 def reserved_of(listing: Listing) -> Reserved:
-    """Return the reservations of a listing. A user's reservation hides that of a run, and an earlier one a later one."""
+    """Return the reservations of a listing. A user's reservation hides that of a run, and an older one a newer one."""
     found = {entry.gpu: HeldGpu(entry.user, "", listing.is_own(entry)) for entry in listing.of_kind(RUN)}
     for entry in sorted(listing.of_kind(HOLD), key=lambda entry: entry.created, reverse=True):
         found[entry.gpu] = HeldGpu(entry.user, order.until(entry, listing), listing.is_own(entry))
