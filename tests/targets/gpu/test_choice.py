@@ -128,6 +128,17 @@ def test_repeated_start_of_an_ended_run_needs_no_gpu(standin: Standin, tmp_path:
     assert choice.chosen(one.run_directory) == ()
 
 
+def test_private_folder_is_not_waited_for(standin: Standin, tmp_path: Path, home: Path) -> None:
+    standin.write(gpu(0, REST))
+    folder = home / ".workbench-tui" / "gpus"
+    folder.mkdir(parents=True)
+    for number in range(201):
+        (folder / f"{number:x}").symlink_to(f"/x{number}")
+    with pytest.raises(WorkbenchError, match="more than 200 links") as refused:
+        take(spec(tmp_path, "free"))
+    assert not isinstance(refused.value, GpusBusy)
+
+
 def test_local_and_ssh_runs_share_reservations(four: Standin, tmp_path: Path, home: Path) -> None:
     one = spec(tmp_path, "free")
     take(one)

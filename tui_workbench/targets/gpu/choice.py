@@ -23,7 +23,7 @@ from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.reservations import order
-from tui_workbench.targets.reservations.folder import RUN, THIS, WAIT, Entry, Folder, GpusBusy, Listing
+from tui_workbench.targets.reservations.folder import RUN, THIS, TICKET_SECONDS, WAIT, Entry, Folder, GpusBusy, Listing
 
 ORDER = "CUDA_DEVICE_ORDER"
 CHOSEN = "gpus"  # the file in a run's directory that lists the GPUs of the run, one per line: number and ID
@@ -136,6 +136,8 @@ def release(host: Host, spec: RunSpec, *, keeps_place: bool = False) -> None:
 
     Raises WorkbenchError and TargetUnreachable.
     """
+    if not wanted_count(spec.target):
+        return  # it has reserved none
     folder, directory = Folder(host, spec.target), _directory(host, spec)
     for _ in range(_ATTEMPTS):
         listing = folder.read(directory)
@@ -263,11 +265,19 @@ def _reserve(
             continue
         waits = folder.is_shared and count <= len(seen)
         place = [f"{WAIT} {found.missing} {order.waiting_since(listing):.0f} {directory}"] if waits else []
-        if folder.change(listing, place, [entry.name for entry in own], directory):
+        if (waits and _is_fresh(own, found.missing, listing)) or folder.change(
+            listing, place, [entry.name for entry in own], directory
+        ):
             raise _too_few(host, count, seen, target, listing, found.ahead, waits=waits)
     raise GpusBusy(
         f"the GPU reservations in {folder.path} on {host.label} change all the time", remedy="Try again later."
     )
+
+
+def _is_fresh(own: Sequence[Entry], missing: int, listing: Listing) -> bool:
+    """Return True if the only entry of a run is a recent one that says that it waits for so many GPUs."""
+    kept = [each for each in own if each.kind == WAIT and each.wanted == missing]
+    return len(own) == 1 and any(listing.now - each.created < TICKET_SECONDS / 3 for each in kept)
 
 
 def _too_few(

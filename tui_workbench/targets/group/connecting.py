@@ -118,7 +118,7 @@ def _first_line(member: str, process: HostProcess) -> str:
             raise WorkbenchError(
                 f"Python of member {member} {problem}",
                 remedy=f"Run `workbench-tui computetarget check {member}` to find the cause, such as a wrong "
-                "`pythonLocation`.",
+                "`pythonLocation`. For a member with containers, the program `docker` must be installed.",
             )
         data += new
     return data.partition(b"\n")[0].decode("utf-8", "replace")

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import secrets
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -46,13 +45,13 @@ _MOST = 200
 _MISSING, _NOT_STICKY, _DENIED, _LOCKED, _TOO_MANY, _CHANGED = 70, 71, 72, 73, 74, 75
 
 # $1 the folder, $2 `shared` or "", $3 the directory of this run or "", $4 the expected checksum of the entries or "",
-# $5 a random name for new entries; then the changes: `-NAME` removes an entry of this user, `+TEXT` adds one.
+# then the changes: `-NAME` removes an entry of this user, `+TEXT` adds one.
 # Prints the time, the time of the boot, the user ID and the checksum, then a line for each entry:
 # its name (`-` if it is not one of ours), owner, time of creation, state, text, a tab, and the name of the owner, which
 # may contain spaces.
 _SCRIPT = f"""\
-folder=$1 shared=$2 run=$3 expected=$4 token=$5
-shift 5
+folder=$1 shared=$2 run=$3 expected=$4
+shift 4
 LC_ALL=C
 export LC_ALL
 umask 077
@@ -98,6 +97,7 @@ stamp=$(printf '%s' "$listing" | cksum | tr ' ' -)
 [ -z "$expected" ] || [ "$expected" = "$stamp" ] || exit {_CHANGED}
 boot=$(sed -n 's/^btime //p' /proc/stat 2>/dev/null)
 printf '%s %s %s %s\\n%s\\n' "$(date +%s)" "${{boot:-0}}" "$me" "$stamp" "$listing"
+[ $# = 0 ] || token=$(od -An -tx1 -N8 /dev/urandom | tr -d ' ') || exit
 number=0
 for change in "$@"; do
     case $change in
@@ -231,13 +231,17 @@ class Folder:
 
     def _call(self, run: str, stamp: str, changes: Iterable[str]) -> Listing | None:
         shared = "shared" if self.is_shared else ""
-        arguments = [self.path, shared, run, stamp, secrets.token_hex(8), *changes]
+        arguments = [self.path, shared, run, stamp, *changes]
         done = self._host.run(["sh", "-c", _SCRIPT, "sh", *arguments], timeout=SECONDS)
         if done.code == _CHANGED:
             return None
         folder, label = self.path, self._host.label
         if done.code != 0:
-            raise self._problem(done.code) or WorkbenchError(
+            problem = self._problem(done.code)
+            if isinstance(problem, GpusBusy) and not self.is_shared:
+                # Runs do not wait for the user's own folder.
+                problem = WorkbenchError(problem.message, remedy=problem.remedy)
+            raise problem or WorkbenchError(
                 f"cannot use the GPU reservations in {folder} on {label}: {done.complaint}",
                 remedy="Check the disk space and your permissions on that machine.",
             )
@@ -277,7 +281,7 @@ class Folder:
         if code == _LOCKED:
             return GpusBusy(
                 f"another process has locked {folder} on {label} for a minute",
-                remedy=f"`fuser -v {folder}` shows the process there. End it, or ask its owner to.",
+                remedy=f"`sudo fuser -v {folder}` shows the process there. End it, or ask its owner to.",
             )
         if code == _TOO_MANY:
             return GpusBusy(

@@ -93,4 +93,7 @@ def describe_ahead(ahead: Sequence[Entry]) -> list[str]:
 def until(entry: Entry, listing: Listing) -> str:
     """Return the end of a reservation in the local time of this machine, whose clock may differ from the target's."""
     end, now = time.localtime(time.time() + entry.moment - listing.now), time.localtime()
-    return time.strftime("%H:%M" if end[:3] == now[:3] else "%a %H:%M", end)
+    if end[:3] == now[:3]:
+        return time.strftime("%H:%M", end)
+    # After six days, the weekday may be that of today.
+    return time.strftime("%a %H:%M" if entry.moment - listing.now < 6 * 86400 else "%Y-%m-%d %H:%M", end)
