@@ -38,7 +38,7 @@ def test_new_machine_is_prepared_after_a_question(fresh: Fresh, project_root: Pa
     terminal.answer("as root on", "y")
     code, shown = terminal.end()
     assert code == 0, shown
-    installed = [line.partition("install -y ")[2] for line in fresh.log if line.startswith("apt-get -o")]
+    installed = [line.partition("install -y --no-remove ")[2] for line in fresh.log if line.startswith("apt-get -o")]
     assert "nvidia-driver-cuda nvidia-kernel-open-dkms" in installed
     assert installed[-1] == "nvidia-container-toolkit"
     assert fresh.log[-1] == "systemctl restart docker"
@@ -68,6 +68,15 @@ def test_failed_command_ends_the_preparation(fresh: Fresh, project_root: Path) -
     assert done.stdout == ""
     assert "failed with exit code 6: curl: (6) Could not resolve host" in done.stderr
     assert not any("docker-ce" in line for line in fresh.log)
+
+
+def test_conflicting_packages_are_not_removed(fresh: Fresh, project_root: Path) -> None:
+    error = "E: Packages need to be removed but remove is disabled."
+    fresh.set_tool("apt-get", f'case "$LC_ALL $*" in C*--no-remove*docker-ce*) echo "{error}" >&2; exit 100 ;; esac')
+    done = workbench("prepare", "box", "--yes", cwd=project_root)
+    assert done.returncode == 1
+    assert f"failed with exit code 100: {error}" in done.stderr
+    assert "Ask the administrator whether to remove them" in done.stderr
 
 
 def test_commands_without_effect_are_reported(fresh: Fresh, project_root: Path) -> None:

@@ -19,6 +19,7 @@ from tui_workbench.targets.preparing.steps import (
     GROUP,
     OLDEST,
     PRELUDE,
+    REMOVE_REFUSED,
     RESTART_NEEDED,
     Step,
     steps_of,
@@ -38,6 +39,11 @@ echo "user=$(id -un)"
 """
 
 _CHECK = "if {{ {check}; }} >/dev/null 2>&1; then echo {present}; else echo {missing}; fi\n"
+
+_CONFLICT = (
+    "Installed packages conflict with the new ones, and other programs may need them. `apt-get install -s` with the "
+    "same packages lists what would be removed. Ask the administrator whether to remove them"
+)
 
 
 class StepResult(NamedTuple):
@@ -112,7 +118,7 @@ class Machine:
 
     def _run(self, command: str) -> Iterator[str]:
         sudo = () if self._is_root else ("sudo", "-n")
-        words = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", f"exec 2>&1; {command}"]
+        words = [*sudo, "env", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", f"exec 2>&1; {command}"]
         process, rest, last = self.host.open(words), b"", ""
         try:
             process.close_stdin()
@@ -128,9 +134,10 @@ class Machine:
         finally:
             process.close()
         if code:
+            cause = _CONFLICT if REMOVE_REFUSED in last else "Correct the cause"
             raise WorkbenchError(
                 f"{self.host.label}: `{command}` failed with exit code {code}: {last or 'no output'}",
-                remedy="Correct the cause, then prepare the machine again. Steps that are complete are not repeated.",
+                remedy=f"{cause}, then prepare the machine again. Steps that are complete are not repeated.",
             )
 
     def _log_in_again(self) -> Iterator[str]:

@@ -40,6 +40,9 @@ The numbers of vendors and classes are those of https://pci-ids.ucw.cz: 10de is 
 RESTART_NEEDED = "command -v nvidia-smi && ! nvidia-smi -L"
 """A shell condition: the driver is installed, but does not work, as before the first restart."""
 
+REMOVE_REFUSED = "Packages need to be removed but remove is disabled"
+"""The error of apt-get with the option --no-remove, if LC_ALL is C."""
+
 
 class Step(NamedTuple):
     """A part of a machine that runs need. `check` is a shell condition that holds if the part is present."""
@@ -55,8 +58,9 @@ class Step(NamedTuple):
 
 
 _UPDATE = "apt-get update"
-# On a new machine, automatic updates often hold the lock of dpkg for some minutes.
-_INSTALL = "apt-get -o DPkg::Lock::Timeout=300 install -y"
+# On a new machine, automatic updates often hold the lock of dpkg for some minutes. --no-remove: an installed package may
+# conflict with a new one, as containerd does with Docker's containerd.io, but other programs may need it.
+_INSTALL = "apt-get -o DPkg::Lock::Timeout=300 install -y --no-remove"
 
 _PYTHON = Step(
     "python",
