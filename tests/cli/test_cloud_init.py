@@ -34,6 +34,21 @@ def test_cloud_init_accepts_the_file(tmp_path: Path, user: str) -> None:
             assert f"\n    {command}\n" in script
 
 
+@pytest.mark.parametrize(("locked", "code"), [(2, 0), (1000, 100)])
+def test_update_waits_for_automatic_updates(tmp_path: Path, locked: int, code: int) -> None:
+    tools = {
+        "apt-get": f"echo x >>{tmp_path}/tries; [ $(wc -l <{tmp_path}/tries) -gt {locked} ] || exit 100",
+        "sleep": "",
+    }
+    for name, script in tools.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    update = all_steps("ada")[0].commands[0]
+    done = subprocess.run(["sh", "-ec", update], check=False, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert done.returncode == code
+    assert len((tmp_path / "tries").read_text().splitlines()) == min(locked + 1, 31)
+
+
 def test_script_runs_only_missing_steps(tmp_path: Path) -> None:
     (script,) = yaml.safe_load(cloud_init())["runcmd"]
     programs = ("python3", "dockerd", "id", "apt-get", "systemctl", "usermod", "curl", "install", "chmod")

@@ -57,9 +57,12 @@ class Step(NamedTuple):
     warning: str = ""
 
 
-_UPDATE = "apt-get update"
-# On a new machine, automatic updates often hold the lock of dpkg for some minutes. --no-remove: an installed package may
-# conflict with a new one, as containerd does with Docker's containerd.io, but other programs may need it.
+# On a new machine, automatic updates often hold the locks of apt and dpkg for some minutes. `apt-get update` has no
+# option to wait for its lock, so it is tried every 10 seconds for 5 minutes. The last attempt gives the exit code.
+_UPDATE = "(for i in $(seq 30); do apt-get update && exit; sleep 10; done; apt-get update)"
+
+# An installed package may conflict with a new one, as containerd does with Docker's containerd.io. Other programs may
+# need it, so it is not removed.
 _INSTALL = "apt-get -o DPkg::Lock::Timeout=300 install -y --no-remove"
 
 _PYTHON = Step(
@@ -79,6 +82,9 @@ _DRIVER = Step(
     needs_gpu=True,
 )
 
+# The same options for the apt-get that ubuntu-drivers runs.
+_APT_CONFIG = "/run/workbench-tui-apt.conf"
+
 # The module cannot be loaded while another driver uses the GPU. Then the machine must be restarted.
 _LOAD = "modprobe nvidia || true"
 
@@ -94,7 +100,8 @@ _DRIVERS = (
         commands=(
             _UPDATE,
             f"{_INSTALL} ubuntu-drivers-common",
-            "ubuntu-drivers install --gpgpu",
+            f"echo 'DPkg::Lock::Timeout 300; APT::Get::Remove false;' > {_APT_CONFIG}",
+            f"APT_CONFIG={_APT_CONFIG} ubuntu-drivers install --gpgpu",
             # The package with nvidia-smi has the suffix of the driver, such as -580-server. After a failed download,
             # ubuntu-drivers exits with code 0.
             "utils=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\\n' 'libnvidia-compute*' | "
