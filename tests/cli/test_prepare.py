@@ -70,6 +70,17 @@ def test_failed_command_ends_the_preparation(fresh: Fresh, project_root: Path) -
     assert not any("docker-ce" in line for line in fresh.log)
 
 
+def test_failed_restart_of_the_engine_is_repeated(fresh: Fresh, project_root: Path) -> None:
+    restart = "[ -e once ] || { touch once; exit 5; }; touch /run/docker.pid"
+    fresh.set_tool("systemctl", f"case $1 in enable) python3 bind.py ;; restart) {restart} ;; esac")
+    done = workbench("prepare", "box", "--yes", cwd=project_root)
+    assert "`systemctl restart docker` failed with exit code 5" in done.stderr
+    again = workbench("prepare", "box", "--yes", cwd=project_root)
+    assert again.returncode == 0, again.stderr
+    assert [line for line in fresh.log if "restart" in line] == ["systemctl restart docker"] * 2
+    assert "docker:x:2375:research,outsider" in (fresh.machine.folder / "etc" / "group").read_text()
+
+
 def test_conflicting_packages_are_not_removed(fresh: Fresh, project_root: Path) -> None:
     error = "E: Packages need to be removed but remove is disabled."
     fresh.set_tool("apt-get", f'case "$LC_ALL $*" in C*--no-remove*docker-ce*) echo "{error}" >&2; exit 100 ;; esac')
@@ -84,7 +95,7 @@ def test_commands_without_effect_are_reported(fresh: Fresh, project_root: Path) 
     fresh.set_tool("nvidia-ctk", "")
     done = workbench("prepare", "box", "--yes", cwd=project_root)
     assert done.returncode == 1
-    assert "this is still missing: nvidia driver, docker\n" in done.stderr.replace(".", "\n")
+    assert "this is still missing: nvidia driver, docker, nvidia runtime\n" in done.stderr.replace(".", "\n")
 
 
 def test_other_system_is_refused(fresh: Fresh, project_root: Path) -> None:

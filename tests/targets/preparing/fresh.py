@@ -23,13 +23,14 @@ USER = "outsider"
 
 _TOOLS = {
     "apt-get": 'case "$*" in *docker-ce*) cp logs dockerd ;; *nvidia-driver-cuda*) cp fails nvidia-smi ;; '
-    "*nvidia-container-toolkit*) cp logs nvidia-ctk ;; esac",
+    "*nvidia-container-toolkit*) cp configures nvidia-ctk ;; esac",
     "curl": 'for file; do :; done; case $file in /etc/*) : >"$file" ;; esac',  # /etc is not shared
     "modprobe": "exit 1",
-    "systemctl": '[ "$1" != enable ] || python3 bind.py',
+    "systemctl": "case $1 in enable) python3 bind.py ;; restart) touch /run/docker.pid ;; esac",
     "docker": "exit 1",
     "fails": "exit 9",
     "logs": "",
+    "configures": "mkdir -p /etc/docker; echo nvidia >/etc/docker/daemon.json",
 }
 """What the stand-ins do, in their folder, after they have written their arguments to the log."""
 
@@ -95,7 +96,7 @@ def fresh(gpubox: Machine, ssh_folder: Path, project_root: Path) -> Iterator[Fre
         gpubox.run(["mount", "--bind", str(source), place])
     yield made
     gpubox.run(["umount", "--lazy", *mounts])
-    gpubox.run(["rm", "-rf", "/run/docker.sock", str(tools), str(devices)])
+    gpubox.run(["rm", "-rf", "/run/docker.sock", "/etc/docker/daemon.json", str(tools), str(devices)])
     gpubox.run(["sh", "-c", "! [ -S /run/away.sock ] || mv /run/away.sock /run/docker.sock"])
     group.write_text(before)
     made.allow_sudo(allowed=False)

@@ -31,7 +31,7 @@ async def test_commands_are_shown_before_they_run(project: Project, fresh: Fresh
         await until(lambda: "Nothing was run. c copies the commands" in shown(pilot))
         assert fresh.log == []
         await pilot.press("c")
-        assert pilot.app.clipboard.endswith("systemctl restart docker")
+        assert pilot.app.clipboard.endswith("usermod -aG docker outsider")
         await pilot.press("r")
         await until(lambda: "starts, n runs nothing" in shown(pilot))
         await pilot.press("y")

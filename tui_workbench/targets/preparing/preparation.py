@@ -102,8 +102,8 @@ class Machine:
             for command in result.commands:
                 yield f"# {command}"
                 yield from self._run(command)
-        if any(result.step.name == GROUP and result.commands for result in results):
-            yield from self._log_in_again()
+            if result.step.name == GROUP and result.commands:
+                yield from self._log_in_again()
 
     def verify(self) -> list[StepResult]:
         """Look again after `install`. Raises WorkbenchError if a part is still missing."""

@@ -169,9 +169,18 @@ _TOOLKIT = Step(
         "> /etc/apt/sources.list.d/nvidia-container-toolkit.list",
         _UPDATE,
         f"{_INSTALL} nvidia-container-toolkit",
-        "nvidia-ctk runtime configure --runtime=docker",
-        "systemctl restart docker",
     ),
+    needs_gpu=True,
+)
+
+# A user who cannot ask the engine compares when its configuration was written and when the engine was started.
+_RUNTIME = Step(
+    "nvidia runtime",
+    "the engine is configured for the NVIDIA Container Toolkit",
+    "the engine is not configured for the NVIDIA Container Toolkit, or was not restarted since",
+    "if docker version; then docker info --format '{{.Runtimes}}' | grep nvidia; else "
+    "grep nvidia /etc/docker/daemon.json && [ /run/docker.pid -nt /etc/docker/daemon.json ]; fi",
+    ("nvidia-ctk runtime configure --runtime=docker", "systemctl restart docker"),
     needs_gpu=True,
     warning="The last command restarts Docker, which ends all running containers.",
 )
@@ -193,12 +202,15 @@ def _group(user: str) -> Step:
 
 
 def all_steps(user: str) -> tuple[Step, ...]:
-    """Return all steps in their order. `user` is a word of a shell command: the user who submits runs."""
-    return (_PYTHON, *_DRIVERS, *_DOCKER, _group(user), _TOOLKIT)
+    """Return all steps in their order. `user` is a word of a shell command: the user who submits runs.
+
+    The group is last, because it has an effect only after the next login.
+    """
+    return (_PYTHON, *_DRIVERS, *_DOCKER, _TOOLKIT, _RUNTIME, _group(user))
 
 
 def steps_of(kind: TargetType, distribution: str, user: str) -> tuple[Step, ...]:
     """Return the steps for targets of this type on a distribution."""
     python = (_PYTHON,) if kind.uses_interpreter else ()
-    docker = (*_DOCKER, _group(user), _TOOLKIT) if kind.runs_in_container else ()
+    docker = (*_DOCKER, _TOOLKIT, _RUNTIME, _group(user)) if kind.runs_in_container else ()
     return (*python, *(step for step in _DRIVERS if step.distribution == distribution), *docker)
