@@ -34,6 +34,14 @@ def test_cloud_init_accepts_the_file(tmp_path: Path, user: str) -> None:
             assert f"\n    {command}\n" in script
 
 
+def test_key_is_read_through_a_link(tmp_path: Path) -> None:
+    public = make_key(tmp_path / "key").with_suffix(".pub")
+    public.write_text(" ".join((*public.read_text().split()[:2], "ada \U0001f600")))
+    (tmp_path / "link.pub").symlink_to("key.pub")
+    values = yaml.safe_load(cloud_init("ada", read_public_key(str(tmp_path / "link.pub"))))
+    assert values["users"][1]["ssh_authorized_keys"] == [public.read_text()]
+
+
 @pytest.mark.parametrize(("locked", "code"), [(2, 0), (1000, 100)])
 def test_update_waits_for_automatic_updates(tmp_path: Path, locked: int, code: int) -> None:
     tools = {

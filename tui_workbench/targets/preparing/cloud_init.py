@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 import re
 import textwrap
 
@@ -57,7 +58,7 @@ def cloud_init(user: str = "", public_key: str = "") -> str:
 def read_public_key(path: str) -> str:
     """Return the key in a file, in the format of OpenSSH. Raises UsageError for any other content."""
     try:
-        text = read_regular(path, LARGEST_KEY).decode()
+        text = read_regular(os.path.realpath(path), LARGEST_KEY).decode()
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "not a text file"
         raise UsageError(
@@ -94,7 +95,7 @@ def _length(kind: str) -> bytes:
 
 
 def _login(user: str, public_key: str) -> str:
-    keys = f"ssh_authorized_keys:\n- {json.dumps(public_key)}\n" if public_key else ""
+    keys = f"ssh_authorized_keys:\n- {json.dumps(public_key, ensure_ascii=False)}\n" if public_key else ""
     if not user:
         return keys
     return f"users:\n- default\n- name: {user}\n  shell: /bin/bash\n{textwrap.indent(keys, '  ')}"
