@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.attaching import Terminal, result, workbench
+from tests.machines import PASSWORD
 from tests.targets.preparing.fresh import Fresh
 from tests.targets.preparing.fresh import fresh as fresh
 from tui_workbench.core.errors import ConfigurationError
@@ -68,6 +69,17 @@ def test_failed_command_ends_the_preparation(fresh: Fresh, project_root: Path) -
     assert done.stdout == ""
     assert "failed with exit code 6: curl: (6) Could not resolve host" in done.stderr
     assert not any("docker-ce" in line for line in fresh.log)
+
+
+def test_password_is_asked_for_again_after_the_group_step(fresh: Fresh, project_root: Path) -> None:
+    fresh.ask_for_password(project_root / "aml_config" / "box.compute")
+    terminal = Terminal("prepare", "box", "--yes", cwd=project_root)
+    terminal.answer("Password of outsider", PASSWORD)
+    terminal.answer("The connection was closed", "")
+    terminal.answer("Password of outsider", PASSWORD)
+    code, shown = terminal.end()
+    assert code == 0, shown
+    assert "Restart the machine." in shown
 
 
 def test_failed_restart_of_the_engine_is_repeated(fresh: Fresh, project_root: Path) -> None:

@@ -54,6 +54,18 @@ class Fresh:
         path.write_text(f"{head}{script}\n")
         path.chmod(0o755)
 
+    def add_rootless_engine(self) -> None:
+        """Add the socket of an engine of the user, and let `docker` answer."""
+        bind = "import socket; socket.socket(socket.AF_UNIX).bind('docker.sock')"
+        folder = f"/home/{USER}/.docker/run"
+        self.machine.run(["sh", "-c", f'mkdir -p {folder}; cd {folder}; python3 -c "{bind}"; chown -R {USER} {folder}'])
+        self.set_tool("docker", "echo 'map[runc:{}]'")
+
+    def ask_for_password(self, compute: Path) -> None:
+        """Log in with a password that is not stored."""
+        reference = "AzureMlSecret=box#outsider#00112233445566778899aabbccddeeff"
+        compute.write_text(f'{compute.read_text()}password: "{reference}"\n')
+
     def allow_sudo(self, *, allowed: bool) -> None:
         rule = self.machine.folder / "etc" / "sudoers.d" / USER
         rule.unlink(missing_ok=True)
@@ -96,7 +108,9 @@ def fresh(gpubox: Machine, ssh_folder: Path, project_root: Path) -> Iterator[Fre
         gpubox.run(["mount", "--bind", str(source), place])
     yield made
     gpubox.run(["umount", "--lazy", *mounts])
-    gpubox.run(["rm", "-rf", "/run/docker.sock", "/etc/docker/daemon.json", str(tools), str(devices)])
+    gpubox.run(
+        ["rm", "-rf", "/run/docker.sock", "/etc/docker/daemon.json", f"/home/{USER}/.docker", str(tools), str(devices)]
+    )
     gpubox.run(["sh", "-c", "! [ -S /run/away.sock ] || mv /run/away.sock /run/docker.sock"])
     group.write_text(before)
     made.allow_sudo(allowed=False)

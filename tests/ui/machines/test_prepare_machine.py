@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.machines import PASSWORD
 from tests.targets.preparing.fresh import Fresh
 from tests.targets.preparing.fresh import fresh as fresh
 from tests.ui.main.test_main import NARROW, opened, screen_of, seen
@@ -40,6 +42,20 @@ async def test_commands_are_shown_before_they_run(project: Project, fresh: Fresh
         assert "✓ docker group" in shown(pilot)
         await pilot.press("escape")
         await until(lambda: pilot.app.screen is screen_of(pilot))
+
+
+async def test_password_is_asked_for_again_after_the_group_step(project: Project, fresh: Fresh) -> None:
+    fresh.ask_for_password(Path(project.config_directory, "box.compute"))
+    async with opened(project) as pilot:
+        await pilot.press("2", "home", "i")
+        for answer in ("y", ""):
+            await until(lambda: "Password of outsider" in shown(pilot))
+            await pilot.press(*("space" if character == " " else character for character in PASSWORD), "enter")
+            if answer:
+                await until(lambda: "starts, n runs nothing" in shown(pilot))
+                await pilot.press(answer)
+        await until(lambda: "Restart the machine, then check the target." in shown(pilot))
+        assert "✓ docker group" in shown(pilot)
 
 
 async def test_refused_sudo_is_explained(project: Project, fresh: Fresh) -> None:

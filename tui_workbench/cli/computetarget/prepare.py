@@ -61,6 +61,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
         show = write_lines if is_text(arguments) else _to_stderr
         for line in machine.install(results):
             show([line])
+        ensure_login(target)  # the connection was closed if the user has joined a group
         results = machine.verify()
         if is_text(arguments):
             write_lines(["", *_lines(results, place)])

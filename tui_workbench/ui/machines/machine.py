@@ -154,49 +154,72 @@ class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
     """
 
     def __init__(self, target: ComputeTarget) -> None:
-        self.view = MachineView(self._fields, self._proceed, self._conclude)
+        self._login = LoginQuestions(target)
+        self.view = MachineView(self._login.fields, self._proceed, self._conclude)
         super().__init__(box_of(f"Check {target.name}", self.view))
         self._target = target
-        self._needed: SecretNeeded | None = None
 
     def on_mount(self) -> None:
         self.set_focus(self.view)
         self.view.work(self.view.check(self._target))
 
-    def _fields(self, values: Mapping[str, str]) -> Sequence[DialogField]:
-        needed = self._needed
-        return () if needed is None else (DialogField(SECRET, "Secret", hint=needed.prompt, is_secret=True),)
-
     async def _conclude(self, checked: Checked) -> bool:
         """Ask for a missing secret or about a new host key. Return False if there is nothing to ask."""
         error = checked.results[-1].error if checked.results else None
-        if isinstance(error, SecretNeeded):
-            self._needed = error
-            self.view.clear_checks(self._target.address)
-            self.view.show(Phase.ASKING, _error_remark(error, login_of(self._target).label), at=SECRET)
-        elif isinstance(error, HostKeyRefused) and await self.view.accepts(error):
-            await in_thread(lambda: ssh_host_of(self._target).accept_host_key(error.presented))
-            await self.view.check(self._target)
-        else:
-            return False
-        return True
+        return await self._login.ask(self.view, error, lambda: self.view.check(self._target))
 
     async def _proceed(self) -> None:
         """Pass the secret to the connection and check again. Save the secret if the login succeeds."""
-        if self._needed is None:
-            return
-        reference, secret = self._needed.reference, self.view.values.get(SECRET, "")
-        self._needed = None
-        try:
-            await in_thread(lambda: ssh_host_of(self._target).give_secret(reference, secret))
-        except WorkbenchError as error:
-            self.view.show(Phase.DONE, _error_remark(error, login_of(self._target).label))
+        secret = self.view.values.get(SECRET, "")
+        reference = await self._login.give(self.view, secret)
+        if not reference:
             return
         await self.view.check(self._target)
         checked = self.view.checked
         if self.view.phase is Phase.DONE and is_reference(reference) and checked and not checked.error:
             kept = await in_thread(lambda: SecretStore().put(reference, secret))
             self.view.show(Phase.DONE, _storage_remark(kept), _result_remark(checked))
+
+
+class LoginQuestions:
+    """Asks in a view for what the login to a target's machine lacks: a secret, or the confirmation of a host key."""
+
+    def __init__(self, target: ComputeTarget) -> None:
+        self._target = target
+        self._needed: SecretNeeded | None = None
+
+    def fields(self, _values: Mapping[str, str]) -> Sequence[DialogField]:
+        needed = self._needed
+        return () if needed is None else (DialogField(SECRET, "Secret", hint=needed.prompt, is_secret=True),)
+
+    async def ask(self, view: MachineView, error: WorkbenchError | None, again: Callable[[], Awaitable[None]]) -> bool:
+        """Show the question. Return False if the error is not about the login, or the user refuses the host key.
+
+        After the user has accepted a host key, `again` is called. A secret is passed to `give`.
+        """
+        if isinstance(error, SecretNeeded):
+            self._needed = error
+            view.buffer(SECRET).replace("")  # the previous secret
+            view.clear_checks(self._target.address)
+            view.show(Phase.ASKING, _error_remark(error, login_of(self._target).label), at=SECRET)
+        elif isinstance(error, HostKeyRefused) and await view.accepts(error):
+            await in_thread(lambda: ssh_host_of(self._target).accept_host_key(error.presented))
+            await again()
+        else:
+            return False
+        return True
+
+    async def give(self, view: MachineView, secret: str) -> str:
+        """Pass the secret to the connection and return its reference, or "" if this was not possible."""
+        if self._needed is None:
+            return ""
+        reference, self._needed = self._needed.reference, None
+        try:
+            await in_thread(lambda: ssh_host_of(self._target).give_secret(reference, secret))
+        except WorkbenchError as error:
+            view.show(Phase.DONE, _error_remark(error, login_of(self._target).label))
+            return ""
+        return reference
 
 
 class MachineView(DialogView, inherit_bindings=False):

@@ -24,7 +24,8 @@ from tui_workbench.targets.preparing.preparation import UNNEEDED as NOT_NEEDED
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.formatting import capitalized, error_text
-from tui_workbench.ui.machines.machine import CONNECTING, MachineView, Phase
+from tui_workbench.ui.machines.machine import CONNECTING, LoginQuestions, MachineView, Phase
+from tui_workbench.ui.machines.machine_fields import SECRET
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 
 OUTPUT_LINES = 8
@@ -49,7 +50,8 @@ class PreparingView(MachineView):
     """The steps with their states and commands, the question, and the last lines of the output."""
 
     def __init__(self, target: ComputeTarget) -> None:
-        super().__init__(lambda _values: (), self._prepare)
+        self._login = LoginQuestions(target)
+        super().__init__(self._login.fields, self._proceed)
         self._target = target
 
     async def _prepare(self) -> None:
@@ -63,10 +65,16 @@ class PreparingView(MachineView):
                 await self._install(machine, results)
                 results = await in_thread(machine.verify)
         except WorkbenchError as error:
-            self.show(Phase.DONE, (capitalized(error_text(error)), "error"), command=commands)
+            if not await self._login.ask(self, error, self._prepare):
+                self.show(Phase.DONE, (capitalized(error_text(error)), "error"), command=commands)
             return
         self._list(machine, results)
         self._conclude_with(results)
+
+    async def _proceed(self) -> None:
+        """Pass the secret to the connection, which keeps it in memory, and look again."""
+        if await self._login.give(self, self.values.get(SECRET, "")):
+            await self._prepare()
 
     def _list(self, machine: Machine, results: list[StepResult]) -> None:
         shown = (_shown(result, there=not machine.host.is_local) for result in results)
