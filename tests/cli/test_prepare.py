@@ -98,8 +98,7 @@ def test_conflicting_packages_are_not_removed(fresh: Fresh, project_root: Path) 
     fresh.set_tool("apt-get", f'case "$LC_ALL $*" in C*--no-remove*docker-ce*) echo "{error}" >&2; exit 100 ;; esac')
     done = workbench("prepare", "box", "--yes", cwd=project_root)
     assert done.returncode == 1
-    assert f"failed with exit code 100: {error}" in done.stderr
-    assert "Ask the administrator whether to remove them" in done.stderr
+    assert "containerd.io docker-buildx-plugin docker-compose-plugin` would remove installed packages" in done.stderr
 
 
 def test_commands_without_effect_are_reported(fresh: Fresh, project_root: Path) -> None:
@@ -125,6 +124,17 @@ def test_dry_run_lists_the_commands_of_the_system(fresh: Fresh, project_root: Pa
     assert "apt-get update) && apt-get -o" in plain
     assert " ubuntu-drivers install --gpgpu &&" in plain
     assert fresh.log == []
+
+
+def test_rootless_engine_is_left_to_its_user(fresh: Fresh, project_root: Path) -> None:
+    fresh.add_rootless_engine()
+    fresh.set_tool("nvidia-smi", "")
+    fresh.set_tool("nvidia-ctk", "")
+    done = workbench("prepare", "box", "--dry-run", "-o", "json", cwd=project_root)
+    steps = {step["step"]: step for step in json.loads(done.stdout)}
+    assert steps["docker"]["state"] == "ok"
+    assert (steps["nvidia runtime"]["state"], steps["nvidia runtime"]["commands"]) == ("missing", [])
+    assert "rootless-mode" in steps["nvidia runtime"]["message"]
 
 
 def test_groups_and_clusters_are_refused(project_root: Path) -> None:

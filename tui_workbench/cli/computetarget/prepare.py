@@ -16,7 +16,7 @@ from tui_workbench.core.files import write_atomically
 from tui_workbench.core.plaintext import counted, visible
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.preparing.cloud_init import cloud_init, read_public_key
-from tui_workbench.targets.preparing.preparation import RESTART, Machine, StepResult, missing_commands
+from tui_workbench.targets.preparing.preparation import MISSING, RESTART, Machine, StepResult, missing_commands
 
 COLUMNS = ("step", "state", "message", "commands")
 _STATE_WIDTH, _NAME_WIDTH = 8, 14
@@ -101,6 +101,8 @@ def _next_step(results: Sequence[StepResult], name: str) -> list[str]:
     check = f"workbench-tui computetarget check {shlex.quote(name)}"
     if any(result.state == RESTART for result in results):
         return [f"Restart the machine. Then run: {check}"]
+    if any(result.state == MISSING for result in results):
+        return [f"Correct what is missing. Then run: {check}"]
     return [f"Nothing is missing. To check the target, run: {check}"]
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
+from tui_workbench.targets.docker.docker_socket import SYSTEM_SOCKET, engine_socket
 from tui_workbench.targets.hosts.host import READ_SIZE, Host
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.preparing.steps import (
@@ -21,6 +22,7 @@ from tui_workbench.targets.preparing.steps import (
     PRELUDE,
     REMOVE_REFUSED,
     RESTART_NEEDED,
+    RUNTIME,
     Step,
     steps_of,
 )
@@ -40,9 +42,12 @@ echo "user=$(id -un)"
 
 _CHECK = "if {{ {check}; }} >/dev/null 2>&1; then echo {present}; else echo {missing}; fi\n"
 
-_CONFLICT = (
-    "Installed packages conflict with the new ones, and other programs may need them. `apt-get install -s` with the "
-    "same packages lists what would be removed. Ask the administrator whether to remove them"
+_SYSTEM_SOCKETS = (SYSTEM_SOCKET, SYSTEM_SOCKET.removeprefix("/var"))
+
+_ROOTLESS = (
+    "the engine of the user {user} is not the system's engine and is not configured for the NVIDIA Container Toolkit. "
+    "Configure it as this user: "
+    "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html#rootless-mode"
 )
 
 
@@ -55,7 +60,7 @@ class StepResult(NamedTuple):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The commands that install the part, for the shell of root; empty if it is not missing."""
+        """The commands for the shell of root; empty if the part is not missing, or if root cannot install it."""
         return self.step.commands if self.state == MISSING else ()
 
 
@@ -75,6 +80,8 @@ class Machine:
         facts = _facts(self.host)
         distribution = _distribution(facts, self.host)
         self.user, self._is_root = facts["user"], "root" in facts
+        if "engine" in facts and self._kind.runs_in_container and _is_own_engine(self.host):
+            facts["own-engine"] = "yes"
         steps = steps_of(self._kind, distribution, shlex.quote(self.user))
         script = "".join(_CHECK.format(check=step.check, present=PRESENT, missing=MISSING) for step in steps)
         states = self.host.check(["sh", "-c", PRELUDE + script]).text.split()
@@ -106,9 +113,9 @@ class Machine:
                 yield from self._log_in_again()
 
     def verify(self) -> list[StepResult]:
-        """Look again after `install`. Raises WorkbenchError if a part is still missing."""
+        """Look again after `install`. Raises WorkbenchError if a part is missing that has commands."""
         results = self.look()
-        missing = [result.step.name for result in results if result.state == MISSING]
+        missing = [result.step.name for result in results if result.commands]
         if missing:
             raise WorkbenchError(
                 f"{self.host.label}: the commands have ended, but this is still missing: {', '.join(missing)}",
@@ -134,10 +141,15 @@ class Machine:
         finally:
             process.close()
         if code:
-            cause = _CONFLICT if REMOVE_REFUSED in last else "Correct the cause"
+            if REMOVE_REFUSED in last:
+                raise WorkbenchError(
+                    f"{self.host.label}: `{command}` would remove installed packages, which the workbench never does",
+                    remedy="Run `apt-get install -s` with the same packages there to list the conflicts. Ask the "
+                    "administrator whether other programs need the installed packages.",
+                )
             raise WorkbenchError(
                 f"{self.host.label}: `{command}` failed with exit code {code}: {last or 'no output'}",
-                remedy=f"{cause}, then prepare the machine again. Steps that are complete are not repeated.",
+                remedy="Correct the cause, then prepare the machine again. Steps that are complete are not repeated.",
             )
 
     def _log_in_again(self) -> Iterator[str]:
@@ -178,6 +190,14 @@ def _facts(host: Host) -> dict[str, str]:
     return {key: value.strip("\"'") for key, _, value in pairs}
 
 
+def _is_own_engine(host: Host) -> bool:
+    """Return True if the engine that the user can use is not the system's, but for example rootless."""
+    try:
+        return engine_socket(host) not in _SYSTEM_SOCKETS
+    except ConfigurationError:  # the engine has no Unix socket that the workbench knows
+        return True
+
+
 def _distribution(facts: dict[str, str], host: Host) -> str:
     """Return UBUNTU or DEBIAN. Raises ConfigurationError for other systems."""
     distribution, version = facts.get("os-ID", ""), facts.get("os-VERSION_ID", "").partition(".")[0]
@@ -201,6 +221,8 @@ def _result(step: Step, state: str, facts: dict[str, str]) -> StepResult:
         return StepResult(step, PRESENT, f"the user {facts['user']} can use an engine")
     if step.name == GROUP and "root" in facts:
         return StepResult(step, UNNEEDED, "root needs no group")
+    if step.name == RUNTIME and state == MISSING and "own-engine" in facts:
+        return StepResult(step._replace(commands=(), warning=""), MISSING, _ROOTLESS.format(user=facts["user"]))
     if step.distribution and state == PRESENT and {"gpu", "restart"} <= facts.keys():
         return StepResult(
             step,

@@ -173,9 +173,11 @@ _TOOLKIT = Step(
     needs_gpu=True,
 )
 
+RUNTIME, GROUP = "nvidia runtime", "docker group"
+
 # A user who cannot ask the engine compares when its configuration was written and when the engine was started.
 _RUNTIME = Step(
-    "nvidia runtime",
+    RUNTIME,
     "the engine is configured for the NVIDIA Container Toolkit",
     "the engine is not configured for the NVIDIA Container Toolkit, or was not restarted since",
     "if docker version; then docker info --format '{{.Runtimes}}' | grep nvidia; else "
@@ -184,8 +186,6 @@ _RUNTIME = Step(
     needs_gpu=True,
     warning="The last command restarts Docker, which ends all running containers.",
 )
-
-GROUP = "docker group"
 
 ENGINE_STEPS = frozenset(("docker", "docker service", GROUP))
 """The steps that a user who can use an engine does not need, because the engine may be rootless."""

@@ -101,6 +101,8 @@ class PreparingView(MachineView):
             remark = (f"Nothing was run. {copies} copies the commands, for example for an administrator.", "warning")
         elif any(result.state == RESTART for result in results):
             remark = ("Restart the machine, then check the target.", "warning")
+        elif any(result.state == MISSING for result in results):
+            remark = ("Correct what is missing, then check the target.", "warning")
         else:
             remark = ("Nothing is missing. Check the target next.", "success")
         self.show(Phase.DONE, remark, command=commands)
