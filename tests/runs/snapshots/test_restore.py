@@ -118,9 +118,22 @@ def test_data_is_neither_replaced_nor_removed(bench: Bench, declared: str) -> No
     run = bench.moment()
     write_files(bench.root, {"data/set.bin": "second", "data/more.bin": "more"})
     write_configuration(bench.root, TrackedRun=True, DataReferences=["data"] if declared == "now" else None)
-    bench.runs.restore(run)
-    assert (bench.root / "data/set.bin").read_text() == "second"
-    assert (bench.root / "data/more.bin").read_text() == "more"
+    for is_undo in (False, True):
+        bench.runs.undo_restore() if is_undo else bench.runs.restore(run)
+        assert (bench.root / "data/set.bin").read_text() == "second"
+        assert (bench.root / "data/more.bin").read_text() == "more"
+
+
+@pytest.mark.parametrize("other", [{"data/more": "/mnt/more"}, {"data": "~/data"}])
+def test_data_of_every_configuration_is_kept(bench: Bench, other: dict[str, str]) -> None:
+    write_configuration(bench.root, TrackedRun=True, DataReferences=["data"])
+    write_configuration(bench.root, "another", DataReferences=other)
+    write_configuration(bench.root, "remote", DataReferences=other)
+    (bench.root / "data").mkdir()
+    run = bench.moment()
+    write_files(bench.root, {"data/set.bin": "precious", "data/more/set.bin": "precious"})
+    assert bench.runs.restore(run).changes == ()
+    assert (bench.root / "data/set.bin").read_text() == "precious"
 
 
 def test_huge_file_is_refused_before_it_is_read(bench: Bench) -> None:

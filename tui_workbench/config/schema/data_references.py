@@ -7,7 +7,7 @@ In the file, a list means that scripts open the data by the same path.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -143,6 +143,19 @@ def data_in_project(root: str, references: Mapping[str, str]) -> dict[str, str]:
     """Return the absolute path of the data for each link in the working copy, by the relative path of the link."""
     found = ((inside_project(root, opened), path) for opened, path in data_paths(root, references).items())
     return {place: path for place, path in found if place}
+
+
+def declared_in_project(root: str, declared: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the absolute path of the data for each path in the project that any of several configurations declares.
+
+    References that are impossible or overlap are included, so that no file that a user declared as data is touched.
+    """
+    found: dict[str, str] = {}
+    for references in declared:
+        for opened, path in references.items():
+            if (place := inside_project(root, opened)) not in ("", os.curdir):
+                found.setdefault(place, _absolute(root, path))
+    return found
 
 
 def data_beside(root: str, references: Mapping[str, str]) -> dict[str, str]:

@@ -15,10 +15,10 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tui_workbench.config.schema.data_references import data_in_project
+from tui_workbench.config.schema.data_references import declared_in_project
 from tui_workbench.core.errors import UsageError, storage_error, storage_errors
 from tui_workbench.core.files import load_json, write_below
 from tui_workbench.projects.project import Project
@@ -58,11 +58,12 @@ class _Entry(NamedTuple):
     what: str
     is_undo: bool
     is_complete: bool
+    data: tuple[str, ...]  # paths of data in the project, which were not part of the saved state
 
 
 def restore(project: Project, record: Record, *, dry_run: bool = False) -> Restoration:
     """Restore the project to the snapshot of a run; see `Runs.restore`."""
-    store = _store(project, record)
+    store = _store(project, record.spec.run_configuration.data_references)
     why = {
         "none": "it was not tracked, or its snapshot is on another machine",
         "copy": "git was not available, so it has no snapshot",
@@ -87,7 +88,8 @@ def undo(project: Project, *, dry_run: bool = False) -> Restoration:
         )
     # An undo that was killed is completed, not reversed.
     commit = entry.to if entry.is_undo and not entry.is_complete else entry.before
-    return _restore(_store(project), project, commit, _words(entry), is_undo=True, dry_run=dry_run)
+    store = _store(project, {path: path for path in entry.data})
+    return _restore(store, project, commit, _words(entry), is_undo=True, dry_run=dry_run)
 
 
 def undoable(project: Project) -> str:
@@ -102,12 +104,10 @@ def _words(entry: _Entry) -> str:
     return f"the state before the restore of {entry.what}"
 
 
-def _store(project: Project, record: Record | None = None) -> SnapshotStore:
-    # Data of any run configuration, including the recorded one, is not part of snapshots: it is not saved or removed.
-    then = (record.spec.run_configuration,) if record is not None else ()
-    configurations = (*project.run_configurations(), *then)
-    references = {opened: path for one in configurations for opened, path in one.data_references.items()}
-    store = SnapshotStore(project.root, project.state_directory, data_in_project(project.root, references))
+def _store(project: Project, recorded: Mapping[str, str]) -> SnapshotStore:
+    # Data of any run configuration, and the recorded data, is not part of the snapshot: it is not saved or removed.
+    declared = [*(each.data_references for each in project.run_configurations()), recorded]
+    store = SnapshotStore(project.root, project.state_directory, declared_in_project(project.root, declared))
     if not store.available:
         raise UsageError(
             "restoring needs git, which is not on the PATH", remedy="Install git, or add its folder to the PATH."
@@ -155,7 +155,7 @@ def _restore(
         # If the last restore was killed, an undo must return to the state before it.
         is_mixture = earlier is not None and not earlier.is_complete and not is_undo and not earlier.is_undo
         before = earlier.before if earlier is not None and is_mixture else saved
-        entry = _Entry(before, commit, what, is_undo, is_complete=False)
+        entry = _Entry(before, commit, what, is_undo, is_complete=False, data=tuple(store.data))
         _write(project, entry)
         _apply(store, project, commit, changes)
         _write(project, entry._replace(is_complete=True))
@@ -238,7 +238,8 @@ def _keep_mode(source: str, destination: str) -> None:
 def _read(project: Project) -> _Entry | None:
     try:
         stored = load_json(os.path.join(project.state_directory, JOURNAL))
-        return _Entry(**{name: stored[name] for name in _Entry._fields})
+        known = {name: stored[name] for name in _Entry._fields if name != "data"}
+        return _Entry(**known, data=tuple(map(str, stored.get("data", ()))))  # earlier versions stored no data
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -79,7 +79,7 @@ class SnapshotStore:
     ) -> None:
         self._root = project_root
         self._state_directory = state_directory
-        self._data = data
+        self.data = data
         self._contents = contents
         self.repository = os.path.join(state_directory, REPOSITORY)
         self.available = has_program("git")
@@ -98,7 +98,7 @@ class SnapshotStore:
                 with self.exclusive():
                     return self._take(run_id, working_copy)
             # Without git, the files of a snapshot are copied too.
-            items = project_files(self._root, self._data, room=room_of(self._state_directory))
+            items = project_files(self._root, self.data, room=room_of(self._state_directory))
             kinds = {Kind.SNAPSHOT: Kind.COPIED}
             self._complete(working_copy, (item._replace(kind=kinds.get(item.kind, item.kind)) for item in items))
             return Snapshot("copy")
@@ -168,7 +168,7 @@ class SnapshotStore:
             with self.exclusive(), self.index_of(commit):
                 self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
                 self._redirect_links(working_copy, self._entries())
-            contents = contents_of(self._root, self._state_directory, self._data, old_root=working_copy)
+            contents = contents_of(self._root, self._state_directory, self.data, old_root=working_copy)
             refuse_large(contents.without_snapshot())
             self._complete(working_copy, contents.items)
 
@@ -221,7 +221,7 @@ class SnapshotStore:
     def _current_contents(self) -> Contents:
         """Return the contents given to the constructor on the first call, and later the current contents."""
         contents, self._contents = self._contents, None
-        return contents or contents_of(self._root, self._state_directory, self._data)
+        return contents or contents_of(self._root, self._state_directory, self.data)
 
     def tree(self, contents: Contents | None = None) -> str:
         """Return the tree ID of the current project. Raises StorageError or LargeFiles."""
