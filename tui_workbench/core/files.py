@@ -229,6 +229,17 @@ def _folder(parent: int, name: str) -> Iterator[int]:
         os.close(descriptor)
 
 
+def leads_through_folders(root: str, path: str) -> bool:
+    """Return False if a parent of `path` below `root` is a file or a link."""
+    folder = os.path.dirname(path)
+    while folder:
+        whole = os.path.join(root, folder)
+        if os.path.lexists(whole) and (os.path.islink(whole) or not os.path.isdir(whole)):
+            return False
+        folder = os.path.dirname(folder)
+    return True
+
+
 def unlink_below(top: str, name: str) -> None:
     """Remove a file or link. Raises OSError."""
     with _parent(top, name) as (folder, base):

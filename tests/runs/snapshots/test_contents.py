@@ -21,6 +21,8 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.snapshots import contents
 from tui_workbench.runs.snapshots.contents import contents_of, describe, notes_on, refuse_large
 from tui_workbench.runs.snapshots.file_copy import can_clone
+from tui_workbench.runs.snapshots.working_copy import files_of_run
+from tui_workbench.runs.submission.launch import create_run
 
 REQUEST = RunRequest("local", "hello.py")
 
@@ -186,6 +188,37 @@ def test_invalid_data_reference_is_refused(tracked: Project, reference: str, mes
         Runs(tracked).submit(REQUEST)
     assert caught.value.line == 4
     assert not Path(tracked.runs_directory).exists()
+
+
+def test_data_behind_a_link_is_refused(tracked: Project, tmp_path: Path) -> None:
+    (Path(tracked.root) / "inputs").symlink_to(tmp_path)
+    write_configuration(Path(tracked.root), TrackedRun=True, DataReferences={"inputs/train": str(tmp_path)})
+    with pytest.raises(ConfigurationError, match="a parent of this path is a link or a file") as caught:
+        Runs(tracked).submit(REQUEST)
+    assert caught.value.line == 4
+
+
+@pytest.mark.parametrize("path", ["conf/f", "conf"])
+def test_data_replaces_files_of_an_earlier_snapshot(tracked: Project, tmp_path: Path, path: str) -> None:
+    write_files(Path(tracked.root), {path: "in the snapshot"})
+    first, lock, _ = create_run(tracked, REQUEST)
+    lock.release()
+    write_configuration(Path(tracked.root), TrackedRun=True, DataReferences={"conf": str(tmp_path)})
+    again, lock, record = create_run(tracked, RunRequest("local", origin=first.run_id))
+    lock.release()
+    assert os.readlink(again.file("work/conf")) == str(tmp_path)
+    sent = {entry.path: entry.link for entry in files_of_run(record)}
+    assert {path: link for path, link in sent.items() if path.startswith("conf")} == {"conf": str(tmp_path)}
+
+
+def test_link_in_an_earlier_snapshot_cannot_lead_to_data(tracked: Project, tmp_path: Path) -> None:
+    (Path(tracked.root) / "inputs").symlink_to(tmp_path)
+    first, lock, _ = create_run(tracked, REQUEST)
+    lock.release()
+    (Path(tracked.root) / "inputs").unlink()
+    write_configuration(Path(tracked.root), TrackedRun=True, DataReferences={"inputs/train": str(tmp_path)})
+    with pytest.raises(ConfigurationError, match="is a link or a file in the snapshot"):
+        create_run(tracked, RunRequest("local", origin=first.run_id))
 
 
 def test_plan_lists_the_files_of_a_run(tracked: Project) -> None:

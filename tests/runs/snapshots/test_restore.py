@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from tests.conftest import write_project
 from tests.runs.support import write_configuration, write_files
 from tui_workbench.core.errors import LargeFiles, StorageError, UsageError
+from tui_workbench.core.files import leads_through_folders
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.snapshots.restore import ADDED, CHANGED, LEFT, REMOVED, Change
-from tui_workbench.runs.snapshots.working_copy import leads_through_folders
 from tui_workbench.runs.submission.launch import create_run
 
 Tree = dict[str, tuple[str, bytes | str]]

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tui_workbench.config.schema.field_types import REFERENCES, Field
+from tui_workbench.core.files import leads_through_folders
 
 KEY = "DataReferences"
 NO_DATA: Mapping[str, str] = MappingProxyType({})
@@ -63,13 +64,16 @@ def data_problems(
 ) -> dict[str, DataProblem]:
     """Return the problem of each impossible reference, by the path that scripts open.
 
-    `other_machine` is the name of the target if it is not this machine. The data may not exist.
+    Parents of links in the project at `root` are read from the disk; the data may not exist. `other_machine` is the
+    name of the target if it is not this machine.
     """
     found = _invalid(root, references)
     for opened, path in references.items():
         if opened in found:
             continue
-        if not tracked and _absolute(root, path) != _absolute(root, opened):
+        if tracked and not leads_through_folders(root, inside_project(root, opened)):
+            found[opened] = blocked_link(opened)
+        elif not tracked and _absolute(root, path) != _absolute(root, opened):
             found[opened] = DataProblem(
                 f"{KEY}: an untracked run uses the project itself, so {opened!r} cannot lead to {path!r}",
                 f"Set `TrackedRun: true`, or remove {opened!r}.",
@@ -80,6 +84,14 @@ def data_problems(
                 f"Copy the data to {other_machine}, and write `{opened}: PATH`, where PATH is its absolute path there.",
             )
     return found
+
+
+def blocked_link(opened: str) -> DataProblem:
+    """Return the problem of a path in the project whose parent is a link or a file."""
+    return DataProblem(
+        f"{KEY}: a run cannot have a link at {opened!r}, because a parent of this path is a link or a file",
+        "Declare the parent as data, or change the path that the script opens.",
+    )
 
 
 def _invalid(root: str, references: Mapping[str, str]) -> dict[str, DataProblem]:

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import declared_in_project
 from tui_workbench.core.errors import UsageError, storage_error, storage_errors
-from tui_workbench.core.files import load_json, write_below
+from tui_workbench.core.files import leads_through_folders, load_json, write_below
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
-from tui_workbench.runs.snapshots.working_copy import leads_through_folders, paths_below
+from tui_workbench.runs.snapshots.working_copy import paths_below
 from tui_workbench.runs.store.rundir import Record
 
 ADDED, CHANGED, REMOVED, LEFT = "added", "changed", "removed", "left"

@@ -16,7 +16,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 
-from tui_workbench.config.schema.data_references import NO_DATA, data_in_project
+from tui_workbench.config.schema.data_references import NO_DATA, blocked_link, data_in_project
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.files import leads_through_folders, remove_below
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import BYTES, meter
@@ -56,7 +58,8 @@ def clone_files(root: str, working_copy: str, paths: Iterable[tuple[str, bool]],
 def fill(root: str, working_copy: str, items: Iterable[Item]) -> None:
     """Add `items` to `working_copy`: create folders, copy ignored files and links, and link data.
 
-    Files of the snapshot are not replaced. Raises OSError if the copy cannot be written.
+    A file or folder of the snapshot is only replaced by a link to data. Raises OSError if the copy cannot be written,
+    and ConfigurationError if a link to data is impossible.
     """
     blocked: set[str] = set()
     copied = 0
@@ -95,21 +98,13 @@ def _copy(root: str, working_copy: str, item: Item) -> None:
 
 
 def _link_data(working_copy: str, path: str, data: str) -> None:
+    if not leads_through_folders(working_copy, path):
+        blocked = blocked_link(path)
+        raise ConfigurationError(f"{blocked.message} in the snapshot", remedy=blocked.remedy)
     copy = os.path.join(working_copy, path)
-    if not os.path.lexists(copy) and leads_through_folders(working_copy, path):
-        os.makedirs(os.path.dirname(copy), exist_ok=True)
-        os.symlink(data, copy)
-
-
-def leads_through_folders(root: str, path: str) -> bool:
-    """Return False if a parent of `path` below `root` is a file or a link."""
-    folder = os.path.dirname(path)
-    while folder:
-        whole = os.path.join(root, folder)
-        if os.path.lexists(whole) and (os.path.islink(whole) or not os.path.isdir(whole)):
-            return False
-        folder = os.path.dirname(folder)
-    return True
+    remove_below(working_copy, path)
+    os.makedirs(os.path.dirname(copy), exist_ok=True)
+    os.symlink(data, copy)
 
 
 def redirect_link(root: str, working_copy: str, path: str) -> None:
@@ -155,6 +150,7 @@ def files_of_run(record: Record, *, changed_since: int = 0) -> list[Entry]:
             file for file in files if not _is_newer(os.path.join(spec.working_directory, file.path), changed_since)
         ]
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
+    files = [file for file in files if not any(f"{file.path}/".startswith(f"{path}/") for path in data)]
     found = [
         _link(spec, file.path, file.name)
         if file.is_link
