@@ -16,6 +16,7 @@ from tui_workbench.config.schema.data_references import (
     data_problems,
     with_data,
 )
+from tui_workbench.targets.slurm import batch, submission
 
 ROOT = "/home/me/project"
 
@@ -41,6 +42,7 @@ ROOT = "/home/me/project"
         ("../data/train", "/mnt/train", "only `../NAME` is possible"),
         ("../run.json", "/mnt/x", "has a name that the workbench uses"),
         ("../.new", "/mnt/x", "has a name that the workbench uses"),
+        ("../job.4711", "/mnt/x", "has a name that the workbench uses"),
         ("/srv/data", "/mnt/data", "is absolute, so it cannot lead to another path"),
     ],
 )
@@ -82,6 +84,16 @@ def test_names_of_the_run_directory_are_reserved() -> None:
     names = {name.rstrip("/") for cell in table for name in re.findall(r"`([^`]+)`", cell)}
     assert len(names) > 30
     assert names <= RESERVED_BESIDE
+
+
+@pytest.mark.parametrize("script", ["slurm/batch.py", "slurm/submission.py", "slurm/stopping.py", "ssh/yarn.py"])
+def test_no_script_of_a_cluster_writes_to_data(script: str) -> None:
+    text = (REPOSITORY / "tui_workbench/targets" / script).read_text()
+    constants = {submission.JOB, submission.CANCELED, batch.STEP, batch.BEGUN, batch.STARTED, batch.UNFINISHED}
+    # Names after `>`, `>>`, `mv` and `$run/`.
+    names = constants | set(re.findall(r"""(?:>>?"?|\bmv (?:-f )?|\$run/)([a-z]+(?:\.[a-z]+)*)""", text))
+    assert len(names) > len(constants)
+    assert [name for name in names if not data_problems(ROOT, {f"../{name}": "/mnt/x"})] == []
 
 
 def test_added_references_keep_the_form_of_the_file() -> None:

@@ -34,16 +34,20 @@ RESERVED = frozenset(("outputs", ".workbench", ".git", "aml_config"))
 """Folders of a project that `DataReferences` must not contain."""
 
 RESERVED_BESIDE = frozenset((
-    "annotations.json", "annotations.lock", "attempts", "batch", "begin", "begun", "boot", "cache", "cancel",
-    "controller.lock", "copy",
-    "dependents", "driver", "driver.lock", "earlier", "engine-log", "environment.json", "events.jsonl", "exit",
-    "followed", "git.diff", "gpu", "gpu.json", "gpu.jsonl", "gpus", "imported.json", "job.json", "launch", "live",
-    "made", "metrics.cache", "metrics.json", "metrics.jsonl", "notifications", "output.log", "outputs", "passwd", "pid",
-    "placed", "placed.json", "preparation.log", "progress.json", "project", "provenance.json", "queue.json", "ranks",
-    "removed", "run", "run.json", "sdk", "sdk.zip", "share", "shell", "slurm.json", "slurm.log", "spark", "stacks",
-    "started", "step", "submit.lock", "tools", "trace.jsonl", "unfinished", "waiting", "wheels", "work",
+    "annotations.json", "annotations.lock", "attempted", "attempts", "batch", "begin", "begun", "boot", "cache",
+    "cancel", "canceled", "controller.lock", "copy", "dependents", "driver", "driver.err", "driver.lock",
+    "driver.log", "driver.new", "driver.start", "earlier", "engine-log", "environment.json", "events.jsonl", "exit",
+    "followed", "git.diff", "gpu", "gpu.json", "gpu.jsonl", "gpus", "imported.json", "job", "job.json", "launch",
+    "live", "made", "metrics.cache", "metrics.json", "metrics.jsonl", "notifications", "output.log", "outputs",
+    "passwd", "pid", "placed", "placed.json", "preparation.log", "progress.json", "project", "provenance.json",
+    "queue.json", "ranks", "removed", "run", "run.json", "said", "sampler", "sdk", "sdk.zip", "share", "shell",
+    "slurm.json", "slurm.log", "spark", "stacks", "start.log", "started", "step", "submit.lock", "task", "tools",
+    "trace.jsonl", "unfinished", "waiting", "wheels", "work",
 ))  # fmt: skip
-"""Names in a run directory and in containers, which are beside the working copy, so that `../NAME` must not be data."""
+"""Names in a run directory and in containers, which are beside the working copy, so that `../NAME` must not be data.
+
+Temporary files have such a name, a dot, and more, such as `job.4711` and `driver.new`.
+"""
 
 
 REMEDY = (
@@ -134,7 +138,8 @@ def _problem(root: str, opened: str, path: str) -> str:
     up, _, name = os.path.normpath(opened).partition(os.sep)
     if up != os.pardir or not name or os.sep in name:
         return f"{opened!r} is outside the project, and only `../NAME` is possible there"
-    if name in RESERVED_BESIDE or name.startswith((".", "copy.")) or ".json." in name:
+    before_dot = name.partition(".")[0]
+    if not before_dot or name in RESERVED_BESIDE or before_dot in RESERVED_BESIDE or ".json." in name:
         return f"{opened!r} has a name that the workbench uses for its own files"
     return ""
 
