@@ -99,5 +99,6 @@ def test_no_script_of_a_cluster_writes_to_data(script: str) -> None:
 def test_added_references_keep_the_form_of_the_file() -> None:
     assert with_data(None, {"a": "a"}) == ["a"]
     assert with_data(["a"], {"../b": "../b", "a": "a"}) == ["a", "../b"]
+    assert with_data("/tmp", {"../b": "../b"}) == ["/tmp", "../b"]
     assert with_data(["a"], {"../b": "/mnt/b"}) == {"a": "a", "../b": "/mnt/b"}
     assert with_data({"a": "/mnt/a"}, {"b": "b"}) == {"a": "/mnt/a", "b": "b"}

@@ -192,8 +192,12 @@ def data_elsewhere(root: str, references: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def with_data(known: list[str] | dict[str, str] | None, added: Mapping[str, str]) -> list[str] | dict[str, str]:
-    """Return `known`, the value in a file, with more references. It stays a list if scripts open the added paths."""
+def with_data(known: list[str] | dict[str, str] | str | None, added: Mapping[str, str]) -> list[str] | dict[str, str]:
+    """Return `known`, the value in a file, with more references. It stays a list if scripts open the added paths.
+
+    A string is a list with one path.
+    """
+    known = [known] if isinstance(known, str) else known
     if not isinstance(known, dict) and all(opened == path for opened, path in added.items()):
         return list(dict.fromkeys((*(known or ()), *added)))
     return {**(known if isinstance(known, dict) else {path: path for path in known or ()}), **added}
