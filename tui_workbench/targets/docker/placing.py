@@ -15,7 +15,7 @@ from typing import IO
 
 from tui_workbench.config.schema.data_references import data_beside, data_elsewhere, data_in_project
 from tui_workbench.core.errors import StorageError
-from tui_workbench.core.files import is_folder_below, make_folders, read_below, remove_below, rename_below
+from tui_workbench.core.files import is_folder_below, make_folders, merge_below, read_below, remove_below, rename_below
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.targets.base import run_environment, spark
@@ -196,10 +196,6 @@ def _move_home(run_directory: str) -> None:
     if is_folder_below(made, OUTPUTS):
         remove_below(run_directory, OUTPUTS)
         rename_below(run_directory, f"{inside}/{OUTPUTS}", OUTPUTS)
-    for folder, folders, files in os.walk(made):
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        for name in (*files, *links):
-            path = os.path.relpath(os.path.join(folder, name), made)
-            make_folders(run_directory, os.path.join(WORKING_COPY, os.path.dirname(path)))
-            rename_below(run_directory, f"{inside}/{path}", f"{WORKING_COPY}/{path}")
+    if is_folder_below(run_directory, inside):
+        merge_below(run_directory, inside, WORKING_COPY)  # a script may have replaced a link by a folder
     remove_below(run_directory, CONTAINER_FILES)
