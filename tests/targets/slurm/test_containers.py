@@ -26,12 +26,17 @@ def words(container: str, image: str, root: str = ROOT, data: tuple[str, ...] = 
 
 
 def test_data_is_mounted_read_only() -> None:
-    mounts = "/scratch/wb:/scratch/wb,/data/a:/data/a:ro,/data/b:/data/b:ro"
+    mounts = "/data/a:/data/a:ro,/data/b:/data/b:ro,/scratch/wb:/scratch/wb"
     assert f"--container-mounts={mounts}" in words("pyxis", "python:3", data=("/data/a", "/data/b")).options
-    assert "/scratch/wb,/data/a:/data/a:ro" in words("apptainer", "python:3", data=("/data/a",)).program
+    assert "/data/a:/data/a:ro,/scratch/wb" in words("apptainer", "python:3", data=("/data/a",)).program
     for container, path in (("pyxis", "/data/a:b"), ("apptainer", "/data/a,b"), ("oci", "/data/a")):
         with pytest.raises(ConfigurationError, match=r"cannot mount|srun"):
             words(container, "/bundle", data=(path,))
+
+
+def test_folder_is_mounted_before_the_folders_in_it() -> None:
+    program = words("apptainer", "python:3", data=(f"{ROOT}/data", "/scratch")).program
+    assert f"/scratch:/scratch:ro,{ROOT},{ROOT}/data:{ROOT}/data:ro" in program
 
 
 def test_pyxis_mounts_the_root_and_runs_no_entrypoint() -> None:

@@ -47,7 +47,7 @@ def container_words(target: ComputeTarget, root: str, directory: str, data: Coll
         message = f"{target.container} cannot mount runRoot {root}, because it contains `:` or `,`"
         raise _refusal(target, "runRoot", message, "Set `runRoot` to a path without these characters.")
     if target.container == "pyxis":
-        mounts = ",".join((f"--container-mounts={root}:{root}", *(f"{path}:{path}:ro" for path in data)))
+        mounts = f"--container-mounts={','.join(_mounts(root, f'{root}:{root}', data))}"
         workdir = f"--container-workdir={directory}"
         return ContainerWords(
             (f"--container-image={_enroot_image(target)}", mounts, workdir, "--no-container-entrypoint")
@@ -55,9 +55,15 @@ def container_words(target: ComputeTarget, root: str, directory: str, data: Coll
     if target.container == "apptainer":
         name = image if "://" in image or image.startswith(("/", "./")) else f"docker://{image}"
         gpus = "--rocm" if "rocm" in image.lower() else "--nv"
-        binds = ",".join((root, *(f"{path}:{path}:ro" for path in data)))
+        binds = ",".join(_mounts(root, root, data))
         return ContainerWords((), ("apptainer", "exec", gpus, "--bind", binds, "--pwd", directory, name))
     return ContainerWords((f"--container={_oci_bundle(target)}",)) if target.container == "oci" else ContainerWords()
+
+
+def _mounts(root: str, root_mount: str, data: Collection[str]) -> list[str]:
+    """Return the mounts in an order in which none hides another: a folder precedes the folders in it."""
+    mounts = {**{path: f"{path}:{path}:ro" for path in data}, root: root_mount}
+    return [mounts[path] for path in sorted(mounts)]
 
 
 def _require_mountable(target: ComputeTarget, data: Collection[str]) -> None:
