@@ -76,7 +76,10 @@ def data_problems(
         if opened in found:
             continue
         if tracked and not leads_through_folders(root, inside_project(root, opened)):
-            found[opened] = blocked_link(opened)
+            found[opened] = DataProblem(
+                f"{KEY}: a run cannot have a link at {opened!r}, because a parent of this path is a link or a file",
+                "Declare the parent as data, or change the path that the script opens.",
+            )
         elif not tracked and _absolute(root, path) != _absolute(root, opened):
             found[opened] = DataProblem(
                 f"{KEY}: an untracked run uses the project itself, so {opened!r} cannot lead to {path!r}",
@@ -88,14 +91,6 @@ def data_problems(
                 f"Copy the data to {other_machine}, and write `{opened}: PATH`, where PATH is its absolute path there.",
             )
     return found
-
-
-def blocked_link(opened: str) -> DataProblem:
-    """Return the problem of a path in the project whose parent is a link or a file."""
-    return DataProblem(
-        f"{KEY}: a run cannot have a link at {opened!r}, because a parent of this path is a link or a file",
-        "Declare the parent as data, or change the path that the script opens.",
-    )
 
 
 def _invalid(root: str, references: Mapping[str, str]) -> dict[str, DataProblem]:

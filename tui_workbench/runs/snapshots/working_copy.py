@@ -16,7 +16,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 
-from tui_workbench.config.schema.data_references import NO_DATA, blocked_link, data_in_project
+from tui_workbench.config.schema.data_references import KEY, NO_DATA, data_in_project
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.files import leads_through_folders, remove_below
 from tui_workbench.core.masking import is_secret_file
@@ -99,8 +99,11 @@ def _copy(root: str, working_copy: str, item: Item) -> None:
 
 def _link_data(working_copy: str, path: str, data: str) -> None:
     if not leads_through_folders(working_copy, path):
-        blocked = blocked_link(path)
-        raise ConfigurationError(f"{blocked.message} in the snapshot", remedy=blocked.remedy)
+        raise ConfigurationError(
+            f"{KEY}: a run cannot have a link at {path!r}, because a parent of this path is a link or a file in the "
+            "snapshot",
+            remedy="Declare the parent as data, or submit the project as a new run.",
+        )
     copy = os.path.join(working_copy, path)
     remove_below(working_copy, path)
     os.makedirs(os.path.dirname(copy), exist_ok=True)
