@@ -24,10 +24,12 @@ def test_folder_replaces_a_link_to_data(tmp_path: Path) -> None:
     write_files(run, {"placed.json": "{}", "work/kept/old": "old"})
     (run / "work/data").symlink_to(data)
     write_files(inside, {"data/made": "made", "kept/new": "new", "outputs/model": "model"})
+    (inside / "unchanged").mkdir()
     take_made(iter([archive_of(inside)]), str(run))
     found = {str(path.relative_to(run)): path.read_text() for path in run.rglob("*") if path.is_file()}
     assert found == {
         "placed.json": "{}", "outputs/model": "model", "work/data/made": "made", "work/kept/new": "new",
         "work/kept/old": "old",
     }  # fmt: skip
+    assert not (run / "work/unchanged").exists()
     assert [path.name for path in data.iterdir()] == ["set"]

@@ -196,6 +196,9 @@ def _move_home(run_directory: str) -> None:
     if is_folder_below(made, OUTPUTS):
         remove_below(run_directory, OUTPUTS)
         rename_below(run_directory, f"{inside}/{OUTPUTS}", OUTPUTS)
+    for folder, _, _ in os.walk(made, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)  # only a folder without files that the script made is empty
     if is_folder_below(run_directory, inside):
         merge_below(run_directory, inside, WORKING_COPY)  # a script may have replaced a link by a folder
     remove_below(run_directory, CONTAINER_FILES)
