@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tui_workbench.core.model import Plan
@@ -84,8 +84,28 @@ def mask_tree(tree: Any, name: str = "") -> Any:
         return {str(key): mask_tree(value, str(key)) for key, value in tree.items()}
     if isinstance(tree, list):
         items = [mask_tree(item, name) for item in tree]
-        return mask_words(items) if all(isinstance(item, str) for item in items) else items
+        words = mask_words(map(str, items))
+        # A number can follow an option such as --api-key too.
+        return [
+            word if isinstance(item, str) or word == MASK else item for word, item in zip(words, items, strict=True)
+        ]
     return mask_value(name, tree) if isinstance(tree, str) else tree
+
+
+def secrets_of(tree: Any) -> dict[tuple[str | int, ...], Any]:
+    """Return the values that `mask_tree` masks, by their path in parsed YAML or JSON."""
+    return dict(_differences(tree, mask_tree(tree), ()))
+
+
+def _differences(tree: Any, masked: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    if isinstance(tree, dict) and isinstance(masked, dict):
+        for key, value in tree.items():
+            yield from _differences(value, masked[str(key)], (*path, str(key)))
+    elif isinstance(tree, list) and isinstance(masked, list):
+        for index, pair in enumerate(zip(tree, masked, strict=True)):
+            yield from _differences(*pair, (*path, index))
+    elif tree != masked:
+        yield path, tree
 
 
 def mask_words(words: Iterable[str]) -> list[str]:

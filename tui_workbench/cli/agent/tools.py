@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from functools import reduce
+from operator import getitem
 from typing import Annotated, Any
 
 import anyio
@@ -19,7 +21,7 @@ from tui_workbench.config.changes import file_edits
 from tui_workbench.config.document import Document
 from tui_workbench.config.yaml_edit.syntax import Path, parse, plain_value
 from tui_workbench.core.errors import ConfigurationError, UsageError
-from tui_workbench.core.masking import MASK, mask_plan, mask_tree, mask_words
+from tui_workbench.core.masking import MASK, mask_plan, mask_tree, mask_words, secrets_of
 from tui_workbench.core.model import RunRequest
 from tui_workbench.core.processes import reap
 from tui_workbench.core.trace import current_agent
@@ -128,7 +130,7 @@ class Tools:
         old = None
         with contextlib.suppress(UsageError):  # it is not set, or `set_text` raises the error
             old = self._value(configuration, key)
-        made = file_edits.set_text(path, key, value)
+        made = file_edits.set_text(path, key, value, check=_require_same_secrets)
         new = self._value(configuration, key) if made.new is not None else None
         return answers.ValueInfo(key=made.key, value=new, old_value=old, changed=made.changed)
 
@@ -138,16 +140,15 @@ class Tools:
         The values are masked as a whole, because `--api-key` is an item of a list, and its secret is the next one.
         """
         found = self._project.run_configuration(configuration)
-        value = mask_tree(file_edits.plain(dict(found.values)))
+        values = mask_tree(file_edits.plain(dict(found.values)))
         if not key:
-            return value
-        steps, plain = Document.open(found.path).path_of(key), file_edits.get(found.path, key)
-        for step in steps:
-            try:
-                value = value[step]
-            except (KeyError, IndexError, TypeError):
-                return mask_tree(plain, _name_of(steps))  # the default of an unset key
-        return value
+            return values
+        document, default = Document.open(found.path), file_edits.get(found.path, key)
+        steps = document.path_of(key)
+        for value in (values, mask_tree(plain_value(document.tree.root))):
+            with contextlib.suppress(KeyError, IndexError, TypeError):
+                return reduce(getitem, steps, value)
+        return mask_tree(default, _name_of(steps))
 
     def list_runs(
         self,
@@ -301,6 +302,20 @@ def _request(
         allow_cpu=allow_cpu,
         agent=current_agent(),
     )
+
+
+def _require_same_secrets(before: Document, after: Document) -> None:
+    """Raise UsageError if an edit would set, change, remove or reveal a secret.
+
+    Whether a value is a secret can depend on other values: `--api-key` is an item of a list, and its secret is the next
+    one.
+    """
+    for old, new in (
+        (before.values, after.values),
+        (plain_value(before.tree.root), plain_value(after.tree.root)),
+    ):
+        if secrets_of(file_edits.plain(old)) != secrets_of(file_edits.plain(new)):
+            raise UsageError("agents cannot set, change, remove or reveal a secret", remedy="Ask the user to edit it.")
 
 
 def mask_setting(name: str, text: str) -> str:

@@ -84,10 +84,18 @@ def _retried(edit: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Resul
 
 
 @_retried
-def set_text(path: str, key: str, text: str, *, any_key: bool = False) -> EditResult:
+def set_text(
+    path: str,
+    key: str,
+    text: str,
+    *,
+    any_key: bool = False,
+    check: Callable[[Document, Document], object] | None = None,
+) -> EditResult:
     """Set a key to the value in `text`. Lists and maps are written in brackets: `[a, b]`, `{A: 1}`.
 
-    `any_key` allows unknown keys. Raises UsageError for a wrong type or an unknown field, and ConfigurationError if the
+    `any_key` allows unknown keys. `check` is called with the file before and after the edit, and can raise an error
+    before the file is written. Raises UsageError for a wrong type or an unknown field, and ConfigurationError if the
     file is invalid or other values would change.
     """
     document = _opened(path)
@@ -99,6 +107,8 @@ def set_text(path: str, key: str, text: str, *, any_key: bool = False) -> EditRe
     old = document.get(steps) if document.error is None else None
     if find(document.tree, steps) is None or plain(old) != value:
         document.set(steps, value)
+    if check is not None:
+        check(Document(document.file, document.context), document)
     return _saved(document, steps, old)
 
 
