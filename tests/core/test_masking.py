@@ -97,6 +97,11 @@ def test_settings_of_a_training_stay(words: list[str]) -> None:
     assert mask_words(words) == words
 
 
+def test_long_name_is_masked() -> None:
+    assert mask_text("a" * 200_000 + " key=1") == "a" * 200_000 + " key=1"
+    assert mask_text("a" * 200_000 + "token=1") == "a" * 200_000 + "token=***"
+
+
 @hypothesis.given(strategies.lists(strategies.text(alphabet="kBearer=:/@- toksig", max_size=12), max_size=5))
 def test_masking_twice_changes_nothing(words: list[str]) -> None:
     once = mask_words(words)

@@ -35,8 +35,9 @@ _SPECIAL_TOKENS = frozenset(("bos", "cls", "end", "eos", "mask", "max", "num", "
 """Words before `token` in options of language models, such as `--pad-token`."""
 
 _USER_IN_URL = re.compile(r"(?<=://)([^\s/'\"]+)@")
+# A match starts only at the start of a name. Otherwise, a long name would take quadratic time.
 _PAIR = re.compile(
-    r"([\w.-]*(?:password|passwd|pwd|passphrase|secret|token|credentials?|signature|\bsig|"
+    r"(?<![\w.-])([\w.-]*(?:password|passwd|pwd|passphrase|secret|token|credentials?|signature|\bsig|"
     r"(?:api|access|account|secret)[-_]?key))=([^\s;&,'\"]+)",
     re.IGNORECASE,
 )
