@@ -92,11 +92,18 @@ class TestLimits:
             ({"type": "remote", "address": "a", "username": "me"}, None),
             ({"type": "slurm", "slurm": {"gpus": 8}}, 8),
             ({"type": "slurm", "slurm": {"extra": ["--gpus-per-node=4"]}}, None),
+            ({"type": "slurm", "slurm": {"gpus": 1, "extra": ["--gres=GPU:8"]}}, None),
+            ({"type": "slurm", "slurm": {"gpus": 1, "extra": ["--exclusive"]}}, None),
+            ({"type": "slurm", "slurm": {"gpus": 1, "extra": ["--qos=low"]}}, 1),
         ],
     )
     def test_gpus_of_a_run(self, project: Project, target: dict[str, Any], gpus: int | None) -> None:
         write_configuration(root(project), suffix="compute", **target)
         assert gpus_of(spec_of(project)) == gpus
+
+    def test_variable_that_selects_gpus_makes_their_number_unknown(self, project: Project) -> None:
+        write_configuration(root(project), suffix="compute", type="local", gpus=0)
+        assert gpus_of(spec_of(project, REQUEST._replace(environment=(("CUDA_VISIBLE_DEVICES", "0,1"),)))) is None
 
     def test_hours_of_the_day_include_other_runs(self, project: Project) -> None:
         write_configuration(root(project), suffix="compute", type="local", gpus=2)
@@ -109,8 +116,8 @@ class TestLimits:
 
     def test_unknown_number_of_gpus_needs_an_approval(self, project: Project) -> None:
         write_configuration(root(project), suffix="compute", type="remote", address="a", username="me")
-        reasons = excess(spec_of(project), AgentLimits(targets=("a",)), ())
-        assert reasons == ["the number of its GPUs is not known; `gpus` of the target can set it"]
+        (reason,) = excess(spec_of(project), AgentLimits(targets=("a",)), ())
+        assert reason.startswith("the number of its GPUs is not known: the target has no `gpus`")
 
     def test_requeued_jobs_need_an_approval(self, project: Project) -> None:
         write_configuration(root(project), suffix="compute", type="slurm", slurm={"requeue": True})

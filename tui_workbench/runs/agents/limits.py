@@ -25,6 +25,12 @@ from tui_workbench.targets.gpu.choice import wanted_count
 THIS_MACHINE = "local"
 """The entry of `targets` for targets without an address."""
 
+_DEVICES = "VISIBLE_DEVICES"
+"""The end of variables such as CUDA_VISIBLE_DEVICES, which give a run other GPUs than those of its target."""
+
+_GPU_OPTIONS = ("gpu", "gres", "tres", "exclus")
+"""Parts of options of Slurm that give a job GPUs; with `--exclusive` it gets all GPUs of its nodes."""
+
 
 class AgentLimits(NamedTuple):
     """The limits, which `schema.user_files.AGENTS` describes. By default, no target is allowed."""
@@ -55,8 +61,11 @@ def minutes_of(spec: RunSpec) -> int:
 
 def gpus_of(spec: RunSpec) -> int | None:
     """Return the number of GPUs that a run gets on all its machines, or None if it is not known."""
+    if any(name.endswith(_DEVICES) for name in spec.run_configuration.environment_variables):
+        return None
     if spec.target.kind.has_scheduler:
-        return requested_gpus(spec.slurm)
+        extra = " ".join(spec.slurm.get("extra", ())).lower()
+        return None if any(word in extra for word in _GPU_OPTIONS) else requested_gpus(spec.slurm)
     counts = [_gpus_of_part(part) for part in spec.parts]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
@@ -110,7 +119,10 @@ def _excess_of_day(spec: RunSpec, limits: AgentLimits, uses: Sequence[Use]) -> l
     if hours > limits.hours_per_day:
         reasons.append(f"{could} {hours:.1f} h in 24 hours, and the limit is {limits.hours_per_day} h")
     if gpus is None:
-        reasons.append("the number of its GPUs is not known; `gpus` of the target can set it")
+        reasons.append(
+            "the number of its GPUs is not known: the target has no `gpus`, or a variable such as CUDA_VISIBLE_DEVICES "
+            "or an option in `Slurm.extra` selects GPUs"
+        )
     elif gpus and gpu_hours > limits.gpu_hours_per_day:
         limit = limits.gpu_hours_per_day
         reasons.append(f"{could} {gpu_hours:.1f} GPU hours in 24 hours, and the limit is {limit} GPU hours")
