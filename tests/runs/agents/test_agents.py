@@ -20,6 +20,7 @@ from tui_workbench.runs.agents.ledger import Use, read_uses, write_uses
 from tui_workbench.runs.agents.limits import AgentLimits, excess, gpus_of, load_limits, machines_of, minutes_of
 from tui_workbench.runs.agents.submitting import PlanChanged, approve, deny, plan_for_agent, submit_for_agent
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.submission import launch
 from tui_workbench.runs.submission.planning import prepare
 
 if TYPE_CHECKING:
@@ -173,6 +174,23 @@ class TestApprovals:
         with pytest.raises(UsageError, match="does not wait for an approval: submitted"):
             approve(waiting.number)
         wait_until(lambda: not Runs(project).get(run.run_id).is_active)
+
+    def test_request_is_decided_before_the_run_starts(
+        self, project: Project, waiting: Approval, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen = []
+
+        def fail(*_: object, **_others: object) -> None:
+            seen.append((find_approval(waiting.number), read_uses()))
+            raise OSError("no process can be started")
+
+        monkeypatch.setattr(launch, "hand_over", fail)
+        with pytest.raises(OSError, match="no process"):
+            approve(waiting.number)
+        ((decided, (use,)),) = seen
+        assert (decided.state, Path(use.run).name) == ("submitted", decided.run_id)
+        assert find_approval(waiting.number) == waiting
+        assert (read_uses(), Runs(project).list()) == ([], [])
 
     def test_denial_keeps_the_reason(self, project: Project, waiting: Approval) -> None:
         deny(waiting.number, "too long")

@@ -89,7 +89,9 @@ def approve(number: int) -> Run:
         approval = approvals.find_waiting(number)
         project = Project.find(approval.project)
         try:
-            run = _submit(project, approval.request, partial(_require_same, project, approval))
+            return _submit(
+                project, approval.request, partial(_require_same, project, approval), partial(_mark_submitted, approval)
+            )
         except PlanChanged as error:
             prepared = prepare(project, approval.request)
             new = approvals.add_approval(project, prepared, approval.request, approval.reasons)
@@ -97,8 +99,9 @@ def approve(number: int) -> Run:
             error.remedy = f"Request {new.number} has the new plan. Review it, and approve or deny it."
             error.replaced_by = new
             raise
-        approvals.write_approval(approval._replace(state=approvals.SUBMITTED, run_id=run.run_id))
-    return run
+        except BaseException:
+            approvals.write_approval(approval)
+            raise
 
 
 def deny(number: int, answer: str = "") -> None:
@@ -117,6 +120,10 @@ def _limited(request: RunRequest, minutes: int) -> RunRequest:
     return request._replace(max_minutes=minutes)
 
 
+def _mark_submitted(approval: Approval, spec: RunSpec) -> None:
+    approvals.write_approval(approval._replace(state=approvals.SUBMITTED, run_id=spec.run_id))
+
+
 def _require_same(project: Project, approval: Approval, spec: RunSpec) -> None:
     if approvals.fingerprint_of(project, approval.request, spec) != approval.fingerprint:
         raise PlanChanged(f"the project has changed since request {approval.number}")
@@ -129,23 +136,33 @@ def _require_login(target: ComputeTarget) -> None:
             ssh_host_of(target).run(["true"])
 
 
-def _submit(project: Project, request: RunRequest, check: Callable[[RunSpec], object]) -> Run:
-    """Submit a run that `check` accepts, and add it to the list of runs of agents before it starts."""
+def _submit(
+    project: Project,
+    request: RunRequest,
+    check: Callable[[RunSpec], object],
+    before_start: Callable[[RunSpec], object] = lambda _: None,
+) -> Run:
+    """Submit a run that `check` accepts.
+
+    Before it starts, it is added to the list of runs of agents and `before_start` is called. Nothing is written after
+    the start: if this failed, a started run would be unknown.
+    """
     others = ledger.read_uses()
     added: list[ledger.Use] = []
 
     def admit(spec: RunSpec) -> None:
         check(spec)
-        if not added:
+        if added:
+            ledger.write_uses([*others, added[0]._replace(run=spec.run_directory)])
+            before_start(spec)
+        else:
             _require_login(spec.target)
             added.append(use_of(spec, request.agent))
             ledger.write_uses([*others, *added])
 
     try:
-        run = launch.submit(project, request, check=admit)
+        return launch.submit(project, request, check=admit)
     except BaseException:
         if added:
             ledger.write_uses(others)
         raise
-    ledger.write_uses([*others, added[0]._replace(run=run.directory)])
-    return run

@@ -83,9 +83,10 @@ def create_run(
 ) -> tuple[RunDirectory, ControllerLock, Record]:
     """Check the request, take the snapshot and create the run directory.
 
-    `check` is called with the resolved request before anything is created, and again after the snapshot was taken. It
-    can raise an error. The caller holds the returned lock, so that no other process resumes the run. Raises
-    ConfigurationError, UsageError or StorageError; no run directory remains in this case.
+    `check` is called with the resolved request before anything is created, and again after the snapshot was taken, with
+    the final ID and directory of the run. It can raise an error. The caller holds the returned lock, so that no other
+    process resumes the run. Raises ConfigurationError, UsageError or StorageError; no run directory remains in this
+    case.
     """
     resolved, plan, origin_commit = prepare(project, request)
     check(resolved)
@@ -101,7 +102,7 @@ def create_run(
         undone.callback(secret_arguments.remove, spec)
         with for_run(directory.path), for_agent(agent):
             commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, contents, defer_copy=limited)
-        check(resolved)
+        check(resolved._replace(run_id=spec.run_id, run_directory=spec.run_directory))
         record = Record(
             spec.run_id, building.next_run_number(project), building.created_at(spec.run_id), _user(), spec, plan,
             commit_id, kind, request.origin, request.group, request.member, request.family,
