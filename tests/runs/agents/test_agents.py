@@ -18,7 +18,14 @@ from tui_workbench.runs.agents import approvals, ledger
 from tui_workbench.runs.agents.approvals import Approval, find_approval, read_approvals
 from tui_workbench.runs.agents.ledger import Use, read_uses, write_uses
 from tui_workbench.runs.agents.limits import AgentLimits, excess, gpus_of, load_limits, machines_of, minutes_of
-from tui_workbench.runs.agents.submitting import PlanChanged, approve, deny, plan_for_agent, submit_for_agent
+from tui_workbench.runs.agents.submitting import (
+    PlanChanged,
+    approve,
+    deny,
+    plan_for_agent,
+    submit_for_agent,
+    target_of_waiting,
+)
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.submission import launch
 from tui_workbench.runs.submission.planning import prepare
@@ -221,6 +228,9 @@ class TestApprovals:
         submit_for_agent(project, REQUEST)
         with pytest.raises(UsageError, match="1 requests of agents wait"):
             submit_for_agent(project, REQUEST._replace(arguments=("--lr", "1")))
+        (root(project) / "hello.py").write_text("print(2)\n")
+        with pytest.raises(PlanChanged, match="Request 2 has the new plan"):
+            target_of_waiting(1)
 
     def test_secret_argument_is_refused(self, project: Project) -> None:
         with pytest.raises(UsageError, match="contains a secret"):

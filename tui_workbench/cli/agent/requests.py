@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tui_workbench.cli.experiment.before_start import ensure_target_login, suggesting_allow_cpu
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, TEXT, emit, notify, output
 from tui_workbench.cli.shared.parser import number_of, option, options
-from tui_workbench.projects.project import Project
+from tui_workbench.cli.shared.prompts import ensure_login
+from tui_workbench.core.errors import NoGpu
+from tui_workbench.core.trace import current_agent
 from tui_workbench.runs.agents import submitting
-from tui_workbench.runs.agents.approvals import WAITING, Approval, find_approval, find_waiting, read_approvals
+from tui_workbench.runs.agents.approvals import WAITING, Approval, find_approval, read_approvals
 from tui_workbench.runs.store.history_record import history_record, utc
 
 COLUMNS = ("number", "state", "agent", "run", "reasons", "project")
@@ -53,10 +54,13 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 def run_approve(arguments: argparse.Namespace) -> int:
     """Submit the run of a request. Raises UsageError if the project has changed since the request."""
-    waiting = find_waiting(arguments.number)
-    ensure_target_login(Project.find(waiting.project), waiting.request)
-    with suggesting_allow_cpu():
+    if not current_agent():  # `approve` raises the error
+        ensure_login(submitting.target_of_waiting(arguments.number))
+    try:
         run = submitting.approve(arguments.number)
+    except NoGpu as error:
+        error.remedy = f"{error.remedy}\nTo run on the CPU, the agent must request the run again with `allow_cpu`."
+        raise
     columns = HISTORY_COLUMNS if arguments.output == "table" else ()
     return emit(history_record(run), arguments, columns, text=[f"RunId: {run.run_id}"])
 

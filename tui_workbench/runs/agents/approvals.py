@@ -93,13 +93,16 @@ def find_waiting(number: int) -> Approval:
     return found
 
 
-def add_approval(project: Project, prepared: Prepared, request: RunRequest, reasons: Sequence[str]) -> Approval:
+def add_approval(
+    project: Project, prepared: Prepared, request: RunRequest, reasons: Sequence[str], *, replaced: int = 0
+) -> Approval:
     """Store a request and return it; hold `ledger.exclusive`. A request that waits already is not stored again.
 
-    Raises UsageError if too many requests wait, and StorageError.
+    `replaced` is the request that the new one replaces, and that the caller closes. Raises UsageError if too many
+    requests wait, and StorageError.
     """
     known = read_approvals()
-    waiting = [each for each in known if each.state == WAITING]
+    waiting = [each for each in known if each.state == WAITING and each.number != replaced]
     seen = fingerprint_of(project, request, prepared.spec)
     same = next((each for each in waiting if (each.request, each.fingerprint) == (request, seen)), None)
     if same is not None:

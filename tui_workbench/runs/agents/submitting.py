@@ -88,20 +88,27 @@ def approve(number: int) -> Run:
     with ledger.exclusive():
         approval = approvals.find_waiting(number)
         project = Project.find(approval.project)
+        require_same = partial(_require_same, project, approval)
         try:
-            return _submit(
-                project, approval.request, partial(_require_same, project, approval), partial(_mark_submitted, approval)
-            )
-        except PlanChanged as error:
-            prepared = prepare(project, approval.request)
-            new = approvals.add_approval(project, prepared, approval.request, approval.reasons)
-            approvals.write_approval(approval._replace(state=approvals.CHANGED, replaced_by=new.number))
-            error.remedy = f"Request {new.number} has the new plan. Review it, and approve or deny it."
-            error.replaced_by = new
+            return _submit(project, approval.request, require_same, partial(_mark_submitted, approval))
+        except PlanChanged:
             raise
         except BaseException:
             approvals.write_approval(approval)
             raise
+
+
+def target_of_waiting(number: int) -> ComputeTarget:
+    """Return the target of a request that waits, for a login before `approve`.
+
+    Raises UsageError if the request does not wait, and PlanChanged if the project has changed.
+    """
+    with ledger.exclusive():
+        approval = approvals.find_waiting(number)
+        project = Project.find(approval.project)
+        spec = prepare(project, approval.request).spec
+        _require_same(project, approval, spec)
+    return spec.target
 
 
 def deny(number: int, answer: str = "") -> None:
@@ -125,8 +132,18 @@ def _mark_submitted(approval: Approval, spec: RunSpec) -> None:
 
 
 def _require_same(project: Project, approval: Approval, spec: RunSpec) -> None:
-    if approvals.fingerprint_of(project, approval.request, spec) != approval.fingerprint:
-        raise PlanChanged(f"the project has changed since request {approval.number}")
+    """Replace a request if the project has changed, and raise PlanChanged."""
+    if approvals.fingerprint_of(project, approval.request, spec) == approval.fingerprint:
+        return
+    prepared = prepare(project, approval.request)
+    new = approvals.add_approval(project, prepared, approval.request, approval.reasons, replaced=approval.number)
+    approvals.write_approval(approval._replace(state=approvals.CHANGED, replaced_by=new.number))
+    error = PlanChanged(
+        f"the project has changed since request {approval.number}",
+        remedy=f"Request {new.number} has the new plan. Review it, and approve or deny it.",
+    )
+    error.replaced_by = new
+    raise error
 
 
 def _require_login(target: ComputeTarget) -> None:
