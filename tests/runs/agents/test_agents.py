@@ -232,6 +232,21 @@ class TestApprovals:
         with pytest.raises(PlanChanged, match="Request 2 has the new plan"):
             target_of_waiting(1)
 
+    def test_line_endings_of_arguments_are_visible(self, project: Project) -> None:
+        made = submit_for_agent(project, REQUEST._replace(arguments=("a\nreason       b",))).approval
+        assert made is not None
+        assert "hello.py a␊reason       b on local" in made.text
+
+    def test_large_request_is_refused(self, project: Project) -> None:
+        with pytest.raises(UsageError, match="larger than 256 KiB"):
+            submit_for_agent(project, REQUEST._replace(arguments=("a" * approvals.LARGEST,)))
+
+    def test_number_of_an_unreadable_request_is_not_used_again(self, project: Project, waiting: Approval) -> None:
+        Path(approvals.requests_directory(), f"{waiting.number + 6}.json").touch()
+        other = submit_for_agent(project, REQUEST._replace(arguments=("--lr", "1"))).approval
+        assert other is not None
+        assert other.number == waiting.number + 7
+
     def test_secret_argument_is_refused(self, project: Project) -> None:
         with pytest.raises(UsageError, match="contains a secret"):
             submit_for_agent(project, REQUEST._replace(arguments=("--api-key", "abc")))

@@ -19,6 +19,7 @@ from tui_workbench.core.errors import UsageError, storage_errors
 from tui_workbench.core.files import load_json, write_atomically
 from tui_workbench.core.masking import mask_plan, mask_words
 from tui_workbench.core.model import RunRequest, RunSpec
+from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.agents.ledger import agents_directory
 from tui_workbench.runs.agents.limits import gpus_of, machines_of, minutes_of
@@ -31,6 +32,9 @@ WAITING, SUBMITTED, DENIED, CHANGED = "waiting", "submitted", "denied", "changed
 
 MOST_WAITING = 20
 """Maximum number of requests that wait at the same time."""
+
+LARGEST = 256 << 10
+"""Maximum size of the file of a request in bytes."""
 
 MOST_KEPT = 200
 """Maximum number of requests that are kept after the decision."""
@@ -56,20 +60,20 @@ class Approval(NamedTuple):
     @property
     def text(self) -> str:
         """The agent, the reasons and the plan as lines of text."""
-        why = "".join(f"reason       {reason}\n" for reason in self.reasons)
-        head = f"request      {self.number} ({self.state})\nagent        {self.agent}\nproject      {self.project}\n"
-        return f"{head}run          {self.summary}\n{why}\n{self.plan}"
+        lines = [
+            f"request      {self.number} ({self.state})",
+            f"agent        {self.agent}",
+            f"project      {self.project}",
+            f"run          {self.summary}",
+            *(f"reason       {reason}" for reason in self.reasons),
+        ]
+        # An agent could forge lines with the line endings of an argument.
+        return "".join(visible(line) + "\n" for line in lines) + f"\n{self.plan}"
 
 
 def read_approvals() -> list[Approval]:
     """Return all requests, the newest first. Raises StorageError; unreadable files are left out."""
-    folder = requests_directory()
-    with storage_errors("read", folder):
-        try:
-            names = os.listdir(folder)
-        except FileNotFoundError:
-            return []
-    found = (_read(int(name.removesuffix(".json"))) for name in names if name.removesuffix(".json").isdecimal())
+    found = map(_read, _numbers())
     return sorted((each for each in found if each is not None), key=lambda each: each.number, reverse=True)
 
 
@@ -99,7 +103,7 @@ def add_approval(
     """Store a request and return it; hold `ledger.exclusive`. A request that waits already is not stored again.
 
     `replaced` is the request that the new one replaces, and that the caller closes. Raises UsageError if too many
-    requests wait, and StorageError.
+    requests wait or it is too large, and StorageError.
     """
     known = read_approvals()
     waiting = [each for each in known if each.state == WAITING and each.number != replaced]
@@ -112,11 +116,17 @@ def add_approval(
             f"{MOST_WAITING} requests of agents wait for an approval",
             remedy="The user must approve or deny some: `workbench-tui agent list` lists them.",
         )
-    number = max((each.number for each in known), default=0) + 1
+    # Unreadable files keep their numbers.
+    number = max(_numbers(), default=0) + 1
     text = plan_text(mask_plan(prepared.plan))
     approval = Approval(
         number, request.agent, time.time(), project.root, request, seen, summary_of(prepared.spec), text, tuple(reasons)
     )
+    if len(_content(approval)) > LARGEST:
+        raise UsageError(
+            f"the request is larger than {LARGEST >> 10} KiB",
+            remedy="Pass fewer or shorter arguments and variables, or write them to a file of the project.",
+        )
     write_approval(approval)
     for old in [each for each in known if each.state != WAITING][MOST_KEPT:]:
         os.unlink(_path(old.number))
@@ -128,8 +138,7 @@ def write_approval(approval: Approval) -> None:
     path = _path(approval.number)
     with storage_errors("write", path):
         os.makedirs(requests_directory(), mode=0o700, exist_ok=True)
-        data: dict[str, Any] = {**approval._asdict(), "request": approval.request._asdict()}
-        write_atomically(path, (json.dumps(data, indent=2) + "\n").encode(), mode=0o600)
+        write_atomically(path, _content(approval), mode=0o600)
 
 
 def summary_of(spec: RunSpec) -> str:
@@ -137,7 +146,7 @@ def summary_of(spec: RunSpec) -> str:
     words = " ".join((spec.script, *mask_words(spec.arguments)))
     gpus = gpus_of(spec)
     counts = f"at most {minutes_of(spec)} min, GPUs: {'unknown' if gpus is None else gpus}"
-    return f"{words} on {spec.target.name} ({', '.join(machines_of(spec.target))}), {counts}"
+    return visible(f"{words} on {spec.target.name} ({', '.join(machines_of(spec.target))}), {counts}")
 
 
 def fingerprint_of(project: Project, request: RunRequest, spec: RunSpec) -> str:
@@ -165,6 +174,22 @@ def requests_directory() -> str:
 
 def _path(number: int) -> str:
     return os.path.join(requests_directory(), f"{number}.json")
+
+
+def _numbers() -> list[int]:
+    """Return the numbers of all files of requests. Raises StorageError."""
+    folder = requests_directory()
+    with storage_errors("read", folder):
+        try:
+            names = os.listdir(folder)
+        except FileNotFoundError:
+            return []
+    return [int(name.removesuffix(".json")) for name in names if name.removesuffix(".json").isdecimal()]
+
+
+def _content(approval: Approval) -> bytes:
+    data: dict[str, Any] = {**approval._asdict(), "request": approval.request._asdict()}
+    return (json.dumps(data, indent=2) + "\n").encode()
 
 
 def _read(number: int) -> Approval | None:
