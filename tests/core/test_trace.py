@@ -133,6 +133,12 @@ def test_cut_stderr_keeps_no_part_of_a_secret(known_secret: str) -> None:
     assert not any(known_secret[-size:] + "x" in written() for size in range(3, len(known_secret)))
 
 
+def test_size_of_a_line_is_limited() -> None:
+    made("ls", *["😀" * 1000] * 1000, variables={"A": "b" * trace.LONGEST_LINE}).end(1, error="\0" * 100_000)
+    (found,) = calls()
+    assert (found.words[0], found.is_cut, len(written()) <= trace.LONGEST_LINE) == ("ls", True, True)
+
+
 def test_path_in_a_secret_variable_is_not_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRETS_PLACE", "/home/somebody")
     in_new_process("trace.Call(trace.PROCESS, ['ls', '/home/somebody/x']).end(0)")
@@ -309,7 +315,7 @@ def test_shell_line_mentions_data_that_was_not_stored() -> None:
     (found,) = users().read_new()
     assert shell_line(found) == "ssh there cat  # 1,234 bytes of input were not stored"
     made("x", "y" * (trace.LONGEST_WORD + 1)).end(0)
-    assert "a long argument was cut" in shell_line(calls()[1])
+    assert "long arguments were cut" in shell_line(calls()[1])
 
 
 def test_short_line_omits_common_options() -> None:

@@ -34,6 +34,11 @@ LONGEST_WORD = 16 << 10
 LONGEST_STDERR = 2 << 10
 """Maximum length of a word of a command, and of the end of stderr, in characters."""
 
+LONGEST_LINE = 64 << 10
+"""Maximum length of a line in bytes. A longer line has only the first words of the command."""
+
+_LONGEST_CHARACTER = 12  # bytes in JSON, for an emoji: two escapes such as \ud83d
+
 SHORTEST_SECRET = 6
 """Minimum length of a masked value. Shorter values occur in many texts by chance."""
 
@@ -200,7 +205,11 @@ class Call:
         # Mask the text before it is cut: a part of a secret would not be recognized.
         tail = (stderr or self._stderr)[-2 * LONGEST_STDERR :]
         text = masked_text(tail if isinstance(tail, str) else tail.decode("utf-8", "replace"))
-        for name, value in (("said", text[-LONGEST_STDERR:].strip()), ("error", masked_text(error)), ("note", note)):
+        for name, value in (
+            ("said", text[-LONGEST_STDERR:].strip()),
+            ("error", masked_text(error)[:LONGEST_STDERR]),
+            ("note", note),
+        ):
             if value:
                 result[name] = value
         self._write(result)
@@ -213,7 +222,9 @@ class Call:
             line["run"] = os.path.basename(run).removeprefix(".new-")
         if agent := current_agent():
             line["agent"] = agent
-        data = json.dumps(line, separators=(",", ":"), default=str).encode("utf-8", "replace") + b"\n"
+        data = _to_json(line)
+        if len(data) > LONGEST_LINE:
+            data = _to_json(_with_first_words(line))
         _append(user_state_directory(), data, makes_folder=True)
         if run and _is_logged(self._line, result):
             _append(run, data)
@@ -237,6 +248,22 @@ def _short(line: dict[str, Any]) -> dict[str, Any]:
     if "login" in line:
         found["login"] = masked_text(line["login"])
     return found
+
+
+def _to_json(line: Mapping[str, Any]) -> bytes:
+    return json.dumps(line, separators=(",", ":"), default=str).encode("utf-8", "replace") + b"\n"
+
+
+def _with_first_words(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a call without its variables and login, and with the first words of its command."""
+    found = {name: value for name, value in line.items() if name not in ("variables", "login")}
+    words, room = [], LONGEST_LINE // 8
+    for word in line.get("words", ()):
+        words.append(word[: room // _LONGEST_CHARACTER])
+        room -= len(json.dumps(words[-1])) + 1
+        if room <= 0 or words[-1] != word:
+            break
+    return {**found, "words": words, "cut": True}
 
 
 def _is_logged(line: Mapping[str, Any], result: Mapping[str, Any]) -> bool:

@@ -47,7 +47,7 @@ class TracedCall(NamedTuple):
     note: str = ""  # any other result, such as `started`
     run: str = ""  # run ID
     agent: str = ""  # the coding agent that made the call, or for whose run it was made
-    is_cut: bool = False  # a long word was cut
+    is_cut: bool = False  # a long word, or a long command, was cut
 
     @property
     def process(self) -> int:
@@ -253,7 +253,7 @@ def shell_line(call: TracedCall) -> str:
     line = f"{settings} {line}" if settings else line
     if call.folder:
         line = f"cd {shlex.quote(call.folder)} && {line}"
-    remarks = ["a long argument was cut"] if call.is_cut else []
+    remarks = ["long arguments were cut"] if call.is_cut else []
     if call.input:
         remarks.insert(0, f"{call.input:,} bytes of input were not stored")
     return line + (f"  # {'; '.join(remarks)}" if remarks else "")

@@ -40,6 +40,7 @@ class AgentServer(MCPServer[Any]):
         words = [name, *(f"{key}={json.dumps(value)}" for key, value in _masked(arguments).items())]
         with trace.for_agent(_name_of(context)), trace.Call(trace.AGENT, trace.masked_words(words)) as call:
             try:
+                await self._require_known(name, arguments)
                 return await super().call_tool(name, arguments, context)
             except ToolError as error:
                 text = str(error)
@@ -47,6 +48,13 @@ class AgentServer(MCPServer[Any]):
                     text = trace.masked_text(str(error.__cause__))
                 call.end(None, error=text)
                 raise ToolError(text) from error
+
+    async def _require_known(self, name: str, arguments: dict[str, Any]) -> None:
+        """Raise ToolError for arguments that a tool does not have, which the library would ignore."""
+        for tool in await self.list_tools():
+            known = tool.input_schema.get("properties", {})
+            if tool.name == name and (unknown := [each for each in arguments if each not in known]):
+                raise ToolError(f"unknown argument {unknown[0]!r}. The arguments are: {', '.join(known) or 'none'}.")
 
 
 def _masked(arguments: dict[str, Any]) -> dict[str, Any]:
