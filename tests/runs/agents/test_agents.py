@@ -15,7 +15,7 @@ from tui_workbench.core.errors import ConfigurationError, NoGpu, UsageError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.agents import approvals, ledger
-from tui_workbench.runs.agents.approvals import Approval, find_approval, read_approvals
+from tui_workbench.runs.agents.approvals import Approval, find_approval, fingerprint_of, read_approvals
 from tui_workbench.runs.agents.ledger import Use, read_uses, write_uses
 from tui_workbench.runs.agents.limits import AgentLimits, excess, gpus_of, load_limits, machines_of, minutes_of
 from tui_workbench.runs.agents.submitting import (
@@ -216,6 +216,17 @@ class TestApprovals:
         assert Runs(project).list() == []
         run = approve(2)
         wait_until(lambda: not Runs(project).get(run.run_id).is_active)
+
+    def test_fingerprint_includes_files_outside_the_project(self, project: Project) -> None:
+        packages, target = root(project).parent / "packages.yml", root(project).parent / "module.py"
+        write_configuration(root(project), CondaDependenciesFile="../packages.yml")
+        (root(project) / "module.py").symlink_to(target)
+        spec = spec_of(project)
+        seen = [fingerprint_of(project, REQUEST, spec)]
+        for path in (packages, target):
+            path.write_text("")
+            seen.append(fingerprint_of(project, REQUEST, spec))
+        assert len(set(seen)) == 3
 
     def test_same_request_is_stored_once(self, project: Project, waiting: Approval) -> None:
         assert submit_for_agent(project, REQUEST).approval == waiting

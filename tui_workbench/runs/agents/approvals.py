@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -152,11 +153,15 @@ def summary_of(spec: RunSpec) -> str:
 def fingerprint_of(project: Project, request: RunRequest, spec: RunSpec) -> str:
     """Return a digest of the request, its configuration and target, and the files that the run would get.
 
-    A file counts as changed if it was written, even with the same content. Data that the run configuration declares is
-    not included. Raises StorageError.
+    A file counts as changed if it was written, even with the same content. The files include the targets of links, the
+    script and the dependency files, wherever they are. Data that the run configuration declares is not included, and
+    neither are the files of folders outside the project. Raises StorageError.
     """
     digest = blake2b(repr((request, spec.run_configuration, spec.target, spec.script, spec.arguments)).encode())
-    data = data_in_project(project.root, spec.run_configuration.data_references)
+    configuration = spec.run_configuration
+    for path in (spec.script, configuration.conda_file, configuration.spark_file):
+        digest.update(repr(_facts(os.path.join(project.root, path))).encode())
+    data = data_in_project(project.root, configuration.data_references)
     with storage_errors("read", project.root):
         for item in project_files(project.root, data, room=room_of(project.state_directory)):
             status = item.status
@@ -164,7 +169,19 @@ def fingerprint_of(project: Project, request: RunRequest, spec: RunSpec) -> str:
                 # Programs cannot set the ctime.
                 facts = (item.path, status.st_mode, status.st_ino, status.st_size, status.st_ctime_ns)
                 digest.update(repr(facts).encode("utf-8", "surrogateescape"))
+                if item.is_link:
+                    digest.update(repr(_facts(os.path.join(project.root, item.path))).encode())
     return digest.hexdigest()
+
+
+def _facts(path: str) -> tuple[int, ...]:
+    """Return what changes if the file at `path`, or the target of the link, is replaced or written; () without one."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    facts = (status.st_mode, status.st_dev, status.st_ino)
+    return facts if stat.S_ISDIR(status.st_mode) else (*facts, status.st_size, status.st_ctime_ns)
 
 
 def requests_directory() -> str:
