@@ -211,8 +211,12 @@ def test_agent_connects_to_a_socket(project: Project, tmp_path: Path) -> None:
             connection.sendall(json.dumps(message).encode() + b"\n")
             with connection.makefile() as answers:
                 assert json.loads(answers.readline())["result"]["serverInfo"]["name"] == "workbench-tui"
-        second = Installed(tmp_path).run("mcp", "--project", project.root, "--socket", path)
-        second.error(2, "another server uses it")
+                second = Installed(tmp_path).run("mcp", "--project", project.root, "--socket", path)
+                second.error(2, "another server uses it")
+                server.terminate()
+                assert answers.readline() == ""  # the process of the connection has ended too
+        server.wait()
+        assert not path.exists()
     finally:
         server.kill()
         server.communicate()

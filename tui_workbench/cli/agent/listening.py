@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import stat
 import struct
@@ -20,19 +21,32 @@ from tui_workbench.core.errors import UsageError, storage_errors
 _CREDENTIALS = "3i"  # `struct ucred` of Linux: process, user and group
 
 
+MOST_CONNECTIONS = 16
+"""Maximum number of connections at the same time. Others are closed at once."""
+
+
 def listen(path: str, root: str) -> None:
-    """Serve the project at `root` on a socket at `path` until interrupted. Raises UsageError or StorageError."""
+    """Serve the project at `root` on a socket at `path` until interrupted or terminated, and then end all connections.
+
+    Raises UsageError or StorageError.
+    """
     # With -P, a json.py in the current folder does not shadow the standard library's.
     command = [sys.executable, "-P", "-m", "tui_workbench", "mcp", "--project", root]
     children: list[subprocess.Popen[bytes]] = []
-    with _listener(os.path.abspath(path)) as listener:
-        notify(f"agents can connect to {path}; Ctrl-C ends the server")
-        while True:
-            connection, _ = listener.accept()
-            with connection:
-                if _is_own(connection):
-                    children.append(subprocess.Popen(command, stdin=connection.fileno(), stdout=connection.fileno()))
-            children = [child for child in children if child.poll() is None]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with _listener(os.path.abspath(path)) as listener:
+            notify(f"agents can connect to {path}; Ctrl-C ends the server")
+            while True:
+                connection, _ = listener.accept()
+                children[:] = [child for child in children if child.poll() is None]
+                with connection:
+                    if len(children) < MOST_CONNECTIONS and _is_own(connection):
+                        files = connection.fileno()
+                        children.append(subprocess.Popen(command, stdin=files, stdout=files))
+    finally:
+        for child in children:
+            child.terminate()
 
 
 @contextlib.contextmanager
