@@ -84,6 +84,7 @@ config schema: Schemas
 project create: Created
 project clone: Cloned
 project add: Added
+project recent: [RecentProject]
 project restore: Restoration
 project sample list: [Template]
 """

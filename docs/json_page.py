@@ -121,7 +121,7 @@ parsers read as infinity.
 
 Errors are text. If a command fails, it prints no JSON value, or in a list of lines no further
 value, and writes a message to stderr that begins with `workbench-tui: ` and includes the fix. If
-there are several fixes, each is on a line of its own, which begins with two spaces. The
+there are several fixes, each is on a separate line, which begins with two spaces. The
 [exit code](command-line.md) gives the kind of error, and [Errors](errors.md) lists all messages.
 The commands `config check`, `config fix`, `config gpu-ready`, `computetarget attach` and `check`,
 `gpu check`, `doctor`, `keys`, `notify test`, `experiment clean`, `history delete`, `purge`,
@@ -137,9 +137,9 @@ environment variable `WORKBENCH_AGENT`, which its runs and calls then have
 ## Commands
 
 `[T]` is a list of T, and `{{T}}` an object that maps any names to T. The section [Types](#types)
-describes the types. Only `history` commands, except `history sync`, print the metrics, the annotations
-and the GPU verdict of a run. In a Run from another command, `tags` is empty, `description` is null,
-and `pinned` and `hidden` are false.
+describes the types. Only `history` commands, except `history sync`, print the metrics, the
+annotations and the GPU verdict of a run. In a Run from another command, `tags` is empty,
+`description` is null, and `pinned` and `hidden` are false.
 
 | command | output | |
 |---|---|---|"""

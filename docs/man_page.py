@@ -45,7 +45,7 @@ show the version; with
 .BR \\-\\-check ,
 ask the source of this installation for a newer version; with
 .BR "\\-o json" ,
-show also the version of the JSON output
+also show the version of the JSON output
 .SH COMMANDS
 """
 

@@ -106,6 +106,7 @@ config gpu-ready local --dry-run -o json
 config schema -o json
 project create other -o json
 project add . -o json
+project recent -o json
 project restore --run-id 1 --dry-run -o json
 project sample list
 """.splitlines()

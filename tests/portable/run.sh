@@ -10,7 +10,7 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 mkdir "$place/proc" "$place/bin"
 
-# `ps` needs /proc, also on systems of which others do not: a stand-in calls the real one outside the namespace.
+# The `ps` of Linux needs /proc, that of other systems does not: a stand-in calls the real `ps` outside the namespace.
 cat >"$place/bin/ps" <<END
 #!/bin/sh
 exec nsenter --mount=$place/proc/$$/ns/mnt $(command -v ps) "\$@"

@@ -113,7 +113,7 @@ COMMANDS = (
     Command("computetarget list", "computetarget.listing", "list the compute targets of the project"),
     Command("computetarget attach", "computetarget.attach", "attach a machine, Docker engine or cluster as a target"),
     Command("computetarget check", "computetarget.check", "check a compute target and suggest fixes"),
-    Command("computetarget prepare", "computetarget.prepare", "install what a machine lacks: driver, Docker, toolkit"),
+    Command("computetarget prepare", "computetarget.prepare", "install the driver, Docker or Python on a machine"),
     Command("computetarget cloud-init", "computetarget.prepare", "print a file that prepares a new cloud machine"),
     Command("computetarget login", "computetarget.attach", "log in to a target, and store missing secrets"),
     Command("computetarget disconnect", "computetarget.attach", "close the SSH connection to a target; runs continue"),
@@ -122,7 +122,7 @@ COMMANDS = (
     Command("gpu top", "gpu.gpu", "list the processes on the GPUs of all targets"),
     Command("gpu check", "gpu.gpu", "check that runs on a target would use its GPUs"),
     Command("gpu reserve", "gpu.reservations", "reserve free GPUs of a shared machine for a time"),
-    Command("gpu extend", "gpu.reservations", "move the end of your reservations of GPUs"),
+    Command("gpu extend", "gpu.reservations", "extend your reservations of GPUs"),
     Command("gpu release", "gpu.reservations", "end your reservations of GPUs"),
     Command("gpu reservations", "gpu.reservations", "list who has reserved which GPUs, and the runs that wait"),
     Command("runconfiguration list", "runconfiguration", "list the run configurations of the project"),
@@ -138,7 +138,7 @@ COMMANDS = (
     Command("project create", "project", "create a project from a template"),
     Command("project clone", "project", "clone a git repository into a new folder"),
     Command("project add", "project", "turn an existing folder into a project"),
-    Command("project recent", "project", "list the projects that were opened in the screens last"),
+    Command("project recent", "project", "list the recent projects"),
     Command("project restore", "project", "restore the project files from the snapshot of a run"),
     Command("project sample list", "project", "list the project templates"),
 )
@@ -298,7 +298,7 @@ options:
   --ascii        draw the screens in ASCII
   -h, --help     show this help
   -V, --version  show the version; with --check, ask the source of this
-                 installation for a newer version; with -o json, show also
+                 installation for a newer version; with -o json, also show
                  the version of the JSON output
 
 exit codes: the exit code of the script for a finished run, 130 for a canceled

@@ -1,4 +1,4 @@
-"""`project ...`: create and list projects, and restore the files of a run."""
+"""`project ...`: create, clone and list projects, and restore the files of a run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ configure_list = options(output())
 configure_recent = options(
     output(),
     epilog="""\
-The newest project comes first. Projects whose folders are gone are listed, too.""",
+Lists the 40 projects whose screens were used last, the most recent first.
+Projects whose folders are gone are included.""",
 )
 
 

@@ -176,7 +176,7 @@ def inheritable_descriptors() -> list[int]:
         numbers = list(range(_MOST_DESCRIPTORS))
     found = []
     for number in numbers:
-        with contextlib.suppress(OSError):  # it is closed, as the descriptor of listdir now
+        with contextlib.suppress(OSError):  # it was closed, such as the descriptor of listdir
             if number > 2 and os.get_inheritable(number):
                 found.append(number)
     return found

@@ -28,7 +28,7 @@ class TargetType(NamedTuple):
     has_gpus: bool = False  # the workbench can read the GPUs of its machine
     has_scheduler: bool = False  # a scheduler chooses nodes and GPUs, so they cannot be checked at submission
     can_join: bool = False  # can be a member of a group
-    can_prepare: bool = False  # `computetarget prepare` can install what its machine lacks
+    can_prepare: bool = False  # `computetarget prepare` can install software on its machine
     spark_master: str = ""  # default master of runs with Spark; "" to use the cores of the machine
 
     @property

@@ -131,8 +131,9 @@ def clone(
         reason = (lines or [f"exit code {done.returncode}"])[-1].removeprefix("fatal: ").strip(" .")
         raise UsageError(
             f"cannot clone {url}: {reason}",
-            remedy="Check the URL, the network connection and your access to the repository. Git cannot ask questions "
-            "here: a private repository needs an SSH agent or a credential helper of git, and ssh a known host key.",
+            remedy="Check the URL, the network connection, the free disk space and your access to the repository. Git "
+            "cannot ask questions here: a private repository needs an SSH agent or a credential helper of git, and ssh "
+            "a known host key.",
         )
 
 

@@ -40,7 +40,7 @@ def new_folder(place: str) -> Iterator[str]:
             raise _taken(place) from error
         raise StorageError(
             f"cannot create the project: {(error.strerror or str(error)).lower()}",
-            remedy="Free some space, choose a writable folder, or check that you can read the template.",
+            remedy="Free some space, choose a writable folder, or if you use a template, check that you can read it.",
             file=place,
         ) from error
 

@@ -136,7 +136,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
             await self._show_project(opened)
 
     async def _show_project(self, opened: Opened) -> None:
-        """Replace the only screen by the main screen of a project."""
+        """Replace the only screen with the main screen of a project."""
         forget_steps(self)
         self.keys.hold()
         await replace_first_screen(self, MainScreen(opened.project, opened.tree, opened.error, opened.saved))

@@ -26,7 +26,7 @@ class CheckRequested(Request):
 
 
 class PreparationRequested(Request):
-    """A request to install what the machine of a compute target lacks."""
+    """A request to install missing software on the machine of a compute target."""
 
     name: str
 

@@ -105,7 +105,7 @@ def check_machine(target: ComputeTarget) -> CheckScreen:
 
 
 def prepare_machine(target: ComputeTarget) -> PrepareMachineScreen:
-    """Return the screen that installs what the machine of a target lacks."""
+    """Return the screen that installs missing software on the machine of a target."""
     from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
 
     return PrepareMachineScreen(target)

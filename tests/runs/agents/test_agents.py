@@ -54,7 +54,7 @@ def spec_of(project: Project, request: RunRequest = REQUEST) -> RunSpec:
 class TestLimits:
     def test_nothing_is_allowed_without_a_file(self, project: Project) -> None:
         _, reasons = plan_for_agent(project, REQUEST)
-        assert reasons == ["local is not in `targets` of your limits"]
+        assert reasons == ["local is not in `targets` of the limits for agents"]
 
     def test_mistake_in_the_file_is_an_error(self, project: Project) -> None:
         write_limits(targets=["local"], concurent_runs=5)
@@ -68,7 +68,7 @@ class TestLimits:
     def test_target_counts_by_its_machine(self, project: Project) -> None:
         write_configuration(root(project), suffix="compute", type="remote", address="prod", username="me")
         assert machines_of(project.target("local")) == ["prod"]
-        assert excess(spec_of(project), HERE, ())[0] == "prod is not in `targets` of your limits"
+        assert excess(spec_of(project), HERE, ())[0] == "prod is not in `targets` of the limits for agents"
 
     def test_all_members_of_a_group_must_be_allowed(self, project: Project) -> None:
         for name in ("one", "two"):
@@ -76,7 +76,8 @@ class TestLimits:
         write_configuration(root(project), "both", suffix="compute", type="group", members=["one", "two"])
         write_configuration(root(project), ProcessesPerNode=1)
         spec = spec_of(project, REQUEST._replace(target="both"))
-        assert excess(spec, AgentLimits(targets=("one",)), ())[0] == "two is not in `targets` of your limits"
+        reason = excess(spec, AgentLimits(targets=("one",)), ())[0]
+        assert reason == "two is not in `targets` of the limits for agents"
 
     def test_attempts_of_retry_count(self, project: Project) -> None:
         write_configuration(root(project), MaxDurationMinutes=30, Retry={"times": 2})

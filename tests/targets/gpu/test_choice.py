@@ -220,7 +220,7 @@ def test_choice_fails_without_a_working_driver(
         standin.remove()
     else:
         standin.write(*lines)
-    with pytest.raises(WorkbenchError, match=f"cannot choose GPUs on this machine: {said}"):
+    with pytest.raises(WorkbenchError, match=f"cannot query the GPUs of this machine: {said}"):
         take(spec(tmp_path, "free"))
 
 

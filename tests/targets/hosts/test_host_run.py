@@ -78,7 +78,7 @@ def test_started_run_reserves_no_more_gpus(run: Ended, host: SshHost) -> None:
     """The machine has no GPU tool, so that every question about its GPUs fails."""
     compute = run.spec.target._replace(gpus="free")
     spec, target = run.spec._replace(target=compute), RemoteTarget(compute, host)
-    with pytest.raises(WorkbenchError, match="cannot choose GPUs"):
+    with pytest.raises(WorkbenchError, match="cannot query the GPUs of"):
         target.reserve(spec)
     (run.there / "pid").write_text("1 1\n")
     target.reserve(spec)

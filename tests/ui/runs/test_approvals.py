@@ -21,7 +21,7 @@ async def test_requests_are_approved_and_denied(project: Project) -> None:
         await until(lambda: "2 to approve: A" in seen(pilot))
         await pilot.press("A")
         await until(lambda: "2 requests waiting" in seen(pilot))
-        await until(lambda: "local is not in `targets` of your limits." in " ".join(seen(pilot).split()))
+        await until(lambda: "local is not in `targets` of the limits for agents." in " ".join(seen(pilot).split()))
         await pilot.press("d")
         await until(lambda: "Reason for the agent" in seen(pilot))
         await pilot.press("n", "o", "enter")

@@ -37,7 +37,7 @@ class ConfigurationInfo(BaseModel):
     target: str
     framework: str
     argument_vector: list[str] = Field(description="the script and its arguments; `$file` stands for any script")
-    max_duration_minutes: int = Field(description="0 without a limit of its own")
+    max_duration_minutes: int = Field(description="0 if the configuration sets no limit")
     problem: str = ""
 
 
@@ -71,7 +71,7 @@ class RunPage(BaseModel):
 
 
 class PlanInfo(BaseModel):
-    """What a submission would do."""
+    """The plan of a submission."""
 
     target: str
     interpreter: str
@@ -96,7 +96,7 @@ class Decision(BaseModel):
     state: str = Field(description="waiting, submitted, denied, or changed: the project was changed after the request")
     run_id: str = Field(default="", description="the run that was submitted")
     answer: str = Field(default="", description="the reason for a denial, if the user gave one")
-    replaced_by: int = Field(default=0, description="the request with the new plan; 0 if there is none")
+    replaced_by: int = Field(default=0, description="the request with the new plan; 0 unless the state is changed")
 
 
 class ValueInfo(BaseModel):

@@ -81,7 +81,9 @@ def _remove_unused(path: str) -> None:
             if stat.S_ISSOCK(os.lstat(path).st_mode):
                 os.unlink(path)
                 return
-    raise UsageError(f"{path} exists or another server uses it", remedy="Choose another path, or end that server.")
+    raise UsageError(
+        f"{path} is not a socket, or another server uses it", remedy="Choose another path, or end that server."
+    )
 
 
 def _is_own(connection: socket.socket) -> bool:

@@ -15,7 +15,7 @@ from tui_workbench.runs.agents.limits import load_limits
 
 configure_mcp = options(
     PROJECT,
-    option("--socket", metavar="PATH", default="", help="serve agents that connect to this Unix socket, not on stdin"),
+    option("--socket", metavar="PATH", default="", help="serve agents on this Unix socket instead of on stdin"),
     epilog="""\
 A coding agent starts this command and calls its tools with the Model Context
 Protocol. The limits in ~/.config/workbench-tui/agents.yaml apply to the runs

@@ -26,8 +26,9 @@ UNNAMED = "unnamed agent"
 INSTRUCTIONS = """\
 Plan, run and compare trainings of one project on its compute targets. Call list_configurations and list_targets first,
 then plan_run and submit_run. A run that exceeds the limits of the user is not started: submit_run then returns the
-number of a request, and wait_for_approval returns the decision of the user. wait_for_run waits for the end of a run.
-Lists and logs have pages: pass next_cursor as cursor to get the next page. Secrets are shown as ***."""
+number of a request, and wait_for_approval returns the decision of the user. wait_for_run returns when the state of a
+run changes: repeat it until the run has ended. Lists and logs have pages: pass next_cursor as cursor to get the next
+page. Secrets are shown as ***."""
 
 
 class AgentServer(MCPServer[Any]):

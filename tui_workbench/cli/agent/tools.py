@@ -184,7 +184,7 @@ class Tools:
         """Get the GPU verdict of a run: whether it used the GPUs, how much, the evidence and advice."""
         verdict = verdict_of(self._runs.directory(run))
         if verdict is None:
-            return {"verdict": "none", "text": "no GPU was seen during the run"}
+            return {"verdict": "none", "text": "there are no GPU samples of this run"}
         masked: dict[str, Any] = mask_tree(file_edits.plain(to_json(verdict)))
         return masked
 

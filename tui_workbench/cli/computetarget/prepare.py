@@ -1,4 +1,4 @@
-"""`computetarget prepare|cloud-init`: install what a new machine lacks, or write the file that does so."""
+"""`computetarget prepare|cloud-init`: install missing software on a machine, or write the file that does so."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ configure_prepare = options(
     option("-y", "--yes", action="store_true", help="run the commands without asking"),
     output(TEXT, example="[?state=='missing']"),
     epilog="""\
-Looks for the NVIDIA driver, Docker Engine, the group docker and the NVIDIA
-Container Toolkit, or for Python, depending on the type of the target. Prints
-the commands that install what is missing, and runs them as root if you agree.
-Only for Ubuntu 22.04, Debian 12 and newer versions.""",
+Looks for the NVIDIA driver and, depending on the type of the target, for
+Python, or for Docker Engine, the group docker and the NVIDIA Container Toolkit.
+Prints the commands that install the missing parts, and runs them as root if you
+agree. Only for Ubuntu 22.04, Debian 12 and newer versions.""",
 )
 configure_cloud_init = options(
     option(
         "--key", dest="public_key_file", metavar="FILE", default="", help="the public SSH key for logins on the machine"
     ),
-    option("--username", metavar="USER", default="", help="create this user (default: the user that the image has)"),
+    option("--username", metavar="USER", default="", help="create this user (default: only the user of the image)"),
     option("-f", "--file", dest="new_file", metavar="FILE", default="", help="write to this file (default: stdout)"),
     option("-y", "--yes", action="store_true", help="replace an existing file without asking"),
     epilog="""\
-Give the file to a cloud as the user data (custom data) of a new machine with
-Ubuntu or Debian. At its first boot, the machine installs the NVIDIA driver if
-it has an NVIDIA GPU, Python, Docker Engine and the NVIDIA Container Toolkit,
-and restarts to load the driver if this is necessary.""",
+Give the file to a cloud provider as the user data (custom data) of a new
+machine with Ubuntu or Debian. At its first boot, the machine installs Python
+and Docker Engine and, if it has an NVIDIA GPU, the NVIDIA driver and the NVIDIA
+Container Toolkit. It restarts if this is necessary to load the driver.""",
 )
 
 
 def run_prepare(arguments: argparse.Namespace) -> int:
-    """Print what a machine lacks, and install it if the user agrees."""
+    """Print the missing software of a machine, and install it if the user agrees."""
     target = Project.find(arguments.project).target(arguments.name)
     machine = Machine(target)
     ensure_login(target)

@@ -127,7 +127,9 @@ CODES: dict[str, Code] = {
         "An item of `DataReferences` is impossible: the script cannot open this path, the workbench uses it for its "
         "own files, two items overlap, or the data is on this machine but the target is another one.",
     ),
-    "data-outside": Code(WARNING, "A script or an argument names a path beside the project, which is not data."),
+    "data-outside": Code(
+        WARNING, "A script or an argument names a path beside the project, and `DataReferences` does not contain it."
+    ),
     "data-source": Code(WARNING, "The script or a key uses data sources of Azure ML Workbench, which are ignored."),
     "plain-password": Code(ERROR, "The file contains a password or passphrase in plain text."),
     "unknown-target": Code(ERROR, "`Target` names a compute target that does not exist."),

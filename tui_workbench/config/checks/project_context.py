@@ -79,7 +79,7 @@ class ProjectContext:
         return compute_target_of(path, found.values, found.values) if found is not None else None
 
     def machines_of(self, target: ComputeTarget) -> list[ComputeTarget]:
-        """Return the readable members of a group, or a list of only the target itself if it is no group."""
+        """Return the readable members of a group; for another target, a list of only the target."""
         if not target.kind.reads("members"):
             return [target]
         return [each for each in map(self.target, target.members) if each is not None]

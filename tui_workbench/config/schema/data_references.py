@@ -51,7 +51,7 @@ Temporary files have such a name, a dot, and more, such as `job.4711` and `drive
 
 
 REMEDY = (
-    "A script can open data by an absolute path, by `../NAME`, or by a path in the project outside `outputs`, "
+    "A script can open data by its absolute path, by `../NAME`, or by a path in the project outside `outputs`, "
     "`aml_config`, `.git` and `.workbench`. For other paths, pass the absolute path of the data as an argument."
 )
 
@@ -97,13 +97,13 @@ def _invalid(root: str, references: Mapping[str, str]) -> dict[str, DataProblem]
     found: dict[str, DataProblem] = {}
     places: dict[str, str] = {}  # valid places in the project
     for opened, path in references.items():
-        problem = _problem(root, opened, path)
+        problem, remedy = _problem(root, opened, path), REMEDY
         place = "" if problem else inside_project(root, opened)
         for other in places if place else ():
             if f"{place}/".startswith(f"{other}/") or f"{other}/".startswith(f"{place}/"):
-                problem = f"{places[other]!r} and {opened!r} overlap"
+                problem, remedy = f"{places[other]!r} and {opened!r} overlap", f"Remove {opened!r} or the other path."
         if problem:
-            found[opened] = DataProblem(f"{KEY}: {problem}")
+            found[opened] = DataProblem(f"{KEY}: {problem}", remedy)
         elif place:
             places[place] = opened
     return found

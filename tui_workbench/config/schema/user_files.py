@@ -82,8 +82,8 @@ AGENTS = FileKind(
     "agents",
     "Limits of agents",
     "~/.config/workbench-tui/agents.yaml",
-    "Your limits for runs that coding agents start with `workbench-tui mcp`, in all projects together. What exceeds "
-    "them waits for your approval.",
+    "Your limits for runs that coding agents start with `workbench-tui mcp`, in all projects together. A run that "
+    "exceeds them waits for your approval.",
     tuple(field._replace(nullable=False, source="workbench") for field in _AGENT_FIELDS),
 )
 

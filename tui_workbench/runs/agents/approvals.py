@@ -79,7 +79,7 @@ def read_approvals() -> list[Approval]:
 
 
 def find_approval(number: int) -> Approval:
-    """Return a request. Raises UsageError if there is none with this number."""
+    """Return a request. Raises UsageError if it does not exist."""
     found = _read(number)
     if found is None:
         raise UsageError(f"no request {number}", remedy="`workbench-tui agent list` lists the requests.")
@@ -87,7 +87,7 @@ def find_approval(number: int) -> Approval:
 
 
 def find_waiting(number: int) -> Approval:
-    """Return a request that waits. Raises UsageError if there is none with this number."""
+    """Return a request that waits. Raises UsageError if it does not exist or has been decided."""
     found = find_approval(number)
     if found.state != WAITING:
         new = f" Request {found.replaced_by} has the new plan." if found.replaced_by else ""

@@ -81,7 +81,7 @@ def _gpus_of_part(spec: RunSpec) -> int | None:
 
 
 def machines_of(target: ComputeTarget) -> list[str]:
-    """Return the machines of a target, as they are written in `targets` of the limits."""
+    """Return the machines of a target in the form of `targets` of the limits."""
     return sorted({part.address or THIS_MACHINE for part in target.parts or (target,)})
 
 
@@ -94,7 +94,7 @@ def use_of(spec: RunSpec, agent: str) -> Use:
 def excess(spec: RunSpec, limits: AgentLimits, uses: Sequence[Use]) -> list[str]:
     """Return the reasons why a run exceeds the limits; `uses` are the other runs of agents."""
     reasons = [
-        f"{machine} is not in `targets` of your limits"
+        f"{machine} is not in `targets` of the limits for agents"
         for machine in machines_of(spec.target)
         if machine not in limits.targets
     ]

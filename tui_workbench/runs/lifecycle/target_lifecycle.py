@@ -161,7 +161,7 @@ class TargetLifecycle:
                 raise Interrupted
 
     def persist(self, action: Callable[[], _Result]) -> _Result:
-        """Call `action`, and repeat the call if the target is unreachable or has too few free GPUs.
+        """Call `action`, and repeat the call if the target is unreachable, or shared and has too few free GPUs.
 
         Raises TryLater, and Interrupted if the run is canceled, unless the run is ending already.
         """

@@ -54,7 +54,7 @@ class CheckFailed(WorkbenchError):
 
 
 def install_command(target: ComputeTarget) -> str:
-    """Return the command that installs what the machine of a target lacks; "" if its type cannot be prepared."""
+    """Return the command that installs missing software on the machine of a target; "" if its type has none."""
     return f"workbench-tui computetarget prepare {shlex.quote(target.name)}" if target.kind.can_prepare else ""
 
 

@@ -210,8 +210,9 @@ smi -L
     if done.code != 0 or not rest:
         said = devices.strip().split("\n")[-1] or done.complaint
         raise WorkbenchError(
-            f"cannot choose GPUs on {host.label}: {said}",
-            remedy=f"Run `{vendor_of(host).tool}` there to check the driver, or set `gpus: all` to use every GPU.",
+            f"cannot query the GPUs of {host.label}: {said}",
+            remedy=f"Run `{vendor_of(host).tool}` there to check the driver. With `gpus: all`, runs use every GPU "
+            "without this query.",
             file=target.path,
             line=line_of_key(target.path, CHOSEN),
         )
@@ -269,9 +270,7 @@ def _reserve(
             listing, place, [entry.name for entry in own], directory
         ):
             raise _too_few(host, count, seen, target, listing, found.ahead, waits=waits)
-    raise GpusBusy(
-        f"the GPU reservations in {folder.path} on {host.label} change all the time", remedy="Try again later."
-    )
+    raise GpusBusy(f"the GPU reservations in {folder.path} on {host.label} keep changing", remedy="Try again later.")
 
 
 def _is_fresh(own: Sequence[Entry], missing: int, listing: Listing) -> bool:

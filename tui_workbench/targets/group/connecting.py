@@ -69,21 +69,22 @@ def require_connections(
 
     `members` and `places` are by name. Raises EnvironmentMissing, TargetUnreachable or another WorkbenchError.
     """
-    first, *others = members
-    address = places[first].address
-    command = members[first].command([*_ALONE, _LISTEN, address, str(port), str(LISTEN_SECONDS)])
-    with contextlib.closing(members[first].host.open(command)) as there:
-        said = _first_line(first, there)
+    member, *others = members
+    address = places[member].address
+    command = members[member].command([*_ALONE, _LISTEN, address, str(port), str(LISTEN_SECONDS)])
+    with contextlib.closing(members[member].host.open(command)) as there:
+        said = _first_line(member, there)
         if said != _READY:
             raise WorkbenchError(
-                f"member {first} cannot listen on {address}, port {port}: {said}",
-                remedy="If the port is in use, try again: each run uses another port. Otherwise, set "
-                "`networkInterface` to the name of an interface that every member has.",
+                f"member {member} cannot listen on {address}, port {port}: {said}",
+                remedy="If the port is in use, try again: each run uses another port. If the member has a rootless "
+                "Docker engine, use a target of type `remote`. Otherwise, set `networkInterface` to the name of an "
+                "interface that every member has.",
                 file=group.path,
             )
         # Connect from all members at once, because starting an interpreter can take long.
         at_once({
-            name: functools.partial(_connect, group, name, members[name], f"{first} at {address}", address, port)
+            name: functools.partial(_connect, group, name, members[name], f"{member} at {address}", address, port)
             for name in others
         })  # fmt: skip
 

@@ -98,7 +98,8 @@ def missing_data(spec: RunSpec, paths: list[str], label: str) -> ConfigurationEr
     path = spec.run_configuration.path
     return ConfigurationError(
         f"{KEY}: not found or not readable on {label}: {', '.join(paths)}",
-        remedy=f"Copy the data to {label}, or correct the path in the run configuration.",
+        remedy=f"Copy the data to {label}, correct the path in the run configuration, or allow your user to read the "
+        "data.",
         file=path,
         line=line_of_key(path, KEY),
     )

@@ -48,7 +48,7 @@ def cloud_init(user: str = "", public_key: str = "") -> str:
     if user and not _USER_NAME.fullmatch(user):
         raise UsageError(
             f"{user!r} is not a valid user name",
-            remedy="Use at most 32 lower-case letters, digits, `_` and `-`, beginning with a letter or `_`.",
+            remedy="Use at most 32 lowercase letters, digits, `_` and `-`, beginning with a letter or `_`.",
         )
     steps = all_steps(user or _DEFAULT_USER)
     script = "export DEBIAN_FRONTEND=noninteractive\n. /etc/os-release\n" + PRELUDE + "".join(map(_part, steps))

@@ -1,4 +1,4 @@
-"""Look what a machine lacks to execute runs, and install it as root.
+"""Find the missing software for runs on a machine, and install it as root.
 
 `look` changes nothing on the machine, and does not use sudo. No step restarts the machine.
 """
@@ -95,8 +95,9 @@ class Machine:
         if done.code:
             raise WorkbenchError(
                 f"{self.host.label}: commands cannot be run as root: {done.complaint}",
-                remedy="Nothing was changed. Run the commands there yourself in a shell that `sudo -i` opens, or ask "
-                f"an administrator to run them or to allow {self.user} to use sudo without a password.",
+                remedy="Nothing was changed. Run the commands there yourself in a shell that `sudo -i` opens (without "
+                f"sudo, `su -`), or ask an administrator to run them or to allow {self.user} to use sudo without a "
+                "password.",
             )
 
     def install(self, results: Sequence[StepResult]) -> Iterator[str]:
@@ -153,7 +154,7 @@ class Machine:
             )
 
     def _log_in_again(self) -> Iterator[str]:
-        # A login keeps the groups that it has begun with.
+        # A login keeps the groups that it had at its beginning.
         if isinstance(self.host, SshHost):
             self.host.disconnect()
             yield "The connection was closed, so that the next login gets the new group. Runs continue."
@@ -172,9 +173,7 @@ def _refuse_type(target: ComputeTarget) -> None:
         raise ConfigurationError(problem.message, remedy=problem.remedy, file=problem.file, line=problem.line)
     if target.members:
         names = " ".join(f"`workbench-tui computetarget prepare {shlex.quote(name)}`." for name in target.members)
-        raise ConfigurationError(
-            "a group has no machine of its own", remedy=f"Prepare its members: {names}", file=target.path
-        )
+        raise ConfigurationError("a group is not a machine", remedy=f"Prepare its members: {names}", file=target.path)
     if not target.kind.can_prepare:
         raise ConfigurationError(
             f"the workbench cannot prepare machines of targets of type {target.type}",

@@ -47,7 +47,7 @@ _MISSING, _NOT_STICKY, _DENIED, _LOCKED, _TOO_MANY, _CHANGED = 70, 71, 72, 73, 7
 # $1 the folder, $2 `shared` or "", $3 the directory of this run or "", $4 the expected checksum of the entries or "",
 # then the changes: `-NAME` removes an entry of this user, `+TEXT` adds one.
 # Prints the time, the time of the boot, the user ID and the checksum, then a line for each entry:
-# its name (`-` if it is not one of ours), owner, time of creation, state, text, a tab, and the name of the owner, which
+# its name (`-` if the workbench did not make it), owner, time of creation, state, text, a tab, and the name of the owner, which
 # may contain spaces.
 _SCRIPT = f"""\
 folder=$1 shared=$2 run=$3 expected=$4
@@ -274,7 +274,8 @@ class Folder:
         if code == _DENIED:
             return ConfigurationError(
                 f"you may not use {folder} on {label}",
-                remedy=f"Ask its owner to add you to its group, which `ls -ld {folder}` shows there, and log in again.",
+                remedy=f"Ask its owner to add you to its group, which `ls -ld {folder}` shows there. Then log in "
+                f"again; over SSH, run `workbench-tui computetarget disconnect {self._target.name}` first.",
                 file=path,
                 line=line,
             )
@@ -285,6 +286,7 @@ class Folder:
             )
         if code == _TOO_MANY:
             return GpusBusy(
-                f"{folder} on {label} has more than {_MOST} links", remedy="Ask their owners to remove old ones."
+                f"{folder} on {label} has more than {_MOST} links",
+                remedy="Remove your old links there, and ask other users to remove theirs.",
             )
         return None

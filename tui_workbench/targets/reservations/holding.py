@@ -58,7 +58,13 @@ class Holding:
     def __init__(self, target: ComputeTarget) -> None:
         """Raises UsageError for a target whose GPUs cannot be reserved, and ConfigurationError."""
         if not target.kind.has_gpus:
-            remedy = "Use one of its members." if target.members else "Slurm reserves GPUs itself, if it is a cluster."
+            remedy = (
+                "Use one of its members."
+                if target.members
+                else "The scheduler reserves the GPUs of each job."
+                if target.kind.has_scheduler
+                else "Use a target of type `remote` or `remotedocker` on the machine with the GPUs."
+            )
             raise UsageError(f"GPUs of targets of type {target.type} cannot be reserved", remedy=remedy)
         self._target = target
         self._host = host_of(target)
@@ -120,7 +126,7 @@ class Holding:
         return self._change(lambda listing: ([], [entry.name for entry in self._own(listing, numbers)]))
 
     def _change(self, decide: Callable[[Listing], Changes]) -> list[Holder]:
-        """Change the folder. Return the new reservations, or those that were removed if there are no new ones."""
+        """Change the folder. Return the new reservations or, without new reservations, the removed ones."""
         for _ in range(_ATTEMPTS):
             listing = self._folder.read()
             add, remove = decide(listing)
@@ -131,11 +137,11 @@ class Holding:
                 return [_holder(each, numbers.get(each.gpu, -1), listing) for each in new or removed]
         label = self._host.label
         raise GpusBusy(
-            f"the GPU reservations in {self._folder.path} on {label} change all the time", remedy="Try again later."
+            f"the GPU reservations in {self._folder.path} on {label} keep changing", remedy="Try again later."
         )
 
     def _own(self, listing: Listing, numbers: Sequence[int]) -> list[Entry]:
-        """Return this user's reservations of these GPUs, by default all. Raises UsageError if there are none."""
+        """Return this user's reservations of these GPUs, by default all. Raises UsageError if a GPU is not reserved."""
         gpus = {each.uuid for each in self._gpus(numbers)} if numbers else None
         own = [each for each in listing.of_kind(HOLD) if listing.is_own(each) and (gpus is None or each.gpu in gpus)]
         if not own or (gpus is not None and len({each.gpu for each in own}) < len(gpus)):
@@ -147,7 +153,7 @@ class Holding:
         return own
 
     def _gpus(self, numbers: Sequence[int] = ()) -> list[GpuState]:
-        """Return the GPUs with these numbers, by default all. Raises UsageError if one does not exist."""
+        """Return the GPUs with these numbers, by default all. Raises UsageError if a GPU does not exist."""
         if not self._seen:
             self._seen, _ = query(self._host, self._target)
         seen = self._seen
@@ -179,7 +185,8 @@ class Holding:
         return WorkbenchError(
             f"{self._host.label} has fewer than {counted(wanted, 'free GPU')}: "
             f"{'; '.join(said) or f'{len(seen)} in total'}",
-            remedy="Try again later, or reserve fewer GPUs. Runs with `gpus: free` wait for free GPUs by themselves.",
+            remedy="Try again later, or reserve fewer or other GPUs. `workbench-tui gpu extend` extends your own "
+            "reservations. Runs with `gpus: free` wait for free GPUs by themselves.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Read the reservations on a machine again and again, without blocking the caller."""
+"""Read the reservations on a machine repeatedly, without blocking the caller."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _require_mountable(target: ComputeTarget, data: Collection[str]) -> None:
     if target.container in ("pyxis", "apptainer") and path:
         raise ConfigurationError(
             f"{target.container} cannot mount the data {path}, because its path contains `:` or `,`",
-            remedy="On the cluster, create a link to the data whose path does not, and use the path of the link.",
+            remedy="On the cluster, create a link to the data at a path without these characters, and use this path.",
         )
 
 

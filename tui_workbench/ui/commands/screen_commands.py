@@ -49,7 +49,7 @@ MACHINE = Scope("machine", "Attaching, checking and preparing a machine", (
     Command("machine.copy", "c", "copy", "Copy fix", "Copy the commands that fix the problem."),
     Command("machine.again", "r", "again", "Check again", "Repeat all checks."),
     Command("machine.leave", "escape", "leave", "Back",
-        "Return to the previous screen. If you are asked a question, answer no."),
+        "Return to the previous screen. If a question is open, answer it with no."),
     quiet("machine.up", "up,shift+tab", "step(-1)", "Up", "Move up a row."),
     quiet("machine.down", "down,tab", "step(1)", "Down", "Move down a row."),
     Command("machine.next", "right,space", "choose(1)", "Next choice", "Select the next choice."),
@@ -122,7 +122,7 @@ START = Scope("start", "Projects", (
     Command("start.open", "enter", "open", "Open", "Open the project, or create one from the selected template."),
     Command("start.folder", "o", "open_folder", "Open folder", "Open any folder as a project."),
     Command("start.clone", "c", "clone", "Clone", "Clone a git repository into a new folder and open it."),
-    Command("start.stop", "x", "stop", "Stop", "Stop the clone. Nothing of it is kept."),
+    Command("start.stop", "x", "stop", "Stop", "Stop the clone and remove its files."),
 ), about="Leaving this screen stops a clone.")
 
 START_ALONE = Scope("start alone", "Projects, outside of a project", (
@@ -133,7 +133,8 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
     Command("dashboard.open", "enter", "open", "Details", "Show the run's details, or toggle the group."),
     Command("dashboard.mark", "space", "mark", "Mark", "Mark or unmark the run or family for comparison."),
     Command("dashboard.compare", "c", "compare", "Compare",
-        "Compare marked runs or two families. With one mark, compare the selected row with it; else with the next."),
+        "Compare marked runs or two families. With one mark, compare the selected row with it; without marks, with "
+        "the next row."),
     Command("dashboard.filter", "slash", "filter", "Filter", "Filter runs by words and conditions such as loss<0.1."),
     Command("dashboard.sort", "s", "sort", "Sort", "Sort by the selected column. Repeat to reverse the order."),
     Command("dashboard.columns", "o", "columns", "Columns", "Choose the columns, including metrics."),

@@ -29,7 +29,7 @@ class ReadmeView(TextView):
         self._readme: Readme | None = None
 
     def read(self) -> None:
-        """Show the readme as it is on disk now."""
+        """Read the readme from disk, and show it."""
         self._error = ""
         if self._root:
             ask(self, "readme", partial(read_readme, self._root), self._was_read)

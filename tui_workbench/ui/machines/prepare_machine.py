@@ -1,4 +1,4 @@
-"""The screen that installs what the machine of a target lacks, after it has shown the commands and asked.
+"""The screen that installs missing software on the machine of a target, after it has shown the commands and asked.
 
 Leaving the screen while a command runs may interrupt the command. The commands can be run again.
 """
