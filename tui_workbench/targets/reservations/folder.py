@@ -47,8 +47,8 @@ _MISSING, _NOT_STICKY, _DENIED, _LOCKED, _TOO_MANY, _CHANGED = 70, 71, 72, 73, 7
 # $1 the folder, $2 `shared` or "", $3 the directory of this run or "", $4 the expected checksum of the entries or "",
 # then the changes: `-NAME` removes an entry of this user, `+TEXT` adds one.
 # Prints the time, the time of the boot, the user ID and the checksum, then a line for each entry:
-# its name (`-` if the workbench did not make it), owner, time of creation, state, text, a tab, and the name of the owner, which
-# may contain spaces.
+# its name (`-` if the workbench did not make it), owner, time of creation, state, text, a tab, and the name of the
+# owner, which may contain spaces.
 _SCRIPT = f"""\
 folder=$1 shared=$2 run=$3 expected=$4
 shift 4
