@@ -169,15 +169,13 @@ class RunCommands(Vertical, inherit_bindings=False):
 
     def action_note(self) -> None:
         if row := self._shown.current_run():
-            text = row.facts.annotations.note.replace("\n", " ⏎ ")
-            self._ask_for("Note", row, text, partial(self._note, row))
+            self._ask_for("Note", row, row.facts.annotations.note.replace("\n", " ⏎ "), partial(self._note, row))
 
     def _ask_for(self, what: str, row: RunRow, text: str, then: Callable[[str], None]) -> None:
         self.edit_row.ask(f"{what} of {safe_text(run_title(row.run)[:40])}", text, then)
 
     def _note(self, row: RunRow, text: str) -> None:
-        note = text.replace(" ⏎ ", "\n").strip()
-        self._annotate([row.run], lambda old: old._replace(note=note))
+        self._annotate([row.run], lambda old: old._replace(note=text.replace(" ⏎ ", "\n").strip()))
 
     # --- Actions on the marked runs, or without marks on the selected run
 
@@ -193,8 +191,7 @@ class RunCommands(Vertical, inherit_bindings=False):
         if self.is_attached and done.before:
             show, restore = shown_key("dashboard.archived", "v"), shown_key("one_run.archive", "d")
             title = _title([run for run in runs if run.run_id in done.before])
-            what = "the run" if len(done.before) == 1 else "the runs"
-            text = f"Archived {title}. Press {show} to show archived runs, and {restore} to unarchive {what}."
+            text = f"Archived {title}. Press {show} to show archived runs, and {restore} to unarchive runs."
             self._host.say(f"Unarchived {title}." if all(old.archived for old in done.before.values()) else text)
         self._annotated(runs, done)
 
@@ -231,14 +228,14 @@ class RunCommands(Vertical, inherit_bindings=False):
         """Show the changes that were made, and the first error."""
         if self.is_attached:
             self._shown.reload()
-        for error in problems[:1]:
-            (self._host.show_error if self.is_attached else self._notify)(error)
+        if problems:
+            (self._host.show_error if self.is_attached else self._notify)(problems[0])
 
     async def _undo(self, undo: Callable[[], Sequence[WorkbenchError]]) -> None:
         problems = await in_thread(undo)
         self._show_done(())
-        for error in problems[:1]:
-            self._notify(error)  # the notice of the screen says which step was undone
+        if problems:
+            self._notify(problems[0])  # the notice of the screen says which step was undone
 
     def _notify(self, error: WorkbenchError) -> None:
         self.app.notify(safe_text(error_text(error)), severity="error", markup=False)
@@ -248,8 +245,7 @@ class RunCommands(Vertical, inherit_bindings=False):
             self._host.ask("dependents", partial(actions.dependents, runs), partial(self._ask_to_cancel, runs))
 
     def _ask_to_cancel(self, runs: Sequence[Run], others: Sequence[Run]) -> None:
-        names = ", ".join(map(run_title, others))
-        which = "it" if len(runs) == 1 else "them"
+        names, which = ", ".join(map(run_title, others)), "it" if len(runs) == 1 else "them"
         also = f" Runs that wait for {which} are also canceled: {names}." if names else ""
         self._ask(f"Cancel {_title(runs)}?{safe_text(also)}", partial(self._cancel, runs))
 
