@@ -119,7 +119,7 @@ HISTORY = Scope("history", "Full screens", (
 ), about="Available on the screens that cover the main screen, such as All runs, GPUs, Calls and Ports.")
 
 START = Scope("start", "Projects", (
-    Command("start.open", "enter", "open", "Open", "Open the project, or create one from the selected template."),
+    Command("start.open", "enter", "open", "Open", "Open the project, or create one from a template."),
     Command("start.folder", "o", "open_folder", "Open folder", "Open any folder as a project."),
     Command("start.clone", "c", "clone", "Clone", "Clone a git repository into a new folder and open it."),
     Command("start.stop", "x", "stop", "Stop", "Stop the clone and remove its files."),
