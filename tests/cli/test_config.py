@@ -99,7 +99,7 @@ def test_gpu_ready_lists_skipped_changes(root: Path) -> None:
 
 
 def test_schema_is_printed(root: Path) -> None:
-    assert {*result(root, "schema")} == {"compute", "runconfig", "conda", "spark", "settings"}
+    assert {*result(root, "schema")} == {"compute", "runconfig", "conda", "spark", "settings", "agents"}
     assert config(root, "schema").stdout == config(root, "schema", "-o", "json").stdout
 
 
