@@ -65,7 +65,8 @@ def test_missing_driver_shows_the_fix(workbench: Workbench) -> None:
     workbench.environment["PATH"] = "/usr/bin:/bin"
     result = workbench.run("gpu", "check", "-t", "local")
     assert result.code == 4
-    assert result.out.split("\n")[2:4] == [
+    assert result.out.split("\n")[2:5] == [
+        "          If the machine has no GPU, choose another target.",
         "          Run on this machine:",
         "              workbench-tui computetarget prepare local",
     ]
