@@ -124,7 +124,8 @@ def clone(
             )
         except FileNotFoundError as error:
             raise UsageError(
-                "cloning a repository needs git, which is not on the PATH", remedy="Install git."
+                "cloning a repository needs git, which is not on the PATH",
+                remedy="Install git, or add its folder to the PATH.",
             ) from error
     if done.returncode != 0:
         lines = [line for line in _text(done.stderr).splitlines() if line.strip() and not line.startswith(_REPEATED)]

@@ -19,7 +19,7 @@ import pytest
 from tests.conftest import write_project
 from tests.proc import PROC
 from tests.runs.support import REQUEST, make_run, write_configuration, write_files
-from tui_workbench.core.errors import ConfigurationError, NoGpu, StorageError, UsageError, WorkbenchError
+from tui_workbench.core.errors import ConfigurationError, StorageError, UsageError, WorkbenchError
 from tui_workbench.core.model import RunRequest, RunSpec
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle import building
@@ -65,48 +65,6 @@ def test_changes_during_the_snapshot_can_be_refused(project: Project) -> None:
         create_run(project, REQUEST, check)
     assert checked == ["hello.py", "hello.py"]
     assert os.listdir(project.runs_directory) == []
-
-
-class TestSlurmOptions:
-    @pytest.fixture
-    def cluster(self, project: Project) -> Project:
-        write_configuration(root(project), "hpc", suffix="compute", type="slurm", slurm={"gpus": 1, "qos": "low"})
-        write_configuration(root(project), "hpc", Target="hpc", Slurm={"time": "1:00:00"})
-        write_files(root(project), {"a.py": ""})
-        return project
-
-    def test_options_of_a_request_are_recorded_and_repeated(self, cluster: Project) -> None:
-        request = asked("a.py", configuration="hpc")._replace(slurm="gpus=2,qos=,extra=--exclusive")
-        directory, lock, _ = create_run(cluster, request)
-        lock.release()
-        spec = RunDirectory(directory.path).read_record().spec
-        assert spec.slurm == {"gpus": 2, "time": "1:00:00", "extra": ["--exclusive"]}
-        again = prepare(cluster, RunRequest("", origin=spec.run_id, slurm="time=5"))
-        assert again.spec.slurm == {"gpus": 2, "time": "5", "extra": ["--exclusive"]}
-        submit = again.plan.step("submit")
-        assert submit is not None
-        assert {"--gpus=2", "--time=5", "--exclusive"} < {*submit.command}
-
-    @pytest.mark.parametrize(
-        ("request_", "said"),
-        [
-            (asked("a.py", configuration="hpc")._replace(slurm="gpu=2"), "Did you mean 'gpus'?"),
-            (asked("a.py", configuration="local")._replace(slurm="gpus=2"), "but local is of type local"),
-        ],
-    )
-    def test_wrong_options_are_refused(self, cluster: Project, request_: RunRequest, said: str) -> None:
-        with pytest.raises(UsageError) as refused:
-            prepare(cluster, request_)
-        assert said in str(refused.value)
-
-    def test_required_gpu_must_be_requested(self, cluster: Project) -> None:
-        write_configuration(root(cluster), "hpc", Target="hpc", RequireGpu=True, Slurm={"gpus": 0})
-        with pytest.raises(NoGpu, match="Slurm job requests none") as refused:
-            create_run(cluster, asked("a.py", configuration="hpc"))
-        assert refused.value.command.endswith("hpc.runconfig Slurm.gpus 1")
-        _, lock, record = create_run(cluster, asked("a.py", configuration="hpc")._replace(slurm="gpus=1"))
-        lock.release()
-        assert record.spec.slurm["gpus"] == 1
 
 
 class TestScriptAndArguments:

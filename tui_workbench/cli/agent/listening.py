@@ -20,7 +20,6 @@ from tui_workbench.core.errors import UsageError, storage_errors
 
 _CREDENTIALS = "3i"  # `struct ucred` of Linux: process, user and group
 
-
 MOST_CONNECTIONS = 16
 """Maximum number of connections at the same time. Others are closed at once."""
 

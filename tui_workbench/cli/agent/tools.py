@@ -307,8 +307,8 @@ def _request(
 def _require_same_secrets(before: Document, after: Document) -> None:
     """Raise UsageError if an edit would set, change, remove or reveal a secret.
 
-    Whether a value is a secret can depend on other values: `--api-key` is an item of a list, and its secret is the next
-    one.
+    All values are compared, because a secret can be recognized by another value: `--api-key` is an item of a list, and
+    the next item is the secret.
     """
     for old, new in (
         (before.values, after.values),

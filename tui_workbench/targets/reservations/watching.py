@@ -65,7 +65,7 @@ class ReservationWatch:
     def close(self) -> None:
         call, self._call = self._call, None
         if call is not None:
-            call.__exit__()
+            call.close()
 
     def _read(self) -> None:
         try:

@@ -36,6 +36,7 @@ from tui_workbench.ui.form.form_drawing import FormHelp
 from tui_workbench.ui.form.form_rows import FormRow, form_rows, in_order
 from tui_workbench.ui.form.form_view import FormView
 from tui_workbench.ui.messages import ChangeRequested
+from tui_workbench.ui.terminal import code_document
 from tui_workbench.ui.terminal.stand_ins import has_stand_ins
 
 
@@ -333,3 +334,8 @@ def _mark(finding: Finding, text: str) -> Mark:
     end_of_line = text.find("\n", finding.start)
     end = min(finding.end, len(text) if end_of_line < 0 else end_of_line)
     return Mark(finding.line, finding.column, max(end - finding.start, 0), finding.severity)
+
+
+def preload() -> None:
+    """Compile what is needed to show a file. Call this in a thread."""
+    code_document.preload()

@@ -329,8 +329,7 @@ class EditorPane(Pane):
 
 def preload() -> None:
     """Import and compile everything that is needed to show a file. Call this in a thread."""
-    import tui_workbench.ui.editor.config_view  # noqa: F401
-    from tui_workbench.ui.terminal.code_document import preload
+    from tui_workbench.ui.editor.config_view import preload
 
     preload()
 

@@ -111,7 +111,7 @@ def _add(document: Document, row: FormRow, text: str) -> None:
             raise UsageError(f"expected NAME=value, not {text!r}", remedy="Write a name, an equals sign and a value.")
         document.set((*path, name.strip()), value)
     elif field.type == field_types.REFERENCES:
-        # A script opens an absolute path of data as it is, so its `=` is a part of the path.
+        # A script opens an absolute path of data unchanged, so its `=` is a part of the path.
         opened, equals, data = (text, "", "") if text.startswith("/") else text.partition("=")
         added = {opened.strip(): data.strip() if equals else opened.strip()}
         document.set(path, with_data(plain_value(find(document.tree, path)), added))

@@ -6,6 +6,7 @@ Leaving the screen while a command runs may interrupt the command. The commands 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 
 from tui_workbench.core.errors import WorkbenchError
@@ -24,7 +25,7 @@ from tui_workbench.targets.preparing.preparation import UNNEEDED as NOT_NEEDED
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.formatting import capitalized, error_text
-from tui_workbench.ui.machines.machine import CONNECTING, LoginQuestions, MachineView, Phase
+from tui_workbench.ui.machines.machine import CONNECTING, LoginQuestions, MachineView, Phase, Remark
 from tui_workbench.ui.machines.machine_fields import SECRET
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 
@@ -59,33 +60,22 @@ class PreparingView(MachineView):
         try:
             machine = await in_thread(lambda: Machine(self._target))
             results = await in_thread(machine.look)
-            self._list(machine, results)
-            commands = "\n".join(command for result in results for command in result.commands)
-            if commands and await self._is_agreed(results):
+            self.show_results(_shown(machine, results), self._target.address)
+            commands = _commands(results)
+            if commands and await self.agrees((_question(results, self._target.address or "this machine"), "text")):
                 await self._install(machine, results)
                 results = await in_thread(machine.verify)
         except WorkbenchError as error:
             if not await self._login.ask(self, error, self._prepare):
                 self.show(Phase.DONE, (capitalized(error_text(error)), "error"), command=commands)
             return
-        self._list(machine, results)
-        self._conclude_with(results)
+        self.show_results(_shown(machine, results), self._target.address)
+        self.show(Phase.DONE, _conclusion(results), command=_commands(results))
 
     async def _proceed(self) -> None:
         """Pass the secret to the connection, which keeps it in memory, and look again."""
         if await self._login.give(self, self.values.get(SECRET, "")):
             await self._prepare()
-
-    def _list(self, machine: Machine, results: list[StepResult]) -> None:
-        shown = (_shown(result, there=not machine.host.is_local) for result in results)
-        self.show_results(shown, self._target.address)
-
-    async def _is_agreed(self, results: list[StepResult]) -> bool:
-        yes, no = shown_key("machine.yes", "y"), shown_key("machine.no", "n")
-        place = self._target.address or "this machine"
-        count = counted(missing_commands(results), "command")
-        question = f"Run {count} as root on {place}?  {yes} starts, {no} runs nothing."
-        return await self.agrees((question, "text"))
 
     async def _install(self, machine: Machine, results: list[StepResult]) -> None:
         lines: deque[str] = deque(maxlen=OUTPUT_LINES)
@@ -94,25 +84,41 @@ class PreparingView(MachineView):
             lines.append(line)
             self.show(Phase.WORKING, *((line, "accent" if line.startswith("# ") else "muted") for line in lines))
 
-    def _conclude_with(self, results: list[StepResult]) -> None:
-        commands = "\n".join(command for result in results for command in result.commands)
-        if commands:
-            copies = shown_key("machine.copy", "c")
-            remark = (f"Nothing was run. {copies} copies the commands, for example for an administrator.", "warning")
-        elif any(result.state == RESTART for result in results):
-            remark = ("Restart the machine, then check the target.", "warning")
-        elif any(result.state == MISSING for result in results):
-            remark = ("Correct what is missing, then check the target.", "warning")
-        else:
-            remark = ("Nothing is missing. Check the target next.", "success")
-        self.show(Phase.DONE, remark, command=commands)
-
     def action_again(self) -> None:
         self.work(self._prepare(), CONNECTING)
 
 
-def _shown(result: StepResult, *, there: bool) -> CheckResult:
-    warning = result.step.warning if result.commands else ""
-    return CheckResult(
-        result.step.name, _STATES[result.state], result.message, warning, "\n".join(result.commands), there
-    )
+def _shown(machine: Machine, results: Sequence[StepResult]) -> list[CheckResult]:
+    there = not machine.host.is_local
+    return [
+        CheckResult(
+            result.step.name,
+            _STATES[result.state],
+            result.message,
+            result.step.warning if result.commands else "",
+            "\n".join(result.commands),
+            there,
+        )
+        for result in results
+    ]
+
+
+def _commands(results: Sequence[StepResult]) -> str:
+    return "\n".join(command for result in results for command in result.commands)
+
+
+def _question(results: Sequence[StepResult], place: str) -> str:
+    yes, no = shown_key("machine.yes", "y"), shown_key("machine.no", "n")
+    count = counted(missing_commands(results), "command")
+    return f"Run {count} as root on {place}?  {yes} starts, {no} runs nothing."
+
+
+def _conclusion(results: Sequence[StepResult]) -> Remark:
+    if missing_commands(results):
+        copies = shown_key("machine.copy", "c")
+        return f"Nothing was run. {copies} copies the commands, for example for an administrator.", "warning"
+    if any(result.state == RESTART for result in results):
+        return "Restart the machine, then check the target.", "warning"
+    if any(result.state == MISSING for result in results):
+        return "Correct what is missing, then check the target.", "warning"
+    return "Nothing is missing. Check the target next.", "success"
