@@ -27,6 +27,8 @@ KEYS = int(os.environ.get("TERMINAL_WALK_KEYS", "12"))
 SEED = os.environ.get("WALK_SEED", "1")
 
 REDRAW = "\x0c"
+UNUSED = "\x1b[24~"
+"""F12 has no command. Like each key, it hides the reason why the key before it had no effect."""
 MOVES = ("\x1b", "\x1b", "\r", "\r", "\t", "\x1b[Z", *(f"\x1b[{last}" for last in "ABCDHF"))
 PRESSED = (*"12345678/?abjkmnwxyz #", *MOVES)
 """Keys that do not quit."""
@@ -50,6 +52,7 @@ def torn_rows(command: list[str], size: tuple[int, int], home: Path, keys: list[
 
 
 def rows_changed_by_repaint(terminal: Terminal, quiet: float) -> list[int]:
+    terminal.send(UNUSED)
     terminal.settle(quiet)
     before = seen(terminal)
     terminal.send(REDRAW)

@@ -50,8 +50,6 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     quiet("view.border_down", "right_curly_bracket", "move_border('y', 1)", "Move border down",
         "Move the border between stacked panes down."),
     quiet("view.borders_back", "equals_sign", "borders_back", "Reset layout", "Restore the default pane sizes."),
-    quiet("view.redraw", "ctrl+l", "redraw", "Redraw",
-        "Redraw the whole screen. Use it after another program has written to the terminal."),
     quiet("view.theme", "", "change_theme", "Theme", "Choose a color theme, with a preview."),
     quiet("text.copy", "ctrl+c", "interrupt", "Copy", "Copy the selected text."),
     Command("quit", "q", "quit", "Quit", "Quit the workbench. Runs continue."),
@@ -60,6 +58,8 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
 APP = Scope("app", "On every screen", (
     quiet("view.jump", "ctrl+g", "jump", "Jump",
         "Label each pane, tab and field. Type a label to go to its place.", priority=True),
+    quiet("view.redraw", "ctrl+l", "redraw", "Redraw",
+        "Redraw the whole screen. Use it after another program has written to the terminal.", priority=True),
     quiet("quit.anywhere", "ctrl+q", "quit", "Quit", "Quit the workbench. Runs continue.", priority=True),
 ))
 

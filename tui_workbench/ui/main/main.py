@@ -25,7 +25,6 @@ from tui_workbench.ui.main.main_area import MainArea
 from tui_workbench.ui.main.main_layout import View, view_of
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.compositor import install_compositor
-from tui_workbench.ui.terminal.terminal_app import TerminalApp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,10 +225,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def action_borders_back(self) -> None:
         self.area.reset_borders()
-
-    def action_redraw(self) -> None:
-        if isinstance(self.app, TerminalApp):
-            self.app.redraw_all()
 
     def action_interrupt(self) -> None:
         if text := self.get_selected_text():

@@ -144,7 +144,7 @@ class TerminalApp(App[Result], inherit_bindings=False):
         default = super().get_driver_class()
         return TerminalDriver if default is LinuxDriver else default
 
-    def redraw_all(self) -> None:
+    def action_redraw(self) -> None:
         """Write the whole screen again, because another program may have written to the terminal."""
         self.painter.frame.forget()
         self.screen.refresh()
