@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from tui_workbench.config import sdk_conflicts
 from tui_workbench.core.directories import CONFIG_DIRECTORY, derived_directory, project_above, user_data_directory
 from tui_workbench.core.errors import ConfigurationError, ProjectNotFound, StorageError
 from tui_workbench.core.files import FOLDER_MODE, make_folders, write_below
@@ -142,8 +143,6 @@ class Project:
             )
         target = self.target(name)
         if configuration.is_sdk_form:
-            from tui_workbench.config import sdk_conflicts
-
             values = sdk_conflicts.flattened(configuration.values)
             found = sdk_conflicts.conflicts(values, target, lambda path: os.path.isfile(os.path.join(self.root, path)))
             for conflict in found:

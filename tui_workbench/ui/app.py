@@ -26,6 +26,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.ui import crash, screens
 from tui_workbench.ui.blocking import QuickShutdownExecutor, in_thread
 from tui_workbench.ui.commands.available_commands import why_refused
+from tui_workbench.ui.commands.jump import jump
 from tui_workbench.ui.commands.main_commands import APP
 from tui_workbench.ui.files.file_tree import FileTree
 from tui_workbench.ui.main.main import MainScreen
@@ -204,7 +205,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
                 screen.keep_edits()
 
     async def action_jump(self) -> None:
-        if not await screens.jump(self):
+        if not await jump(self):
             self.show_refusal("Nothing else to jump to.")
 
     async def action_quit(self) -> None:

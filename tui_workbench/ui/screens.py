@@ -7,7 +7,7 @@ importing this module, so that screens do not import each other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -109,13 +109,6 @@ def prepare_machine(target: ComputeTarget) -> PrepareMachineScreen:
     from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
 
     return PrepareMachineScreen(target)
-
-
-async def jump(app: App[Any]) -> bool:
-    """Enter or leave jump mode; see `commands.jump`."""
-    from tui_workbench.ui.commands.jump import jump
-
-    return await jump(app)
 
 
 async def command_palette(app: App[object], states: Sequence[CommandState], say: Callable[[str], None]) -> None:
