@@ -201,15 +201,15 @@ def had_variable_at_start(variable: str) -> bool:
 
 def end_with_parent() -> None:
     """End this process when its parent ends. Only Linux supports this."""
-    if sys.platform == "linux":
-        import ctypes
+    import ctypes
 
+    with contextlib.suppress(AttributeError):  # only Linux has prctl
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def enlarge_pipe(descriptor: int, size: int) -> None:
     """Set the size of a pipe in bytes, if the system supports this and permits the size."""
-    if sys.platform == "linux":
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
         with contextlib.suppress(OSError):  # the size may exceed the limit (pipe-user-pages-soft)
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, size)
 
