@@ -1,7 +1,7 @@
 # The targets create the virtual environment and install the packages that they need:
 #   make run        open the sample project in the workbench
 #   make test       run all checks and tests
-#   make portable   run tests of targets with the features of Linux removed, as root
+#   make portable   run tests with the features of Linux removed, as root
 #   make check      run only the checks: ruff, mypy and lint-imports
 #   make walk       press random keys on the screens
 #   make bench      run the benchmarks and write docs/performance.md
@@ -31,11 +31,14 @@ $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
 
-# With RERUN=1, failed tests run a second time, one after the other. The output of the first time stays visible, and a
-# test that fails twice is an error. Thousands of tests start other programs, so on a busy machine one may be late.
+# Run pytest with the command $(1). With RERUN=1, failed tests run a second time, one after the other. The output of the
+# first time stays visible, and a test that fails twice is an error. Thousands of tests start other programs, so on a
+# busy machine one may be late.
+run_tests = $(1) --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder || \
+	{ test $$? -eq 1 && test -n "$(RERUN)" && echo "The tests that failed run again:" && $(1) --last-failed; }
+
 test: check
-	@$(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder || \
-	{ test $$? -eq 1 && test -n "$(RERUN)" && echo "The tests that failed run again:" && $(VENV)/bin/pytest --last-failed; }
+	@$(call run_tests,$(VENV)/bin/pytest)
 
 check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
@@ -44,13 +47,18 @@ check: $(VENV)/.installed-test
 	$(VENV)/bin/mypy --platform darwin -p tui_workbench -p workbench -p azureml
 	$(VENV)/bin/lint-imports
 
-# The tests of runs on this machine and over SSH, without /proc and the functions of Python that only Linux has.
-# `tests/portable/run.sh` explains more.
-PORTABLE = tests/core tests/targets/local tests/targets/ssh tests/targets/hosts/test_host.py \
-	tests/targets/hosts/test_processes.py tests/targets/hosts/test_supervisor.py tests/targets/test_conformance.py
+# Tests without /proc, /dev/shm, the tools of GNU and the functions of Python that only Linux has: all tests of runs on
+# this machine and over SSH, and a few files for each other part of the workbench. `tests/portable/run.sh` explains how.
+PORTABLE = tests/core tests/faults/test_processes.py tests/runs/test_canceling.py tests/runs/test_resuming.py \
+	tests/targets/local tests/targets/ssh tests/targets/hosts/test_host.py tests/targets/hosts/test_processes.py \
+	tests/targets/hosts/test_supervisor.py tests/targets/test_conformance.py tests/targets/base/test_secrets.py \
+	tests/runs/notify tests/runs/snapshots tests/runs/store/test_index.py tests/cli/test_history.py tests/test_serve.py \
+	tests/ui/editor tests/ui/main/test_main.py tests/ui/runs/test_history_screen.py tests/ui/test_notifications.py \
+	tests/ui/terminal/test_clipboard.py tests/terminal/test_clipboard.py tests/terminal/test_main_screen.py \
+	tests/terminal/test_notifications.py
 portable: $(VENV)/.installed-test
-	@tests/portable/run.sh $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder \
-		-m "not linux" -k "not docker and not shellless and not slurm and not cluster" $(PORTABLE)
+	@$(call run_tests,tests/portable/run.sh $(VENV)/bin/pytest \
+		-m "not linux" -k "not docker and not shellless and not slurm and not cluster" $(PORTABLE))
 
 # Many more random keys than in `make test`. A failure shows its seed.
 walk: $(VENV)/.installed-test

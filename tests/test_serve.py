@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
@@ -17,6 +16,7 @@ import pytest
 
 from tests.browser import Browser
 from tests.conftest import write_project
+from tests.proc import PROC
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.installation import extra_command
 from tui_workbench.ui.browser import serving
@@ -24,6 +24,7 @@ from tui_workbench.ui.browser.serving import Server, tunnel_command
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
 
 class Served(NamedTuple):
@@ -50,7 +51,7 @@ class Served(NamedTuple):
     def children(self) -> list[int]:
         """Return the child processes of the server."""
         pid = self.process.pid
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [int(child) for child in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
 
 
 def start(project: Path, home: Path, *program: str) -> Served:
@@ -103,7 +104,7 @@ async def until_gone(pids: list[int]) -> None:
 
     def alive(pid: int) -> bool:
         try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+            return (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
         except OSError:
             return False
 
@@ -113,6 +114,7 @@ async def until_gone(pids: list[int]) -> None:
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.linux("Chromium needs /proc")
 async def test_browser_shows_the_screens_and_sends_keys(served: Served, project_root: Path, tmp_path: Path) -> None:
     (project_root / "hello.py").write_text("copied = 'needle'\n")
     async with Browser(tmp_path) as browser:

@@ -23,7 +23,6 @@ for module, names in _LINUX.items():
             delattr(module, name)
 
 
-
 class _Library(ctypes.CDLL):
     """A library without `prctl`."""
 

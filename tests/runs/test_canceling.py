@@ -150,8 +150,10 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("script", "reason"),
-    [(LEAVES, "the workbench ended 1 background process that the script left running: sleep"), (HELPERS, "")],
-    ids=["left", "helpers"],
+    [
+        pytest.param(LEAVES, "the workbench ended 1 background process that the script left running: sleep", id="left"),
+        pytest.param(HELPERS, "", id="helpers", marks=pytest.mark.linux("locks of multiprocessing need /dev/shm")),
+    ],
 )
 def test_reason_names_ended_background_processes(shop: GatedProject, script: str, reason: str) -> None:
     write_files(shop.root, {"leaves.py": script})

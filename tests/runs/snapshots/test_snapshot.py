@@ -18,7 +18,7 @@ from tests.runs.sources import GIT, Source, git, listing
 from tests.runs.support import descriptors, write_files
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.progress import Progress, listening
-from tui_workbench.runs.snapshots.project_files import is_never_taken
+from tui_workbench.runs.snapshots.project_files import NEVER_TAKEN, is_never_taken
 
 
 class TestContent:
@@ -80,7 +80,7 @@ class TestContent:
         files=st.dictionaries(
             st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
                 lambda name: (
-                    name not in (".", "..", ".git", ".workbench", "outputs", "__pycache__", ".gitignore")
+                    name not in (".", "..", "outputs", ".gitignore", *NEVER_TAKEN)
                     and name.lower() != ".git"
                     and len(name.encode()) < 200
                 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.machines import PASSWORD
+from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tui_workbench.targets.base import secrets
 from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference, new_reference
@@ -128,4 +129,4 @@ def test_login_reads_its_password_from_the_keyring(
     assert host.run(["id", "-un"]).text == "research"
     for pid in [*link_processes(connections), os.getpid()]:
         for name in ("cmdline", "environ"):
-            assert PASSWORD.encode() not in Path(f"/proc/{pid}/{name}").read_bytes()
+            assert PASSWORD.encode() not in (PROC / f"{pid}/{name}").read_bytes()
