@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import require
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.targets.docker.docker_socket import docker_socket
 from tui_workbench.targets.hosts.host import LocalHost
@@ -49,15 +52,72 @@ def test_remote_engine_is_refused_for_a_local_target(monkeypatch: pytest.MonkeyP
         docker_socket(LocalHost())
 
 
-def test_rootless_engine_is_found(connections: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
+@pytest.fixture
+def without_system_socket(connections: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the home folder of a user of this machine, which has no engine."""
+    for name in ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("tui_workbench.targets.docker.docker_socket.SYSTEM_SOCKET", "/nowhere/docker.sock")
+    home = connections / "home"  # the path of a socket must be short
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+def test_rootless_engine_is_found(
+    without_system_socket: Path, connections: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = str(connections / "docker.sock")  # where XDG_RUNTIME_DIR is
     with listening(path):
         assert docker_socket(LocalHost()) == path
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(ConfigurationError, match="Docker is not installed"):
+    tools = connections / "tools"  # without docker
+    tools.mkdir()
+    for name in ("grep", "id", "sh"):
+        (tools / name).symlink_to(require(name))
+    monkeypatch.setenv("PATH", str(tools))
+    with pytest.raises(ConfigurationError, match="Docker is not installed") as caught:
         docker_socket(LocalHost())
+    assert f"no socket at /nowhere/docker.sock, {path}, " in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "place",
+    [".docker/run/docker.sock", ".colima/default/docker.sock", ".local/share/containers/podman/machine/podman.sock"],
+)
+def test_engine_in_a_virtual_machine_is_found(without_system_socket: Path, place: str) -> None:
+    path = without_system_socket / place
+    path.parent.mkdir(parents=True)
+    with listening(str(path)):
+        assert docker_socket(LocalHost()) == str(path)
+
+
+def use_context(name: str, endpoint: str) -> None:
+    subprocess.run([require("docker"), "context", "create", name, "--docker", f"host={endpoint}"], check=True)
+    subprocess.run(["docker", "context", "use", name], check=True)
+
+
+def test_current_context_has_priority(
+    without_system_socket: Path, connections: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen, path = str(connections / "colima.sock"), str(connections / "docker.sock")
+    use_context("colima", f"unix://{chosen}")
+    with listening(path):
+        with listening(chosen):
+            assert docker_socket(LocalHost()) == chosen
+        with pytest.raises(ConfigurationError, match=f"the Docker context 'colima' names {chosen}"):
+            docker_socket(LocalHost())
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+        assert docker_socket(LocalHost()) == path
+        monkeypatch.delenv("DOCKER_HOST")
+        monkeypatch.setenv("DOCKER_CONTEXT", "default")
+        assert docker_socket(LocalHost()) == path
+
+
+def test_context_of_another_machine_is_ignored(without_system_socket: Path, connections: Path) -> None:
+    use_context("far", "tcp://10.0.0.1:2375")
+    path = str(connections / "docker.sock")
+    with listening(path):
+        assert docker_socket(LocalHost()) == path
 
 
 @pytest.fixture
@@ -70,9 +130,6 @@ def engine(gpubox: Machine, without_engine: None) -> Iterator[str]:
         "taken = (s.accept()[0] for _ in iter(int, 1)); said = ((c, c.recv(100)) for c in taken);"
         "c, data = next(pair for pair in said if pair[1]); c.sendall(data.upper()); signal.pause()"
     )
-    import subprocess
-    import sys
-
     process = gpubox.enter([os.path.realpath(sys.executable), "-c", code], stdout=subprocess.PIPE)
     assert process.stdout
     assert process.stdout.readline() == b"up\n"

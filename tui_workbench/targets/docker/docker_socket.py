@@ -6,28 +6,45 @@ Only Unix sockets are supported, because an engine behind TCP could not mount fo
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable
 from tui_workbench.targets.hosts.host import SHELL, Host
 
 SYSTEM_SOCKET = "/var/run/docker.sock"
 
-# $1 is the system's socket. The others belong to rootless engines and Docker Desktop.
+# $1 is the system's socket. `DOCKER_HOST` or the current Docker context may choose another one. Without a choice, the
+# sockets of rootless engines, Docker Desktop, colima and podman's virtual machine are tried too. A context whose engine
+# is on another machine is no choice.
 _PROBE = """\
-runtime=${XDG_RUNTIME_DIR:-/run/user/$(id -u)} found=
-case $DOCKER_HOST in
-    unix://*) set -- "${DOCKER_HOST#unix://}" ;;
-    *) set -- "$1" "$runtime/docker.sock" "$HOME/.docker/run/docker.sock" "$HOME/.docker/desktop/docker.sock" ;;
+runtime=${XDG_RUNTIME_DIR:-/run/user/$(id -u)} choice= found=
+case $DOCKER_HOST in unix://*) choice="DOCKER_HOST $DOCKER_HOST" ;; esac
+if [ -n "$DOCKER_CONTEXT" ] || grep -qs '"currentContext"' "${DOCKER_CONFIG:-$HOME/.docker}/config.json"; then
+    choice=${choice:-$(docker context inspect --format '{{.Name}} {{.Endpoints.docker.Host}}' 2>/dev/null)}
+fi
+case $choice in
+    "default "*) choice= ;;
+    *" unix://"*) ;;
+    *) choice= ;;
 esac
+if [ -n "$choice" ]; then set -- "${choice#* unix://}"; else
+    set -- "$1" "$runtime/docker.sock" "$HOME/.docker/run/docker.sock" "$HOME/.docker/desktop/docker.sock" \
+        "$HOME/.colima/default/docker.sock" "$HOME/.local/share/containers/podman/machine/podman.sock"
+fi
 for socket; do
     [ -S "$socket" ] || continue
     [ -r "$socket" ] && [ -w "$socket" ] && { printf 'usable\\n%s\\n' "$socket"; exit; }
     found=${found:-$socket}
 done
-[ -n "$found" ] && { printf 'refused\\n%s\\n%s\\n%s\\n' "$found" "$(id -un)" "$(stat -c %G "$found")"; exit; }
-case $DOCKER_HOST in unix://*) printf 'silent\\n%s\\n' "$1"; exit ;; esac
-command -v docker >/dev/null 2>&1 && { echo stopped; exit; }
-echo missing
+[ -n "$found" ] && {
+    group=$(stat -c %G "$found" 2>/dev/null || stat -f %Sg "$found")
+    printf 'refused\\n%s\\n%s\\n%s\\n' "$found" "$(id -un)" "$group"
+    exit
+}
+[ -n "$choice" ] && { printf 'silent\\n%s\\n%s\\n' "${choice%% *}" "$1"; exit; }
+command -v docker >/dev/null 2>&1 && echo stopped || echo missing
+printf '%s\\n' "$@"
 """
 
 
@@ -82,21 +99,36 @@ def engine_socket(host: Host) -> str:
                 command=join,
                 group=group,
             )
-        case ["silent", socket]:
+        case ["silent", "DOCKER_HOST", socket]:
             raise EngineOutOfReach(
                 f"{host.label}: DOCKER_HOST names {socket}, but this socket does not exist",
                 remedy="Start Docker on that machine, or unset DOCKER_HOST there.",
             )
-        case ["stopped"]:
-            start = "sudo systemctl start docker"
+        case ["silent", context, socket]:
             raise EngineOutOfReach(
-                f"{host.label}: Docker is installed, but its engine is not running",
-                remedy=f"Start the engine: `{start}`. Start a rootless engine with `systemctl --user start docker`, "
-                "and Docker Desktop from its menu.",
-                command=start,
+                f"{host.label}: the Docker context '{context}' names {socket}, but this socket does not exist",
+                remedy="Start the engine of this context, or choose another context there with `docker context use`.",
             )
-    raise EngineOutOfReach(
-        f"{host.label}: Docker is not installed",
-        remedy="Install Docker Engine: https://docs.docker.com/engine/install/.",
-        is_missing=True,
+        case ["stopped", *looked]:
+            raise _stopped(host, looked)
+        case answer:
+            raise EngineOutOfReach(
+                f"{host.label}: Docker is not installed (no socket at {', '.join(answer[1:])})",
+                remedy="Install Docker Engine: https://docs.docker.com/engine/install/.",
+                is_missing=True,
+            )
+
+
+def _stopped(host: Host, looked: Sequence[str]) -> EngineOutOfReach:
+    message = f"{host.label}: Docker is installed, but its engine is not running (no socket at {', '.join(looked)})"
+    if host.is_local and sys.platform == "darwin":
+        return EngineOutOfReach(
+            message, remedy="Start Docker Desktop, or run `colima start` or `podman machine start`."
+        )
+    start = "sudo systemctl start docker"
+    return EngineOutOfReach(
+        message,
+        remedy=f"Start the engine: `{start}`. Start a rootless engine with `systemctl --user start docker`, "
+        "and Docker Desktop from its menu.",
+        command=start,
     )

@@ -43,7 +43,10 @@ ANSWER_SECONDS = SECONDS + 30.0
 # Prefixes of the variables that affect which GPUs a framework finds.
 _RELEVANT = ("CUDA", "NVIDIA", "LD_", "TF_", "XLA", "JAX", "TORCH", "PYTORCH", "PYTHON", "HIP", "ROCR", "HSA", "PATH")
 
-_CHANGED = 'for path; do stat -L -c %Y -- "$path" 2>/dev/null || echo 0; done'
+# `stat -f` is for macOS.
+_CHANGED = (
+    'for path; do stat -L -c %Y -- "$path" 2>/dev/null || stat -L -f %m -- "$path" 2>/dev/null || echo 0; done'
+)
 
 
 class EnvironmentMissing(WorkbenchError):
