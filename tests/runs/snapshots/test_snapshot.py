@@ -18,7 +18,7 @@ from tests.runs.sources import GIT, Source, git, listing
 from tests.runs.support import descriptors, write_files
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.progress import Progress, listening
-from tui_workbench.runs.snapshots.project_files import NEVER_TAKEN, is_never_taken
+from tui_workbench.runs.snapshots.project_files import APPLE_DOUBLE, NEVER_TAKEN, is_never_taken
 
 
 class TestContent:
@@ -81,6 +81,7 @@ class TestContent:
             st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
                 lambda name: (
                     name not in (".", "..", "outputs", ".gitignore", *NEVER_TAKEN)
+                    and not name.startswith(APPLE_DOUBLE)
                     and name.lower() != ".git"
                     and len(name.encode()) < 200
                 )
@@ -346,6 +347,7 @@ class TestStore:
         ("train.py", False), ("outputs", True), ("outputs/model", True), ("src/outputs/model", False),
         ("outputs.py", False), (".git", True), ("sub/.git/config", True), (".gitignore", False),
         (".workbench/runs/1/run.json", True), ("pkg/__pycache__/a.pyc", True), ("__pycache__.py", False),
+        ("data/.DS_Store", True), ("data/._train.csv", True), (".data", False), ("a._b", False),
     ],
 )  # fmt: skip
 def test_paths_that_no_copy_holds(path: str, never: bool) -> None:

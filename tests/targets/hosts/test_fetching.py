@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import tarfile
+import unicodedata
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.case_folding import case_folding_disk
 from tests.conftest import require
 from tui_workbench.core.errors import StorageError
 from tui_workbench.targets.hosts import fetching, process_io
@@ -52,6 +54,46 @@ def test_fetch_copies_files_folders_and_links(place: tuple[Host, str, Path], tmp
     assert _same(here, tmp_path / "back")
     assert os.access(tmp_path / "back" / "run.sh", os.X_OK)
     assert not (tmp_path / "back.part").exists()
+
+
+@pytest.mark.linux("mounts a file system")
+def test_names_that_the_file_system_does_not_distinguish_are_refused(tmp_path: Path) -> None:
+    there = tmp_path / "outputs"
+    there.mkdir()
+    (there / "Loss.csv").write_text("upper case")
+    (there / "loss.csv").write_text("lower case")
+    with case_folding_disk(tmp_path) as disk:
+        for _ in range(2):  # an incomplete first attempt does not hide the problem
+            with pytest.raises(StorageError, match=r"cannot store [Ll]oss.csv: .* does not distinguish") as caught:
+                fetch(LocalHost(), str(there), str(disk / "back"))
+            assert "Rename one of them there" in caught.value.remedy
+            assert not (disk / "back").exists()
+        (there / "Loss.csv").rename(there / "first.csv")
+        assert fetch(LocalHost(), str(there), str(disk / "back")).files == 2
+        assert (disk / "back" / "first.csv").read_text() == "upper case"
+        assert (disk / "back" / "loss.csv").read_text() == "lower case"
+
+
+@pytest.mark.linux("mounts a file system")
+def test_complete_fetch_to_a_file_system_that_changes_names(tmp_path: Path) -> None:
+    there = tmp_path / "outputs"
+    there.mkdir()
+    (there / "Model.bin").write_bytes(b"new")
+    with case_folding_disk(tmp_path) as disk:
+        (disk / "back.part").mkdir()
+        (disk / "back.part" / "Model.bin").write_bytes(b"new")  # of an interrupted attempt, now named model.bin
+        fetch(LocalHost(), str(there), str(disk / "back"))
+        assert (disk / "back" / "Model.bin").read_bytes() == b"new"
+
+
+def test_both_forms_of_an_accent_are_fetched(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+    host, path, here = place
+    names = [unicodedata.normalize(form, "\u00e9t\u00e9.csv") for form in ("NFC", "NFD")]
+    for name in names:
+        (here / name).write_text(name)
+    for _ in range(2):
+        fetch(host, path, str(tmp_path / "back"))
+        assert _same(here, tmp_path / "back")
 
 
 @pytest.mark.parametrize("already", [False, True])

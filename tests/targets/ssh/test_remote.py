@@ -9,10 +9,12 @@ import re
 import shutil
 import signal
 import subprocess
+import unicodedata
 from pathlib import Path
 
 import pytest
 
+from tests.case_folding import case_folding_disk
 from tests.faults.support import WAITS, controller_of, until
 from tests.machines import Machine, fingerprint, wait_for
 from tests.proc import PROC
@@ -80,6 +82,40 @@ def test_unusual_names_are_passed_unchanged(tmp_path: Path, gpubox: Machine, ssh
     result = workbench.submit("./-tr ai'n\n.py", "a b", "$(x)", "\n", "", configuration="box")
     assert "['a b', '$(x)', '\\n', '']" in result.out
     assert repr("ä 'f'") in result.out
+    shutil.rmtree(gpubox.home() / ".workbench-tui")
+
+
+def test_decomposed_accents_are_kept(box: Remote) -> None:
+    """macOS may write the accent of a name as a character of its own (NFD)."""
+    name = unicodedata.normalize("NFD", "donn\u00e9es.csv")
+    box.write("first", name)
+    box.write(
+        "import glob, shutil; (one,) = glob.glob('donn*'); shutil.copy(one, 'outputs'); open(one, 'a').write('+')"
+    )
+    for text in ("first", "second"):
+        box.write(text, name)
+        run_id = box.submit("train.py", configuration="box").out.split()[1]
+        here = box.run_directory(run_id)
+        assert [(path.name, path.read_text()) for path in (here / "outputs").iterdir()] == [(name, text)]
+        assert [(path.name, path.read_text()) for path in (here / "work").glob("donn*")] == [(name, f"{text}+")]
+    assert [path.name for path in box.folder.glob("donn*")] == [name]
+
+
+@pytest.mark.linux("mounts a file system")
+def test_project_on_a_case_insensitive_disk(tmp_path: Path, gpubox: Machine, ssh_folder: Path) -> None:
+    with case_folding_disk(tmp_path) as disk:
+        box = Remote(disk / "project", gpubox)
+        box.write("for name in ('Loss', 'loss'): open(f'outputs/{name}.csv', 'w').write(name)")
+        run_id = box.submit("train.py", configuration="box").out.split()[1]
+        outputs = box.there(run_id) / "outputs"
+        assert sorted(path.name for path in outputs.iterdir()) == ["Loss.csv", "loss.csv"]
+        assert "does not distinguish this name" in box.run("experiment", "collect", "--run", run_id).err
+        (outputs / "Loss.csv").rename(outputs / "first.csv")
+        collected = box.run("experiment", "collect", "--run", run_id)
+        assert collected.code == 0, collected.err
+        here = box.run_directory(run_id) / "outputs"
+        assert (here / "first.csv").read_text() == "Loss"
+        assert (here / "loss.csv").read_text() == "loss"
     shutil.rmtree(gpubox.home() / ".workbench-tui")
 
 

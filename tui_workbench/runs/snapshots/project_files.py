@@ -33,9 +33,12 @@ from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTA
 GIT_IGNORE = ".gitignore"
 NEVER_TAKEN = (
     ".workbench", ".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".ipynb_checkpoints", ".tox",
-    ".nox",
+    ".nox", ".DS_Store",
 )  # fmt: skip
-"""Names of files and folders that no run gets: the state of the workbench and of git, and caches of tools."""
+"""Names of files and folders that no run gets: the state of the workbench, git and macOS, and caches of tools."""
+
+APPLE_DOUBLE = "._"
+"""Prefix of files that no run gets: macOS writes the attributes of FILE to ._FILE if the file system stores none."""
 
 ENVIRONMENT_MARKS = frozenset(("pyvenv.cfg", "conda-meta"))
 """A folder with one of these entries is a virtual environment, which does not work in another folder."""
@@ -100,7 +103,11 @@ class Item(NamedTuple):
 def is_never_taken(path: str) -> bool:
     """Return True if no run gets this path, which is relative to the project."""
     parts = path.split(os.sep)
-    return parts[0] == OUTPUTS or any(part in NEVER_TAKEN for part in parts)
+    return parts[0] == OUTPUTS or any(_is_never_taken(part) for part in parts)
+
+
+def _is_never_taken(name: str) -> bool:
+    return name in NEVER_TAKEN or name.startswith(APPLE_DOUBLE)
 
 
 def holds_secret(root: str, path: str) -> bool:
@@ -128,7 +135,8 @@ def project_files(root: str, data: Mapping[str, str] = NO_DATA, *, old_root: str
 
     `data` contains the paths of kind LINKED, and the data that they lead to. The top-level ignore files of `old_root`,
     an older state of the project, apply too. `room` is the maximum length in bytes of the path to which the project is
-    copied. `outputs/`, NEVER_TAKEN, sockets, pipes and devices are skipped. Raises OSError if `root` cannot be read.
+    copied. `outputs/`, NEVER_TAKEN, APPLE_DOUBLE, sockets, pipes and devices are skipped. Raises OSError if `root`
+    cannot be read.
     """
     always = [read_ignore_file(each, "", IGNORE_FILE) for each in (root, old_root) if each]
     above = (read_ignore_file(old_root, "", GIT_IGNORE),) if old_root else ()
@@ -157,7 +165,7 @@ class _Walk(NamedTuple):
         for entry in entries:
             name = entry.name
             path = f"{folder}/{name}" if folder else name
-            if name in NEVER_TAKEN or path == OUTPUTS or path in self.data:
+            if _is_never_taken(name) or path == OUTPUTS or path in self.data:
                 continue
             is_folder = entry.is_dir(follow_symlinks=False)
             if any(file.verdict(path, is_folder=is_folder) for file in self.always):

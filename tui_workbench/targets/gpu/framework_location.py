@@ -44,9 +44,7 @@ ANSWER_SECONDS = SECONDS + 30.0
 _RELEVANT = ("CUDA", "NVIDIA", "LD_", "TF_", "XLA", "JAX", "TORCH", "PYTORCH", "PYTHON", "HIP", "ROCR", "HSA", "PATH")
 
 # `stat -f` is for macOS.
-_CHANGED = (
-    'for path; do stat -L -c %Y -- "$path" 2>/dev/null || stat -L -f %m -- "$path" 2>/dev/null || echo 0; done'
-)
+_CHANGED = 'for path; do stat -L -c %Y -- "$path" 2>/dev/null || stat -L -f %m -- "$path" 2>/dev/null || echo 0; done'
 
 
 class EnvironmentMissing(WorkbenchError):

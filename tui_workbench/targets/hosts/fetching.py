@@ -52,7 +52,10 @@ class Unpacked:
         self.size = 0
 
     def add(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        """Unpack a member. Links are created later, by `make_links`."""
+        """Unpack a member. Links are created later, by `make_links`.
+
+        Raises StorageError if the file system does not distinguish the name from that of another file.
+        """
         name = posixpath.normpath(member.name)
         path = os.path.join(self.folder, name)
         if name == ".":
@@ -65,14 +68,26 @@ class Unpacked:
             self.links[name] = member.linkname
         elif member.isreg():
             os.makedirs(os.path.dirname(path), exist_ok=True)
+            self._refuse_other_file(name)
             self.checksums[name] = self._write(cast("IO[bytes]", archive.extractfile(member)), path, member)
             self.size += member.size
         elif member.islnk() and posixpath.normpath(member.linkname) in self.checksums:
             original = posixpath.normpath(member.linkname)
+            self._refuse_other_file(name)
             shutil.copy2(os.path.join(self.folder, original), path)
             self.checksums[name] = self.checksums[original]
         else:
             self.skipped.append(member.name)
+
+    def _refuse_other_file(self, name: str) -> None:
+        path = os.path.join(self.folder, name)
+        if name not in self.checksums and os.path.lexists(path):  # such as `a.txt` for `A.txt`
+            raise StorageError(
+                f"cannot store {name}: the file system here does not distinguish this name from that of another file",
+                remedy="Where the run wrote these files, both are unchanged. Rename one of them there, then run "
+                "`workbench-tui experiment collect`.",
+                file=path,
+            )
 
     def _write(self, data: IO[bytes], path: str, member: tarfile.TarInfo) -> str:
         checksum = hashlib.sha256()
@@ -109,7 +124,10 @@ def unpack(
     on_progress: Callable[[int], None] = lambda size: None,
     is_wanted: Callable[[tarfile.TarInfo], bool] = lambda member: True,
 ) -> Unpacked:
-    """Unpack the wanted members of a tar archive into an existing folder. Raises tarfile.TarError or OSError."""
+    """Unpack the wanted members of a tar archive into an existing folder, which has no files with their names.
+
+    Raises tarfile.TarError, OSError or StorageError.
+    """
     found = Unpacked(folder, on_progress)
     with tarfile.open(
         fileobj=cast("IO[bytes]", stream), mode="r|*", encoding="utf-8", errors="surrogateescape", bufsize=_CHUNK
@@ -208,7 +226,8 @@ def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
             )
         sums = _checksums(process.take(int(size) + 1))
         kilobytes = process.line()
-        here = {name for name, checksum in sums.items() if _checksum(os.path.join(partial, name)) == checksum}
+        # The names in the folder, because a file system may find `A.txt` under the name `a.txt` too.
+        here = {name for name in _paths(partial) & sums.keys() if _checksum(os.path.join(partial, name)) == sums[name]}
         wanted = b"".join(b"./" + os.fsencode(name) + b"\0" for name in sums if name not in here)
         process.write(f"{len(wanted) if here else 'all'} {'cat' if is_near else 'gzip -1'}\n".encode())
         process.write(wanted if here else b"")
