@@ -165,7 +165,7 @@ def test_require_gpu_ends_a_run_on_a_machine_without_gpu(workbench: Workbench, s
     assert "RequireGpu is true: the NVIDIA driver finds no GPU" in workbench.submit("cpu.py").error(3)
     # --allow-cpu skips the check before the run, not the policy.
     result = workbench.submit("--allow-cpu", "cpu.py")
-    assert (result.code, "failed: RequireGpu: no GPU is available" in result.err) == (1, True)
+    assert (result.code, "failed: RequireGpu: no NVIDIA or AMD GPU is available" in result.err) == (1, True)
 
 
 def test_free_gpus_are_reserved_and_released(

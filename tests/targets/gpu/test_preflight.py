@@ -107,6 +107,20 @@ def test_missing_driver_is_reported(here: Here, monkeypatch: pytest.MonkeyPatch)
     assert (result.name, result.command) == (GPU, "workbench-tui computetarget prepare here")
 
 
+def test_apple_gpu_is_named(
+    here: Here, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("mac")
+    (folder / "uname").write_text("#!/bin/sh\necho Darwin\n")
+    (folder / "uname").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    result = here.broken()
+    assert "the workbench cannot measure Apple GPUs, so no run gets a GPU verdict" in result.message
+    assert "Scripts can still use the device `mps` of PyTorch" in result.remedy
+    _, gpus_there = run_checks(here.target._replace(gpus=""))
+    assert (gpus_there.state, gpus_there.message) == (UNNEEDED, "no NVIDIA or AMD GPU, and none is requested")
+
+
 def test_driver_without_devices_is_reported(here: Here) -> None:
     here.standin.write()
     result = here.broken()

@@ -113,7 +113,7 @@ class Preflight:
         if self._gpus.found:
             # The GPU works, but runs do not get it.
             return CheckResult(GPU, OK, f"{self._gpus.text}; {result.message}", result.remedy, result.command)
-        return CheckResult(GPU, UNNEEDED, self._gpus.complaint or "no GPU, and none is requested")
+        return CheckResult(GPU, UNNEEDED, self._gpus.complaint or "no NVIDIA or AMD GPU, and none is requested")
 
     # -- the machine -------------------------------------------------------------------------------------------------
 
