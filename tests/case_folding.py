@@ -32,5 +32,5 @@ def case_folding_disk(folder: Path) -> Iterator[Path]:
     try:
         yield disk
     finally:
-        subprocess.run(["umount", disk], check=True)
+        subprocess.run(["umount", "--lazy", disk], check=True)
         image.unlink()

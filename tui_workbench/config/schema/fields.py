@@ -288,8 +288,8 @@ _RUNCONFIG_FIELDS = (
     ),
     Field(
         "RequireGpu",
-        "Fails a run that does not use a GPU: at once if no NVIDIA or AMD GPU is available or the framework reports none, otherwise "
-        "after ten minutes or at its end.",
+        "Fails a run that does not use a GPU: at once if no NVIDIA or AMD GPU is available or the framework reports "
+        "none, otherwise after ten minutes or at its end.",
         BOOLEAN,
         default=False,
         source="workbench",
