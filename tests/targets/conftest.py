@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -70,13 +72,13 @@ def without_engine(gpubox: Machine) -> Iterator[None]:
 
 @pytest.fixture
 def connections(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return the folder of this test's SSH links, which end with the test."""
+    """Return the folder of this test's SSH link, which ends with the test."""
     folder = Path(tempfile.mkdtemp(prefix="wb-"))  # a socket's path must be short
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     yield folder
     end_links(folder)
-    shutil.rmtree(folder, ignore_errors=True)  # a link may still be removing its socket
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -138,13 +140,10 @@ def link_processes(folder: Path) -> list[int]:
 
 def end_links(folder: Path) -> None:
     """End every link whose socket lies below the folder."""
-    for path in folder.glob("workbench-tui/*.link"):
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(path))
-            connection.settimeout(20.0)
-            wire.send(connection, {"op": wire.CLOSE})
-            while wire.receive(connection) is not None:
-                pass
+    for pid in link_processes(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: not link_processes(folder), "the SSH links to end")
 
 
 @pytest.fixture

@@ -82,9 +82,9 @@ def test_callers_that_disconnect_leave_no_program(host: SshHost, login: wire.Log
             pipes = [os.pipe() for _ in range(3)]
             theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
             with socket.socket(socket.AF_UNIX) as connection:
-                connection.connect(wire.LinkPaths(login).socket)
+                connection.connect(wire.LinkPaths().socket)
                 assert wire.receive(connection) is not None
-                wire.send(connection, {"op": wire.EXEC, "command": "exec cat", "agent": ""}, theirs)
+                wire.send(connection, {"op": wire.EXEC, "login": login, "command": "exec cat"}, theirs)
                 wait_ready([connection.fileno()], timeout=number / 10_000)
             for descriptor in (end for pipe in pipes for end in pipe):
                 os.close(descriptor)
@@ -136,12 +136,12 @@ def test_disconnect_without_link_is_harmless(host: SshHost, connections: Path) -
 
 def test_idle_link_ends(login: wire.Login, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssh_link, "IDLE_SECONDS", 0.5)
-    paths = wire.LinkPaths(login)
+    paths = wire.LinkPaths()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(paths.socket)
         listener.listen()
         thread = threading.Thread(
-            target=asyncio.run, args=(ssh_link.Link(login, listener.dup(), paths).run(),)
+            target=asyncio.run, args=(ssh_link.Link(listener.dup(), paths).run(),)
         )  # fmt: skip
         thread.start()
     process = SshHost(login).open(["cat"])
@@ -157,11 +157,11 @@ def test_idle_link_closes_its_connection_but_keeps_secrets(
     login: wire.Login, gpubox: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ssh_link, "IDLE_SECONDS", 0.3)
-    paths = wire.LinkPaths(login)
+    paths = wire.LinkPaths()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(paths.socket)
         listener.listen()
-        link = ssh_link.Link(login, listener.dup(), paths)
+        link = ssh_link.Link(listener.dup(), paths)
     thread = threading.Thread(target=asyncio.run, args=(link.run(),))
     thread.start()
     host = SshHost(login)
@@ -273,7 +273,7 @@ def test_internal_error_of_the_link_is_reported(
         ConnectionLost, match="internal error of the process that holds the SSH connection: KeyError: 'no such request'"
     ) as told:
         host.status()
-    assert wire.LinkPaths(login).errors in told.value.remedy
+    assert wire.LinkPaths().errors in told.value.remedy
     assert host.run(["echo", "fine"]).text == "fine"
     host.disconnect()
 
@@ -297,7 +297,7 @@ def test_killed_link_is_replaced(host: SshHost, connections: Path) -> None:
 
 def test_request_is_not_repeated(host: SshHost, login: wire.Login) -> None:
     """A link that dies during a request may have executed it."""
-    paths = wire.LinkPaths(login)
+    paths = wire.LinkPaths()
     calls = []
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(paths.socket)

@@ -27,7 +27,7 @@ def ssh_host_of(target: ComputeTarget) -> SshHost:
     """Return the host of a remote target. Raises ConfigurationError as `host_of` does."""
     from tui_workbench.targets.ssh.ssh_host import SshHost
 
-    # The login becomes an argument of a process, and every user of this machine can read such arguments.
+    # A login contains only references of secrets, so that messages may show it.
     command = f"workbench-tui computetarget login {shlex.quote(target.name)} --move-secrets"
     for key in plain_text_secrets(target):
         raise ConfigurationError(

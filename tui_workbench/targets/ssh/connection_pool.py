@@ -121,6 +121,7 @@ class ConnectionPool:
         self._paths = paths
         self._open: list[PooledConnection] = []
         self._attempt: asyncio.Task[PooledConnection] | None = None
+        self._has_ended = False
         self._forwards: dict[str, asyncssh.SSHListener | Bridge] = {}
         self._forwarding = asyncio.Lock()
 
@@ -162,7 +163,7 @@ class ConnectionPool:
 
     async def forward(self, path: str) -> str:
         """Connect a local unix socket to the host's socket `path`; return the local path. Raises TargetUnreachable."""
-        here = self._paths.forwarded(path)
+        here = self._paths.forwarded(self._login, path)
         async with self._forwarding:
             first = await self.first()
             if path not in self._forwards:
@@ -222,12 +223,25 @@ class ConnectionPool:
                 await asyncio.sleep(pauses.next())
 
     def close(self) -> None:
+        """End all connections. The next request opens a new one."""
+        if self._attempt is not None:
+            self._attempt.cancel()
+            self._attempt = None
         self._end_forwards()
-        for each in self._open:
+        closed, self._open = self._open, []
+        for each in closed:
             each.connection.close()
+            self.since = time.time()
+
+    def end(self) -> None:
+        """End all connections, and open no more."""
+        self._has_ended = True
+        self.close()
 
     async def _add(self) -> PooledConnection:
         """Open one more connection. Concurrent callers share the attempt; a canceled caller does not end it."""
+        if self._has_ended:
+            raise lost(self._login, asyncssh.ConnectionLost("it was closed"))
         if self._attempt is None:
             self._attempt = asyncio.create_task(self._connect())
             self._attempt.add_done_callback(self._attempt_ended)
@@ -252,7 +266,8 @@ class ConnectionPool:
             idle.connection.close()
 
     def _attempt_ended(self, attempt: asyncio.Task[PooledConnection]) -> None:
-        self._attempt = None
+        if self._attempt is attempt:
+            self._attempt = None
         if not attempt.cancelled():
             attempt.exception()
 
@@ -260,7 +275,7 @@ class ConnectionPool:
         for path, listener in self._forwards.items():
             listener.close()
             with contextlib.suppress(OSError):
-                os.unlink(self._paths.forwarded(path))
+                os.unlink(self._paths.forwarded(self._login, path))
         self._forwards.clear()
 
     def _ended(self, ended: list[PooledConnection]) -> None:

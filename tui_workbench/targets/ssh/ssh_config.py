@@ -14,6 +14,7 @@ import getpass
 import hashlib
 import hmac
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ import asyncssh
 from asyncssh.config import SSHClientConfig
 
 from tui_workbench.core.errors import storage_errors
+from tui_workbench.targets.ssh.ssh_wire import AGENT_VARIABLE
 
 DEFAULT_PORT = 22
 USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
@@ -169,15 +171,23 @@ DEFAULT_IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_e
 
 
 class Hop:
-    """A jump host or the target."""
+    """A jump host or the target. `agent` is the socket of the user's SSH agent, or "" without one."""
 
-    def __init__(self, host: str, port: int, username: str) -> None:
-        """Read the SSH configuration for a host. Raises asyncssh.ConfigParseError or UnicodeDecodeError."""
+    def __init__(self, host: str, port: int, username: str, agent: str = "") -> None:
+        """Read the SSH configuration for a host, which may run commands (`Match exec`).
+
+        Raises asyncssh.ConfigParseError or UnicodeDecodeError.
+        """
         self.alias, self.port, self.username = host, port, username
         self.files = [path for path in map(os.path.expanduser, CONFIGURATION_FILES) if os.access(path, os.R_OK)]
         configuration = SSHClientConfig.load(
             None, list(self.files), False, False, False, getpass.getuser(), username or (), host, port or ()
         )
+        self.agent = str(configuration.get("IdentityAgent") or agent)
+        command = str(configuration.get("ProxyCommand") or "")
+        # The environment of this process may name the agent of another client.
+        proxy = ["env", f"{AGENT_VARIABLE}={agent}", *shlex.split(command)] if command and agent else ()
+        self.proxy_command: Sequence[str] = proxy
         self.jump = str(configuration.get("ProxyJump") or "")
         self.keepalive = int(str(configuration.get("ServerAliveInterval") or KEEPALIVE_SECONDS))
         self.keepalive_count = int(str(configuration.get("ServerAliveCountMax") or KEEPALIVE_COUNT))

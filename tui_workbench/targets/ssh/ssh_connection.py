@@ -49,13 +49,17 @@ LONGEST_JUMP_CHAIN = 8
 
 
 class Secrets:
-    """Secrets by reference, and the fingerprints of host keys that the user accepted. All are only in memory."""
+    """What a login uses: secrets by reference, and the fingerprints of host keys that the user accepted.
+
+    All are only in memory. `agent` is the socket of the SSH agent of the client that asked last, or "".
+    """
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
         self.unknown: set[str] = set()  # references of secrets that only the user can enter
         self.are_only_here = False  # at least one secret is not in a keyring
         self.accepted: set[str] = set()
+        self.agent = ""
         self._refused: dict[str, str] = {}
 
     def add(self, reference: str, value: str, *, kept: bool) -> None:
@@ -87,9 +91,10 @@ async def connect(
     """
     host, port = login.host_and_port
     try:
-        hop = Hop(host, port, login.username)
+        # In a thread: commands of `Match exec` and the decryption of a key take time.
+        hop = await asyncio.to_thread(Hop, host, port, login.username, secrets.agent)
         try:
-            authentication = _authentication(login, secrets)
+            authentication = await asyncio.to_thread(_authentication, login, secrets, hop)
         except SecretNeeded as error:
             if error.reference not in secrets.unknown:
                 raise  # a keyring may have it
@@ -129,7 +134,7 @@ async def _open_jumps(login: Login, hop: Hop, secrets: Secrets, left: int) -> as
     for number, word in enumerate(hop.jump.split(",")):
         username, _, place = word.strip().removeprefix("ssh://").rstrip("/").rpartition("@")
         host, port = login._replace(address=place).host_and_port
-        jump = Hop(host, port, username)
+        jump = await asyncio.to_thread(Hop, host, port, username, secrets.agent)
         if number == 0:
             connection = await _open_jumps(login, jump, secrets, left - 1)
         connection = await _connect_hop(login, jump, secrets, connection, {}, lambda _error: None)
@@ -176,6 +181,8 @@ def _options(hop: Hop, tunnel: asyncssh.SSHClientConnection | None) -> dict[str,
         "config": hop.files,
         "username": hop.username or (),
         "tunnel": tunnel,
+        "proxy_command": hop.proxy_command,
+        "agent_path": hop.agent,
         "connect_timeout": CONNECT_SECONDS,
         "login_timeout": CONNECT_SECONDS,
         "keepalive_interval": hop.keepalive,
@@ -216,7 +223,7 @@ _NOTHING: dict[str, Any] = {"password": None, "client_keys": None, "agent_path":
 """Options of a login without credentials."""
 
 
-def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
+def _authentication(login: Login, secrets: Secrets, hop: Hop) -> dict[str, Any]:
     """Return the options for a login with the password, with the key file, or with OpenSSH's defaults."""
     if login.password:
         password = secrets.values.get(login.password)
@@ -237,16 +244,16 @@ def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
             remedy="Set privateKey to an existing file that you can read, or correct the permissions of the file.",
         ) from error
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-        return _key_from_agent(login, path, passphrase is not None, error)
+        return _key_from_agent(login, path, hop, passphrase is not None, error)
     # asyncssh looks for a certificate beside the key only if it gets the path of the key.
     return {"client_keys": [path], "passphrase": passphrase, "agent_path": None}
 
 
-def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> dict[str, Any]:
+def _key_from_agent(login: Login, path: str, hop: Hop, tried: bool, error: Exception) -> dict[str, Any]:
     """Return the options for an encrypted key that the SSH agent may hold. Raises SecretNeeded or LoginRefused."""
     encrypted = asks_for_passphrase(error)
     public = f"{path}.pub"
-    if encrypted and not tried and os.access(public, os.R_OK) and os.environ.get("SSH_AUTH_SOCK"):
+    if encrypted and not tried and os.access(public, os.R_OK) and hop.agent:
         return {"agent_identities": [public]}
     if encrypted:
         reason = "cannot be decrypted with this passphrase" if tried else "needs a passphrase"

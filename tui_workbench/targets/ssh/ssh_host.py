@@ -1,13 +1,12 @@
 """A Host that is reached over SSH.
 
-The link process (`ssh_link`), started on demand, holds the connection. All processes of the user share it. They may end
-or fork at any time, and do not load an SSH library.
+The link process (`ssh_link`), started on demand, holds the connections of all logins. All processes of the user share
+it. They may end or fork at any time, and do not load an SSH library.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import socket
@@ -43,8 +42,6 @@ START_PAUSE = 0.05
 
 LINK_START_TIMEOUT = 30.0
 """Time limit in seconds for a new link to answer. It takes half a second unless this machine is busy."""
-
-AGENT_VARIABLE = "SSH_AUTH_SOCK"
 
 SHORT_TIMEOUT = 10.0
 """Time limit in seconds for requests that the link answers without contacting the machine."""
@@ -118,7 +115,7 @@ class SshHost(Host):
         return float(self.status().get("shell", 0.0))
 
     def status(self) -> dict[str, Any]:
-        """Return facts about the link: `state` (up, connecting or down), `since` (epoch), `server`, `peer`, ..."""
+        """Return facts about the connection: `state` (up, connecting, down), `since` (epoch), `server`, `peer`, ..."""
         return self._request({"op": wire.STATUS}, SHORT_TIMEOUT)
 
     def give_secret(self, reference: str, value: str, *, kept: bool = False) -> None:
@@ -134,12 +131,12 @@ class SshHost(Host):
         self._request({"op": wire.ACCEPT, "fingerprint": fingerprint}, SHORT_TIMEOUT)
 
     def disconnect(self) -> None:
-        """End the link and its connection for all processes. The next request starts a new link."""
-        paths = wire.LinkPaths(self.login)
+        """End the connections of this login for all processes, and forget its secrets. The next request logs in."""
+        paths = wire.LinkPaths()
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
             connection.connect(paths.socket)
             connection.settimeout(SHORT_TIMEOUT)
-            wire.send(connection, {"op": wire.CLOSE})
+            wire.send(connection, self._addressed({"op": wire.CLOSE}))
             while wire.receive(connection) is not None:
                 pass
 
@@ -197,7 +194,7 @@ class SshHost(Host):
         connection = self._call(max(timeout, LINK_START_TIMEOUT))
         try:
             connection.settimeout(timeout)
-            wire.send(connection, {**message, "agent": os.environ.get(AGENT_VARIABLE, "")}, descriptors)
+            wire.send(connection, self._addressed(message), descriptors)
         except OSError as error:
             connection.close()
             # The request is not repeated, because the link may have executed it.
@@ -206,16 +203,19 @@ class SshHost(Host):
             ) from error
         return connection
 
+    def _addressed(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {**message, "login": self.login, "agent": os.environ.get(wire.AGENT_VARIABLE, "")}
+
     def _call(self, timeout: float) -> socket.socket:
         """Connect to the link, after starting it if needed, and wait for its greeting."""
-        paths = wire.LinkPaths(self.login)
+        paths = wire.LinkPaths()
         why = ""
         for attempt in range(START_ATTEMPTS):
             time.sleep(START_PAUSE * attempt)
             connection = socket.socket(socket.AF_UNIX)
             try:
                 if connection.connect_ex(paths.socket) != 0:
-                    _start_link(self.login, paths)
+                    _start_link(paths)
                     connection.connect(paths.socket)
                 connection.settimeout(timeout)
                 if wire.receive(connection) is not None:
@@ -315,7 +315,7 @@ def _port_refused(label: str, address: str, port: int, reply: dict[str, Any]) ->
     )
 
 
-def _start_link(login: wire.Login, paths: wire.LinkPaths) -> None:
+def _start_link(paths: wire.LinkPaths) -> None:
     """Start the link, unless another process has just started it. Raises OSError.
 
     The socket listens before the link runs, so that clients can connect immediately.
@@ -329,15 +329,15 @@ def _start_link(login: wire.Login, paths: wire.LinkPaths) -> None:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(paths.socket)
             listener.listen(128)
-            _spawn_link(login, paths, listener.fileno())
+            _spawn_link(paths, listener.fileno())
 
 
-def _spawn_link(login: wire.Login, paths: wire.LinkPaths, listener: int) -> None:
+def _spawn_link(paths: wire.LinkPaths, listener: int) -> None:
     errors = os.open(paths.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     number = child_descriptor(listener)
     # -P: do not import modules from the current folder.
     module = "tui_workbench.targets.ssh.ssh_link"
-    command = [sys.executable, "-P", "-m", module, str(number), json.dumps(login._asdict())]
+    command = [sys.executable, "-P", "-m", module, str(number)]
     try:
         start_detached(command, os.environ, errors=errors, passed=((listener, number),))
     finally:

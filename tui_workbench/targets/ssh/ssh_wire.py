@@ -18,11 +18,14 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tui_workbench import __version__
+from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import StorageError, TargetUnreachable, storage_errors
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
 
-# Values of `op` in requests, and the replies. Each request also has `agent`, the socket of the client's SSH agent.
+# Values of `op` in requests, and the replies. Each request also has `login`, the values of a `Login`, and `agent`, the
+# socket of the client's SSH agent.
 EXEC = "exec"  # start the program `command` with three descriptors: {}, and later {"exit": code}
 FORWARD = "forward"  # connect a local unix socket to the host's socket `path`: {"socket": local path}
 FORWARD_PORT = "forward-port"  # `port` at `address` becomes the local port `here`: {"port": local port}, and later {}
@@ -31,7 +34,10 @@ SECRET = "secret"  # hold `value` under `reference`; `kept` if it is in a keyrin
 NO_SECRET = "no-secret"  # only the user knows the secret of `reference`: {}
 ACCEPT = "accept"  # accept the host key with `fingerprint`: {}
 STATUS = "status"  # {"state": ..., "since": seconds since the epoch, "server": version, "peer": address, ...}
-CLOSE = "close"  # end the connection and the link: {}
+CLOSE = "close"  # end the connections of the login, and forget its secrets: {}
+
+AGENT_VARIABLE = "SSH_AUTH_SOCK"
+"""The environment variable that names the socket of the SSH agent."""
 
 _LONGEST_MESSAGE = 64 << 20
 _HEADER = 4
@@ -39,7 +45,7 @@ _DESCRIPTORS = 3
 
 
 class Login(NamedTuple):
-    """The parameters of a login. Equal logins share a connection."""
+    """The parameters of a login. Equal logins share their connections and secrets."""
 
     target: str  # the compute target's name, for messages
     address: str  # host name, address or alias from ~/.ssh/config, with :PORT if it is not the default
@@ -92,20 +98,27 @@ def login_of(target: ComputeTarget) -> Login:
 
 
 class LinkPaths:
-    """The paths of a link's files: `socket`, `lock`, `errors` and forwarded sockets."""
+    """The paths of the link's files: `socket`, `lock`, `errors` and forwarded sockets. Raises StorageError.
 
-    def __init__(self, login: Login) -> None:
-        folder = runtime_directory()
-        identity = json.dumps([*login, os.path.expanduser("~")])
+    Clients with another home, another folder for state (which has the trace), or another version of the workbench have
+    another link.
+    """
+
+    def __init__(self) -> None:
+        identity = [__version__, os.path.expanduser("~"), user_state_directory()]
         # Shortened, because the path of a socket may have at most 107 bytes.
-        self._base = os.path.join(folder, hashlib.sha256(identity.encode()).hexdigest()[:16])
+        self._base = os.path.join(runtime_directory(), _digest(*identity)[:16])
         self.socket = f"{self._base}.link"
         self.lock = f"{self._base}.lock"
         self.errors = f"{self._base}.err"
 
-    def forwarded(self, remote_path: str) -> str:
-        """Return the local path of the host's unix socket `remote_path`."""
-        return f"{self._base}.{hashlib.sha256(os.fsencode(remote_path)).hexdigest()[:6]}"
+    def forwarded(self, login: Login, remote_path: str) -> str:
+        """Return the local path of the unix socket `remote_path` of a host."""
+        return f"{self._base}.{_digest(*login, remote_path)[:12]}"
+
+
+def _digest(*values: str) -> str:
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 def runtime_directory() -> str:
