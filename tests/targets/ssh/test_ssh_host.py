@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -16,16 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.machines import PASSWORD, Machine, wait_for
+from tests.machines import Machine, wait_for
 from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, HostProcess, LoginRefused
-from tui_workbench.targets.ssh import ssh_link
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_host import SshHost
-
-REFERENCE = "AzureMlSecret=gpubox#research#0123456789abcdef0123456789abcdef"
 
 _ANOTHER_PROCESS = (
     "import sys; from tui_workbench.targets.ssh.ssh_host import SshHost, wire; "
@@ -132,47 +127,6 @@ def test_disconnect_ends_the_link(host: SshHost, connections: Path) -> None:
 def test_disconnect_without_link_is_harmless(host: SshHost, connections: Path) -> None:
     host.disconnect()
     assert link_processes(connections) == []
-
-
-def test_idle_link_ends(login: wire.Login, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ssh_link, "IDLE_SECONDS", 0.5)
-    paths = wire.LinkPaths()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(paths.socket)
-        listener.listen()
-        thread = threading.Thread(
-            target=asyncio.run, args=(ssh_link.Link(listener.dup(), paths).run(),)
-        )  # fmt: skip
-        thread.start()
-    process = SshHost(login).open(["cat"])
-    with pytest.raises(TimeoutError):
-        process.wait(1.0)  # in use, even without data for a long time
-    process.close()
-    thread.join(120)
-    assert not thread.is_alive()
-    assert not os.path.exists(paths.socket)
-
-
-def test_idle_link_closes_its_connection_but_keeps_secrets(
-    login: wire.Login, gpubox: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ssh_link, "IDLE_SECONDS", 0.3)
-    paths = wire.LinkPaths()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(paths.socket)
-        listener.listen()
-        link = ssh_link.Link(listener.dup(), paths)
-    thread = threading.Thread(target=asyncio.run, args=(link.run(),))
-    thread.start()
-    host = SshHost(login)
-    host.give_secret(REFERENCE, PASSWORD)  # first: on a busy machine, a link without a secret would end before it
-    host.run(["true"])
-    wait_for(lambda: len(gpubox.processes("sshd")) == 1, "the connection to be given up")
-    assert thread.is_alive()
-    assert host.run(["echo", "again"]).text == "again"
-    host.disconnect()
-    thread.join(120)
-    assert not thread.is_alive()
 
 
 # Losing the connection.
@@ -283,16 +237,6 @@ def test_link_writes_no_core_dump(host: SshHost, connections: Path) -> None:
     (link,) = link_processes(connections)
     limits = (PROC / f"{link}/limits").read_text()
     assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE)
-
-
-def test_killed_link_is_replaced(host: SshHost, connections: Path) -> None:
-    process = host.open(["cat"])
-    for pid in link_processes(connections):
-        os.kill(pid, signal.SIGKILL)
-    with pytest.raises(ConnectionLost, match="has ended"):
-        process.wait(120.0)
-    process.close()
-    assert host.run(["echo", "back"]).text == "back"
 
 
 def test_request_is_not_repeated(host: SshHost, login: wire.Login) -> None:

@@ -305,7 +305,7 @@ def _slurm_values(request: AttachRequest) -> dict[str, Any]:
 
 
 def _forget(host: SshHost) -> None:
-    """End a link that holds a secret. A link without secrets is kept, because it may also serve other targets."""
+    """End a login that has a secret. One without secrets is kept, because another project may use it too."""
     if host.login.password or host.login.passphrase:
         host.disconnect()
 

@@ -222,6 +222,12 @@ class ConnectionPool:
             except ConnectionLost:
                 await asyncio.sleep(pauses.next())
 
+    def add_secret(self, reference: str, value: str, *, kept: bool) -> None:
+        """Remember a secret as `Secrets.add` does. Another value than before ends the connections."""
+        if self.secrets.values.get(reference, value) != value:
+            self.close()
+        self.secrets.add(reference, value, kept=kept)
+
     def close(self) -> None:
         """End all connections. The next request opens a new one."""
         if self._attempt is not None:
@@ -240,12 +246,15 @@ class ConnectionPool:
 
     async def _add(self) -> PooledConnection:
         """Open one more connection. Concurrent callers share the attempt; a canceled caller does not end it."""
-        if self._has_ended:
-            raise lost(self._login, asyncssh.ConnectionLost("it was closed"))
-        if self._attempt is None:
+        if self._attempt is None and not self._has_ended:
             self._attempt = asyncio.create_task(self._connect())
             self._attempt.add_done_callback(self._attempt_ended)
-        return await asyncio.shield(self._attempt)
+        attempt = self._attempt
+        if attempt is not None:
+            await asyncio.wait({attempt})
+        if attempt is None or attempt.cancelled():
+            raise lost(self._login, asyncssh.ConnectionLost("it was closed"))
+        return attempt.result()
 
     async def _connect(self) -> PooledConnection:
         ended: list[PooledConnection] = []

@@ -183,7 +183,7 @@ class Link:
             case wire.WAIT:
                 await connection.wait()
             case wire.SECRET:
-                secrets.add(request["reference"], request["value"], kept=bool(request.get("kept")))
+                connection.add_secret(request["reference"], request["value"], kept=bool(request.get("kept")))
             case wire.NO_SECRET:
                 secrets.unknown.add(request["reference"])
             case wire.ACCEPT:
