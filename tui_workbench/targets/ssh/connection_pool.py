@@ -21,7 +21,7 @@ from tui_workbench.core.waiting import Backoff
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_channel import Bridge, NoShell, Shell
-from tui_workbench.targets.ssh.ssh_connection import Secrets, connect, server_facts
+from tui_workbench.targets.ssh.ssh_connection import Secrets, connect
 
 SLOW_SHELL = 1.0
 """If starting a shell takes longer than this, in seconds, more spare shells are kept."""
@@ -133,7 +133,7 @@ class ConnectionPool:
         """Return facts about the first connection, and `shell`, the seconds to start a shell; empty if none is open."""
         if not self._open:
             return {}
-        return {**server_facts(self._open[0].connection), "shell": self._open[0].shell_seconds}
+        return {**_server_facts(self._open[0].connection), "shell": self._open[0].shell_seconds}
 
     async def first(self) -> PooledConnection:
         """Return the first connection; if none is open, try once to open it. Raises TargetUnreachable."""
@@ -303,6 +303,18 @@ async def _listen_at(
         return await connection.forward_local_port(LOOPBACK, here, address, port)
     except OSError:  # the port is in use, or only root may use it
         return await connection.forward_local_port(LOOPBACK, 0, address, port)
+
+
+def _server_facts(connection: asyncssh.SSHClientConnection) -> dict[str, str]:
+    """Return facts about an open connection: `server` (SSH version), `peer` (IP address), `username`, `cipher`."""
+    names = ("server_version", "peername", "username", "send_cipher")
+    version, peer, username, cipher = (connection.get_extra_info(name) for name in names)
+    return {
+        "server": str(version or ""),
+        "peer": str(peer[0]) if isinstance(peer, tuple) else "",
+        "username": str(username or ""),
+        "cipher": str(cipher or ""),
+    }
 
 
 def _no_programs(login: wire.Login, said: str) -> LoginRefused:

@@ -164,6 +164,10 @@ async def _connect_hop(
         if tunnel is not None:
             tunnel.close()
         raise _to_workbench_error(login, hop, client, secrets, error) from error
+    except asyncio.CancelledError:
+        if tunnel is not None:
+            tunnel.close()
+        raise
     if tunnel is not None:
         connection.set_tunnel(tunnel)  # closes the tunnel with the connection
     client.is_open = True
@@ -492,15 +496,3 @@ def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_
         remedy=f"Copy your public key to the machine: `ssh-copy-id {login.ssh_words}`. Or attach the target "
         "with a password.",
     )
-
-
-def server_facts(connection: asyncssh.SSHClientConnection) -> dict[str, str]:
-    """Return facts about an open connection: `server` (SSH version), `peer` (IP address), `username`, `cipher`."""
-    names: Sequence[str] = ("server_version", "peername", "username", "send_cipher")
-    version, peer, username, cipher = (connection.get_extra_info(name) for name in names)
-    return {
-        "server": str(version or ""),
-        "peer": str(peer[0]) if isinstance(peer, tuple) else "",
-        "username": str(username or ""),
-        "cipher": str(cipher or ""),
-    }
