@@ -34,6 +34,7 @@ from tui_workbench.runs.store.ownership import BUILDING_PREFIX
 from tui_workbench.runs.store.rundir import (
     EARLIER,
     OUTPUTS,
+    UNCHANGED,
     WORKING_COPY,
     ControllerLock,
     Record,
@@ -333,6 +334,8 @@ def restore_copy(directory: RunDirectory, record: Record) -> None:
         return
     with storage_errors("write", directory.file(WORKING_COPY)):
         if record.snapshot == "git":
+            if is_folder_below(path, UNCHANGED):  # moving the files of the run out of it has failed
+                merge_below(path, UNCHANGED, WORKING_COPY)
             if not is_folder_below(path, EARLIER):
                 make_folders(path, WORKING_COPY)
                 rename_below(path, WORKING_COPY, EARLIER)

@@ -7,16 +7,20 @@ Links are never followed, because a run can create links anywhere in its directo
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 
-from tui_workbench.core.errors import UsageError, storage_errors
-from tui_workbench.core.files import is_folder_below, make_folders, open_folder, rename_below
+from tui_workbench.core.errors import StorageError, UsageError, storage_errors
+from tui_workbench.core.files import FOLDER_MODE, is_folder_below, make_folders, open_folder, rename_below
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
+from tui_workbench.runs.snapshots.snapshot import SnapshotStore
+from tui_workbench.runs.snapshots.spare import SPARE_FILES, ended_copy, remove_discarded
+from tui_workbench.runs.snapshots.working_copy import paths_below
 from tui_workbench.runs.store.annotations import notify_index
-from tui_workbench.runs.store.rundir import OUTPUTS, WORKING_COPY, ControllerLock, RunDirectory
+from tui_workbench.runs.store.rundir import OUTPUTS, UNCHANGED, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.transfer.into_project import keep_outputs
 from tui_workbench.targets.base.registry import target_for
 
@@ -54,17 +58,42 @@ def collect(directory: RunDirectory, state_directory: str) -> None:
         notify_index(state_directory, directory.run_id)
 
 
+class EndedCopy:
+    """The large working copy of an ended run, after `collect_outputs` has moved it to `path`."""
+
+    def __init__(self, directory: RunDirectory, record: Record) -> None:
+        state_directory = os.path.dirname(os.path.dirname(directory.path))
+        self._store = SnapshotStore(record.spec.project_root, state_directory)
+        self._commit, self._since = record.commit_id, directory.copied_at
+        self.path = ended_copy(self._store.repository, directory.run_id)
+
+    def keep(self) -> None:
+        """Keep the copy for the next run, unless there is a spare already. Errors are ignored."""
+        if os.path.lexists(self.path):
+            with contextlib.suppress(StorageError):  # `keep` of another run discards the copy
+                self._store.keep_spare(self.path, self._commit, self._since)
+
+    def remove_unused(self) -> None:
+        """Remove the copies that were not kept, which can take minutes."""
+        remove_discarded(self._store.repository)
+
+
 CACHE = "__pycache__"
 
 
-def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = True) -> list[str]:
+def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = True, aside: str = "") -> list[str]:
     """Move `outputs/` of an ended run out of the working copy, remove unchanged files, and list the others.
 
     `since_ns` is the time at which the copy was complete, in nanoseconds of the file system's clock. Files that were
     changed, renamed or linked later belong to the run. Without `drop_unchanged`, only bytecode is removed. The returned
     paths are relative to the copy. The call can be repeated after an interruption. Raises OSError.
+
+    Removing many files takes long. A large copy is therefore moved to `aside`, if given, after the files of the run
+    were moved out of it.
     """
     _move_outputs(directory)
+    if aside and drop_unchanged and _set_aside(directory, since_ns, aside):
+        return sorted(paths_below(os.path.join(directory, WORKING_COPY)))
     kept: list[str] = []
     if not os.path.lexists(os.path.join(directory, WORKING_COPY)):
         return kept
@@ -96,6 +125,61 @@ def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = Tru
         finally:
             os.close(parent)
     return sorted(kept)
+
+
+def _set_aside(directory: str, since_ns: int, aside: str) -> bool:
+    """Move a large working copy to `aside`, and the files of the run back; see `collect_outputs`.
+
+    Return False if nothing was done, because the copy is small or not all of its folders are accessible.
+    """
+    begun = is_folder_below(directory, UNCHANGED)
+    try:
+        changed, unchanged = _changed_files(directory, UNCHANGED if begun else WORKING_COPY, since_ns)
+    except OSError:
+        if begun:
+            raise
+        return False
+    if not begun:
+        if unchanged < SPARE_FILES:
+            return False
+        rename_below(directory, WORKING_COPY, UNCHANGED)
+    for path in changed:
+        make_folders(directory, os.path.join(WORKING_COPY, os.path.dirname(path)))
+        rename_below(directory, os.path.join(UNCHANGED, path), os.path.join(WORKING_COPY, path))
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(os.path.dirname(aside), FOLDER_MODE)
+    os.rename(os.path.join(directory, UNCHANGED), aside)
+    return True
+
+
+def _changed_files(directory: str, name: str, since_ns: int) -> tuple[list[str], int]:
+    """Return the changed files of the folder `name`, without bytecode, and the number of the other files.
+
+    Raises OSError, also if this user cannot move files out of a folder.
+    """
+    changed, unchanged = [], 0
+    top = open_folder(directory, name)
+    try:
+        for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top, onerror=_fail):
+            status = os.fstat(descriptor)
+            if status.st_uid != os.geteuid() or status.st_mode & FOLDER_MODE != FOLDER_MODE:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
+            is_cache = os.path.basename(folder) == CACHE
+            for each in files + folders:
+                status = os.lstat(each, dir_fd=descriptor)
+                if stat.S_ISDIR(status.st_mode):
+                    continue
+                if is_cache or status.st_ctime_ns <= since_ns:
+                    unchanged += 1
+                else:
+                    changed.append(os.path.normpath(os.path.join(folder, each)))
+    finally:
+        os.close(top)
+    return changed, unchanged
+
+
+def _fail(error: OSError) -> None:
+    raise error
 
 
 def _remove_empty(name: str, parent: int) -> None:

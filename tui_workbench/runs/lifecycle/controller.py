@@ -37,6 +37,7 @@ from tui_workbench.targets.gpu.vendors import may_have_gpu_here
 
 if TYPE_CHECKING:
     from tui_workbench.runs.gpu.recording import Recorder
+    from tui_workbench.runs.lifecycle.collecting import EndedCopy
 
 
 class Helpers:
@@ -124,6 +125,7 @@ class Controller:
         )
         self.progress = self._lifecycle.progress
         self._helpers = helpers or Helpers(directory)
+        self._ended_copy: EndedCopy | None = None
 
     def finish(self) -> None:
         """Execute all remaining steps. Raises StorageError if the end of the run cannot be recorded."""
@@ -158,9 +160,19 @@ class Controller:
                 self._cancel()
         return False
 
-    def finish_metrics(self) -> None:
-        """Store long metrics. Call this last, because the end of the run and the queue must not wait for them."""
+    def keep_copy(self) -> None:
+        """Keep a large working copy for the next run. Call this after the end, but before queued runs start."""
+        if self._ended_copy is not None:
+            self._ended_copy.keep()
+
+    def finish_late(self) -> None:
+        """Store long metrics, and remove a large working copy that is not kept.
+
+        Call this last, because the end of the run and the queue must not wait.
+        """
         self._helpers.metrics.store_late()
+        if self._ended_copy is not None:
+            self._ended_copy.remove_unused()
 
     def conclude(self, outcome: Outcome) -> None:
         """Execute the steps after the end of the script. Raises StorageError if the end cannot be recorded."""
@@ -308,20 +320,24 @@ class Controller:
 
     def _collect_outputs(self) -> None:
         """Collect the outputs. Files that cannot be moved stay in the working copy, and an event records the reason."""
-        if self.record.snapshot == "none" or not os.path.lexists(self._directory.file(rundir.WORKING_COPY)):
+        if self.record.snapshot == "none" or not any(
+            os.path.lexists(self._directory.file(name)) for name in (rundir.WORKING_COPY, rundir.UNCHANGED)
+        ):
             return
         if is_folder_below(self._directory.path, rundir.EARLIER):
             return  # `restore_copy` was interrupted; the next attempt continues it, and needs the whole copy
-        from tui_workbench.runs.lifecycle.collecting import collect_outputs
+        from tui_workbench.runs.lifecycle.collecting import EndedCopy, collect_outputs
 
         begun = time.monotonic()
         fields: dict[str, object] = {"status": "done"}
+        self._ended_copy = EndedCopy(self._directory, self.record)
         try:
             kept = collect_outputs(
                 self._directory.path,
                 self._directory.copied_at,
                 # Without git, the copy is the only snapshot.
                 drop_unchanged=self.record.snapshot == "git",
+                aside=self._ended_copy.path,
             )
             if kept:
                 fields["kept"] = kept[:100]
@@ -349,11 +365,12 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
         controller = Controller(directory, interrupted, lock)
         trace.set_process_run(directory.path, controller.record.agent)
         controller.finish()
+    controller.keep_copy()
     if directory.others_may_wait:
         from tui_workbench.runs.lifecycle.queueing import leave
 
         leave(directory)
-    controller.finish_metrics()
+    controller.finish_late()
     if controller.provenance >= 0:
         # Collecting the provenance may take longer than a short script, and only this process waits for it.
         os.read(controller.provenance, 1)

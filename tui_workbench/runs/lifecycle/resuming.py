@@ -214,5 +214,6 @@ def finish_here(directory: RunDirectory, lock: ControllerLock) -> None:
     controller = Controller(directory)
     with lock:
         controller.finish()
+    controller.keep_copy()
     queueing.leave(directory)
-    controller.finish_metrics()
+    controller.finish_late()

@@ -249,8 +249,9 @@ class Watcher:
                     if controller.target.limits_sweep:
                         queueing.lift_sweep_limit(run.directory)
                     return controller
+        controller.keep_copy()
         queueing.leave(run.directory)
-        controller.finish_metrics()
+        controller.finish_late()
         return None
 
     def _end_job(self, run: _Run, controller: Controller | None, error: Exception | None) -> None:

@@ -23,6 +23,7 @@ from tui_workbench.runs.snapshots.contents import Contents, contents_of, refuse_
 from tui_workbench.runs.snapshots.file_copy import can_clone
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
 from tui_workbench.runs.snapshots.snapshot_view import IMPORTED_PREFIX, REPOSITORY, object_directories, read_with_git
+from tui_workbench.runs.snapshots.spare import Spare, claimed, discard, discard_unused, ready, remove_discarded, tidy
 from tui_workbench.runs.snapshots.working_copy import clone_files, fill, redirect_link
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.rundir import OUTPUTS
@@ -85,6 +86,7 @@ class SnapshotStore:
         self.available = has_program("git")
         self._lock = -1
         self._index = os.path.join(self.repository, "index")
+        self._work_tree = project_root
 
     def take(self, run_id: str, working_copy: str) -> Snapshot:
         """Commit the current project and create `working_copy`, which only this user can read.
@@ -122,7 +124,7 @@ class SnapshotStore:
             self.git("update-ref", reference, commit)
 
     def discard(self) -> int:
-        """Remove the references of runs without a folder, and the files that no other snapshot contains.
+        """Remove the references of runs without a folder, the files that no other snapshot contains, and the spare.
 
         Runs in the trash have a folder. Return the number of freed bytes. Without git, or if this user did not create
         the repository here, nothing changes and 0 is returned. Raises StorageError.
@@ -131,7 +133,9 @@ class SnapshotStore:
             return 0
         objects = os.path.join(self.repository, "objects")
         with self.exclusive():
-            before = folder_size(objects)
+            before = folder_size(self.repository)
+            discard(ready(self.repository).folder)
+            remove_discarded(self.repository)
             gone = self._references_without_run()
             self.git("update-ref", "-z", "--stdin", stdin=[word for name in gone for word in (f"delete {name}", "")])
             with contextlib.suppress(FileNotFoundError):
@@ -139,7 +143,7 @@ class SnapshotStore:
             if any(name.endswith(".pack") for name in os.listdir(os.path.join(objects, "pack"))):
                 self.git("repack", "-a", "-d", "-q")  # git stores files from 512 MB on in packs
             self.git("prune", "--expire=now")
-            return max(0, before - folder_size(objects))
+            return max(0, before - folder_size(self.repository))
 
     def _references_without_run(self) -> list[str]:
         runs_directory = os.path.join(self._state_directory, "runs")
@@ -166,7 +170,8 @@ class SnapshotStore:
         with storage_errors("create", working_copy, exact=True):
             os.makedirs(working_copy, mode=0o700, exist_ok=True)
             with self.exclusive(), self.index_of(commit):
-                self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
+                if not self._reuse_spare(working_copy, commit):
+                    self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
                 self._redirect_links(working_copy, self._entries())
             contents = contents_of(self._root, self._state_directory, self.data, old_root=working_copy)
             refuse_large(contents.without_snapshot())
@@ -185,13 +190,67 @@ class SnapshotStore:
         finally:
             self._index = usual
 
+    @contextlib.contextmanager
+    def _in_spare(self, spare: Spare) -> Iterator[None]:
+        """Use the index and the copy of a spare for git commands in this context."""
+        usual = self._index, self._work_tree
+        self._index, self._work_tree = spare.index, spare.copy
+        try:
+            yield
+        finally:
+            self._index, self._work_tree = usual
+
+    def keep_spare(self, copy: str, commit: str, since_ns: int) -> None:
+        """Keep `copy`, the working copy of an ended run, as the spare, or discard it if there is a spare already.
+
+        `copy` is a path of `ended_copy`. Files that were changed after `since_ns`, the time at which the copy was
+        complete, are not kept. Git reads the others, to compare them with the commit. Raises StorageError.
+        """
+        new = claimed(self.repository)
+        with self.exclusive(), storage_errors("write", new.folder):
+            if os.path.lexists(ready(self.repository).folder):
+                discard(copy)
+            discard(new.folder)
+            if os.path.lexists(copy):
+                os.mkdir(new.folder, 0o700)
+                os.rename(copy, new.copy)
+                with self._in_spare(new):
+                    self.git("read-tree", commit)
+                    tidy(new, {path for path, _ in self._entries()}, since_ns + 1)
+                    self.git("update-index", "-q", "--ignore-missing", "--refresh")
+                os.rename(new.folder, ready(self.repository).folder)
+            discard_unused(self.repository)
+
+    def _reuse_spare(self, working_copy: str, commit: str) -> bool:
+        """Make a working copy of a commit from the spare. Return False if there is none, or if it cannot be used.
+
+        Git compares each file with the times and the inode in the index of the spare, and replaces changed files.
+        """
+        spare = claimed(self.repository)
+        with contextlib.suppress(OSError):
+            discard(spare.folder)
+            os.rename(ready(self.repository).folder, spare.folder)
+            try:
+                with self._in_spare(spare):
+                    # Git writes the index again after it has read the files.
+                    tidy(spare, {path for path, _ in self._entries()}, os.stat(spare.index).st_mtime_ns)
+                    self.git("read-tree", "--reset", "-u", commit)
+                os.rename(spare.copy, working_copy)
+                return True
+            except StorageError:
+                return False
+            finally:
+                discard(spare.folder)
+        return False
+
     def _take(self, run_id: str, working_copy: str) -> Snapshot:
         os.utime(self._lock)
         before = os.fstat(self._lock).st_mtime_ns  # time of the file system's clock
         contents = self._current_contents()
         commit = self.record(self.reference_of(run_id), run_id, contents)
         entries = self._entries()
-        self._place(working_copy, entries, before)
+        if not self._reuse_spare(working_copy, commit):
+            self._place(working_copy, entries, before)
         self._redirect_links(working_copy, entries)
         self._complete(working_copy, contents.items)
         return Snapshot("git", commit)
@@ -330,7 +389,7 @@ class SnapshotStore:
             "GIT_INDEX_FILE": self._index,
             **{f"GIT_{who}_{what}": _IDENTITY for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         }
-        return environment if command == "init" else {**environment, "GIT_WORK_TREE": self._root}
+        return environment if command == "init" else {**environment, "GIT_WORK_TREE": self._work_tree}
 
 
 def _free_name(state_directory: str) -> str:

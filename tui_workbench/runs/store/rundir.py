@@ -55,6 +55,7 @@ QUEUE_ENTRY = "queue.json"  # the limits that apply to a run, if any
 DEPENDENTS = "dependents"  # IDs of the runs that start after this run has ended, one per line
 
 EARLIER = "earlier"  # the working copy of earlier attempts, while an ended run gets a new one
+UNCHANGED = "unchanged"  # the working copy of an ended run, while the files of the run are moved out of it
 COPY = "copy"  # empty until the working copy of a queued run is complete; its mtime is the time of completion
 PROVENANCE = "provenance.json"
 DIFF = "git.diff"

@@ -32,6 +32,7 @@ from tui_workbench.runs.store.rundir import (
     RECORD,
     SHELL_COPY,
     STACKS,
+    UNCHANGED,
     WORKING_COPY,
     RunDirectory,
 )
@@ -46,7 +47,7 @@ _LOGS = (RANKS, SPARK, STACKS)
 """Folders whose files are artifacts, besides those of the script."""
 
 # Folders in a run directory that the workbench creates.
-_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, EARLIER, ATTEMPTS, *_LOGS, LIVE, SHELL_COPY, CONTAINER_FILES))
+_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, UNCHANGED, EARLIER, ATTEMPTS, *_LOGS, LIVE, SHELL_COPY, CONTAINER_FILES))
 
 MOST_ATTACHMENTS = 10_000
 

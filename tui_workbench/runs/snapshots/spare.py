@@ -1,0 +1,155 @@
+"""Keep the working copy of an ended run as a spare, from which the copy of the next run is made.
+
+Creating or removing a folder of many files takes long. The spare is in the hidden repository, because files there are
+this user's own, and containers cannot reach them. A script may have put anything into its copy. Therefore only files
+whose content git has read are reused, `tidy` removes everything else, and no link is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Collection
+from typing import NamedTuple
+
+from tui_workbench.core.files import open_folder, remove_below
+
+SPARE_FILES = 2_000
+"""Minimum number of files of a copy that is kept. A smaller copy is created and removed quickly."""
+
+SPARES = "spare"  # folder in the hidden repository
+READY = "ready"  # the folder of the spare; only complete spares have this name
+_ENDED, _REMOVED = "ended-", "removed-"
+
+
+class Spare:
+    """A folder with a working copy, and the git index of its files."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.copy = os.path.join(folder, "work")
+        self.index = os.path.join(folder, "index")
+
+
+def ended_copy(repository: str, run_id: str) -> str:
+    """Return the path to which the working copy of an ended run is moved. It has only files that nobody needs."""
+    return os.path.join(repository, SPARES, _ENDED + run_id)
+
+
+def ready(repository: str) -> Spare:
+    """Return the spare of a project, which may not exist."""
+    return Spare(os.path.join(repository, SPARES, READY))
+
+
+def claimed(repository: str) -> Spare:
+    """Return the spare that is being made or used. The caller holds the lock of the repository."""
+    return Spare(os.path.join(repository, SPARES, "claimed"))
+
+
+def discard(path: str) -> None:
+    """Rename a folder, so that `remove_discarded` removes it. Nobody may use it any more."""
+    removed = os.path.join(os.path.dirname(path), f"{_REMOVED}{os.urandom(8).hex()}")
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(path, removed)
+
+
+def remove_discarded(repository: str) -> None:
+    """Remove the discarded folders, which can take minutes. Errors are ignored, and the next call tries again."""
+    spares = os.path.join(repository, SPARES)
+    with contextlib.suppress(OSError):
+        for name in os.listdir(spares):
+            if name.startswith(_REMOVED):
+                remove_below(spares, name)
+
+
+def discard_unused(repository: str) -> None:
+    """Discard everything but the spare. The caller holds the lock of the repository, so nothing else is in use."""
+    spares = os.path.join(repository, SPARES)
+    for name in os.listdir(spares):
+        if name != READY and not name.startswith(_REMOVED):
+            discard(os.path.join(spares, name))
+
+
+class _Attributes(NamedTuple):
+    mode: int
+    user: int
+    group: int
+    extended: tuple[str, ...]
+
+
+def _attributes(descriptor: int) -> _Attributes:
+    status = os.fstat(descriptor)
+    names: list[str] = []
+    with contextlib.suppress(OSError, AttributeError):  # not every system has extended attributes
+        names = os.listxattr(descriptor)
+    return _Attributes(status.st_mode, status.st_uid, status.st_gid, tuple(sorted(names)))
+
+
+def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
+    """Remove everything from the copy except for `files` and their folders.
+
+    Files that were changed at `before_ns` (nanoseconds of the file system's clock) or later are removed too. A change
+    of the content, the permissions, other attributes or the number of hard links counts. Git compares whole seconds.
+    A folder with other attributes than a new folder is also removed. Raises OSError.
+    """
+    wanted = _new_attributes(spare)
+    kept = {os.path.join(os.curdir, path) for path in files}
+    folders = {os.curdir}
+    for path in kept:
+        while (path := os.path.dirname(path)) not in folders:
+            folders.add(path)
+    top = open_folder(spare.copy)
+    try:
+        os.fchmod(top, wanted.mode & 0o7777)
+        if _attributes(top) != wanted:
+            raise OSError(errno.EPERM, "the folder has other attributes than a new folder", spare.copy)
+        os.fchmod(top, 0o700)
+        for parent, inner, names, descriptor in os.fwalk(os.curdir, dir_fd=top, onerror=_fail):
+            for name in names:
+                is_file = os.path.join(parent, name) in kept
+                if not is_file or os.lstat(name, dir_fd=descriptor).st_ctime_ns >= before_ns:
+                    os.unlink(name, dir_fd=descriptor)
+            for name in list(inner):
+                if not _is_usable(name, descriptor, wanted if os.path.join(parent, name) in folders else None):
+                    inner.remove(name)
+    finally:
+        os.close(top)
+
+
+def _is_usable(name: str, parent: int, wanted: _Attributes | None) -> bool:
+    """Return True for a folder with the wanted attributes. Remove any other folder, and any link to a folder.
+
+    Git creates links again, which is faster than a comparison.
+    """
+    if not stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
+        os.unlink(name, dir_fd=parent)
+        return False
+    if wanted is not None:
+        folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        try:
+            if _attributes(folder) == wanted:
+                return True
+        finally:
+            os.close(folder)
+    shutil.rmtree(name, dir_fd=parent)
+    return False
+
+
+def _new_attributes(spare: Spare) -> _Attributes:
+    probe = os.path.join(spare.folder, "new")
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(probe)
+    os.mkdir(probe)
+    folder = open_folder(probe)
+    try:
+        return _attributes(folder)
+    finally:
+        os.close(folder)
+        os.rmdir(probe)
+
+
+def _fail(error: OSError) -> None:
+    raise error
