@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.support import write_files
+from tests.faults.support import until
+from tests.runs.sources import listing
+from tests.runs.support import as_anybody, let_everybody_in, write_files
+from tui_workbench.runs.lifecycle import collecting
 from tui_workbench.runs.lifecycle.collecting import collect_outputs
 
 
@@ -18,6 +21,7 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "work"
         self.outputs = folder / "outputs"
+        self.aside = folder / "spare" / "ended"  # the place of a large copy
         write_files(self.path, {"train.py": "1", "pkg/code.py": "1", "pkg/deep/more.py": "1", "data.txt": "1"})
         write_files(folder, {"elsewhere/set.bin": "large"})
         (self.path / "outputs").mkdir()
@@ -25,16 +29,16 @@ class Copy:
         marker = folder / "run.json"
         marker.write_text("{}")
         self.since = marker.stat().st_mtime_ns
-        while self._now(folder) <= self.since:
+        while self.now(folder) <= self.since:
             continue
 
     @staticmethod
-    def _now(folder: Path) -> int:
+    def now(folder: Path) -> int:
         (folder / "clock").write_text("tick")
         return (folder / "clock").stat().st_mtime_ns
 
     def settle(self, *, drop_unchanged: bool = True) -> list[str]:
-        return collect_outputs(str(self.path.parent), self.since, drop_unchanged=drop_unchanged)
+        return collect_outputs(str(self.path.parent), self.since, drop_unchanged=drop_unchanged, aside=str(self.aside))
 
     def left(self) -> list[str]:
         return sorted(
@@ -44,8 +48,16 @@ class Copy:
         )
 
 
+@pytest.fixture(params=["small", "large"])
+def copy(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copy:
+    """Return a copy that counts as small, and one that counts as large."""
+    monkeypatch.setattr(collecting, "SPARE_FILES", 1_000 if request.param == "small" else 1)
+    return Copy(tmp_path)
+
+
 @pytest.fixture
-def copy(tmp_path: Path) -> Copy:
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copy:
+    monkeypatch.setattr(collecting, "SPARE_FILES", 1)
     return Copy(tmp_path)
 
 
@@ -145,3 +157,56 @@ def test_without_a_snapshot_the_copy_is_kept(copy: Copy) -> None:
     assert copy.settle(drop_unchanged=False) == ["new.txt"]
     assert copy.left() == ["data.txt", "linked", "new.txt", "pkg/code.py", "pkg/deep/more.py", "train.py"]
     assert (copy.outputs / "model.bin").read_text() == "w"
+
+
+def test_unchanged_files_of_a_large_copy_are_set_aside(large: Copy) -> None:
+    write_files(large.path, {"outputs/model.bin": "w", "data.txt": "2", "pkg/new": "n", "pkg/__pycache__/a.pyc": "b"})
+    inode = (large.path / "train.py").stat().st_ino
+    assert large.settle() == ["data.txt", "pkg/new"]
+    assert (large.aside / "train.py").stat().st_ino == inode
+    assert not {"data.txt", "pkg/new", "outputs"} & set(listing(large.aside))
+    assert not (large.path.parent / "unchanged").exists()
+
+
+@pytest.mark.parametrize("moved", [[], ["data.txt"], ["data.txt", "pkg/new"]])
+def test_interrupted_setting_aside_continues(large: Copy, moved: list[str]) -> None:
+    write_files(large.path, {"data.txt": "2", "pkg/new": "n"})
+    large.path.rename(large.path.parent / "unchanged")
+    for name in moved:
+        (large.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (large.path.parent / "unchanged" / name).rename(large.path / name)
+    assert large.settle() == ["data.txt", "pkg/new"]
+    assert large.settle() == ["data.txt", "pkg/new"]
+    assert {name: (large.path / name).read_text() for name in large.left()} == {"data.txt": "2", "pkg/new": "n"}
+    assert "train.py" in listing(large.aside)
+
+
+def test_files_in_an_inaccessible_folder_stay(large: Copy, tmp_path: Path) -> None:
+    write_files(large.path, {"hidden/result.txt": "r", "locked/result.txt": "r"})
+
+    def settle() -> None:
+        assert large.settle() == ["locked/result.txt"]
+        assert not large.aside.exists()
+
+    for path in (tmp_path, *tmp_path.rglob("*")):
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    large.since = max(path.lstat().st_ctime_ns for path in tmp_path.rglob("*"))
+    until(lambda: large.now(tmp_path) > large.since, "a tick of the clock")
+    for name in ("hidden", "locked"):
+        (large.path / name / "result.txt").chmod(0o600)
+    (large.path / "hidden").chmod(0)
+    (large.path / "locked").chmod(0o555)
+    let_everybody_in(tmp_path)
+    as_anybody(settle)
+    (large.path / "hidden").chmod(0o700)
+    assert (large.path / "hidden" / "result.txt").read_text() == "r"
+    assert (large.path / "locked" / "result.txt").read_text() == "r"
+
+
+def test_link_in_place_of_a_large_copy_is_not_followed(large: Copy, tmp_path: Path) -> None:
+    large.path.rename(tmp_path / "moved")
+    large.path.symlink_to("moved")
+    before = listing(tmp_path / "moved")
+    with pytest.raises(OSError, match="work"):
+        large.settle()
+    assert listing(tmp_path / "moved") == before

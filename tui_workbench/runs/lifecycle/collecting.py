@@ -17,7 +17,7 @@ from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
-from tui_workbench.runs.snapshots.spare import SPARE_FILES, ended_copy, remove_discarded
+from tui_workbench.runs.snapshots.spare import SPARE_FILES, discard, ended_copy, remove_discarded
 from tui_workbench.runs.snapshots.working_copy import paths_below
 from tui_workbench.runs.store.annotations import notify_index
 from tui_workbench.runs.store.rundir import OUTPUTS, UNCHANGED, WORKING_COPY, ControllerLock, Record, RunDirectory
@@ -148,6 +148,7 @@ def _set_aside(directory: str, since_ns: int, aside: str) -> bool:
         rename_below(directory, os.path.join(UNCHANGED, path), os.path.join(WORKING_COPY, path))
     with contextlib.suppress(FileExistsError):
         os.mkdir(os.path.dirname(aside), FOLDER_MODE)
+    discard(aside)  # the copy of an earlier attempt
     os.rename(os.path.join(directory, UNCHANGED), aside)
     return True
 
