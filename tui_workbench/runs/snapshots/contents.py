@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -72,25 +72,30 @@ class Contents(NamedTuple):
 def contents_of(root: str, state_directory: str, data: Mapping[str, str] = NO_DATA, *, old_root: str = "") -> Contents:
     """Count the files that a run of the project would get now. `old_root`: see `project_files`. Raises OSError."""
     paths: dict[Kind, list[str]] = defaultdict(list)
-    items: dict[Kind, list[Item]] = defaultdict(list)
+    files: list[tuple[Item, int]] = []
+    ignored: list[Item] = []
     needed: list[Item] = []
     for item in project_files(root, data, old_root=old_root, room=room_of(state_directory)):
-        if item.kind in (Kind.COPIED, Kind.LINKED) or item.is_folder:
+        if item.kind == Kind.SNAPSHOT and item.status and not item.is_folder:
+            files.append((item, item.status.st_size))  # the apparent size, because git also reads holes
+            continue
+        if item.kind in (Kind.SNAPSHOT, Kind.COPIED, Kind.LINKED):
             needed.append(item)
-        if item.kind in (Kind.SNAPSHOT, Kind.COPIED):
-            items[item.kind].append(item)
-        else:
+        if item.kind == Kind.COPIED:
+            ignored.append(item)
+        elif item.kind != Kind.SNAPSHOT:
             paths[item.kind].append(item.path)
-    # Use apparent sizes, because git also reads holes.
-    files = [(item, item.status.st_size) for item in items[Kind.SNAPSHOT] if item.status and not item.is_folder]
-    folders = _Parts()
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for item, size in files:
-        folders.add(item.path.partition(os.sep)[0], size)
-    whole = Part("", len(files), sum(size for _, size in files))
-    copied, uncloned = _copied(items[Kind.COPIED], root, state_directory)
+        folder = item.path.partition(os.sep)[0]
+        counts[folder] += 1
+        sizes[folder] += size
+    whole = Part("", counts.total(), sizes.total())
+    copied, uncloned = _copied(ignored, root, state_directory)
     return Contents(
         snapshot=whole,
-        largest_folder=_largest_folder(whole, folders.values()),
+        largest_folder=_largest_folder(whole, [Part(path, counts[path], sizes[path]) for path in counts]),
         too_large=tuple(
             Part(item.path, 1, size) for item, size in files if size > SNAPSHOT_FILE_BYTES and not item.is_link
         ),

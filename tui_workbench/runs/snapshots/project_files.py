@@ -112,7 +112,7 @@ def _is_never_taken(name: str) -> bool:
 
 def holds_secret(root: str, path: str) -> bool:
     """Return True for a `.compute` file with a password instead of a reference to the keyring."""
-    if os.path.dirname(path) != CONFIG_DIRECTORY or not path.endswith(COMPUTE_SUFFIX):
+    if not path.endswith(COMPUTE_SUFFIX) or os.path.dirname(path) != CONFIG_DIRECTORY:
         return False
     try:
         with open(os.path.join(root, path), "rb") as file:
