@@ -219,6 +219,14 @@ def share_blocks(source: int, copy: int) -> None:
     fcntl.ioctl(copy, _FICLONE, source)
 
 
+def attribute_names(descriptor: int) -> list[str]:
+    """Return the sorted names of the extended attributes of an open file, or [] if they cannot be read."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # not every file system has extended attributes
+            return sorted(os.listxattr(descriptor))
+    return []
+
+
 def unnamed_file(folder: str) -> int:
     """Return a descriptor for writing an empty file in `folder` that disappears when it is closed. Raises OSError."""
     if hasattr(os, "O_TMPFILE"):

@@ -70,7 +70,7 @@ class EndedCopy:
     def keep(self) -> None:
         """Keep the copy for the next run, unless there is a spare already. Errors are ignored."""
         if os.path.lexists(self.path):
-            with contextlib.suppress(StorageError):  # `keep` of another run discards the copy
+            with contextlib.suppress(StorageError, RecursionError):  # `keep` of another run discards the copy
                 self._store.keep_spare(self.path, self._commit, self._since)
 
     def remove_unused(self) -> None:

@@ -227,7 +227,7 @@ class SnapshotStore:
         Git compares each file with the times and the inode in the index of the spare, and replaces changed files.
         """
         spare = claimed(self.repository)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RecursionError):
             discard(spare.folder)
             os.rename(ready(self.repository).folder, spare.folder)
             try:

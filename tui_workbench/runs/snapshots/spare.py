@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Collection
 from typing import NamedTuple
 
-from tui_workbench.core.files import open_folder, remove_below
+from tui_workbench.core import system
+from tui_workbench.core.files import delete_below, open_folder
 
 SPARE_FILES = 2_000
 """Minimum number of files of a copy that is kept. A smaller copy is created and removed quickly."""
@@ -51,18 +51,22 @@ def claimed(repository: str) -> Spare:
 
 def discard(path: str) -> None:
     """Rename a folder, so that `remove_discarded` removes it. Nobody may use it any more."""
-    removed = os.path.join(os.path.dirname(path), f"{_REMOVED}{os.urandom(8).hex()}")
     with contextlib.suppress(FileNotFoundError):
-        os.rename(path, removed)
+        os.rename(path, _discarded(os.path.dirname(path)))
+
+
+def _discarded(spares: str) -> str:
+    return os.path.join(spares, f"{_REMOVED}{os.urandom(8).hex()}")
 
 
 def remove_discarded(repository: str) -> None:
     """Remove the discarded folders, which can take minutes. Errors are ignored, and the next call tries again."""
     spares = os.path.join(repository, SPARES)
-    with contextlib.suppress(OSError):
-        for name in os.listdir(spares):
-            if name.startswith(_REMOVED):
-                remove_below(spares, name)
+    names = os.listdir(spares) if os.path.isdir(spares) else []
+    for name in names:
+        if name.startswith(_REMOVED):
+            with contextlib.suppress(OSError):
+                delete_below(spares, name)
 
 
 def discard_unused(repository: str) -> None:
@@ -82,14 +86,12 @@ class _Attributes(NamedTuple):
 
 def _attributes(descriptor: int) -> _Attributes:
     status = os.fstat(descriptor)
-    names: list[str] = []
-    with contextlib.suppress(OSError, AttributeError):  # not every system has extended attributes
-        names = os.listxattr(descriptor)
-    return _Attributes(status.st_mode, status.st_uid, status.st_gid, tuple(sorted(names)))
+    names = system.attribute_names(descriptor)
+    return _Attributes(status.st_mode, status.st_uid, status.st_gid, tuple(names))
 
 
 def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
-    """Remove everything from the copy except for `files` and their folders.
+    """Remove everything from the copy except for `files` and their folders; folders are discarded.
 
     Files that were changed at `before_ns` (nanoseconds of the file system's clock) or later are removed too. A change
     of the content, the permissions, other attributes or the number of hard links counts. Git compares whole seconds.
@@ -113,29 +115,22 @@ def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
                 if not is_file or os.lstat(name, dir_fd=descriptor).st_ctime_ns >= before_ns:
                     os.unlink(name, dir_fd=descriptor)
             for name in list(inner):
-                if not _is_usable(name, descriptor, wanted if os.path.join(parent, name) in folders else None):
+                if not (os.path.join(parent, name) in folders and _is_like(wanted, name, descriptor)):
                     inner.remove(name)
+                    os.rename(name, _discarded(os.path.dirname(spare.folder)), src_dir_fd=descriptor)
     finally:
         os.close(top)
 
 
-def _is_usable(name: str, parent: int, wanted: _Attributes | None) -> bool:
-    """Return True for a folder with the wanted attributes. Remove any other folder, and any link to a folder.
-
-    Git creates links again, which is faster than a comparison.
-    """
+def _is_like(wanted: _Attributes, name: str, parent: int) -> bool:
+    """Return True for a folder with these attributes, and False for any other folder and for a link to a folder."""
     if not stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
-        os.unlink(name, dir_fd=parent)
         return False
-    if wanted is not None:
-        folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        try:
-            if _attributes(folder) == wanted:
-                return True
-        finally:
-            os.close(folder)
-    shutil.rmtree(name, dir_fd=parent)
-    return False
+    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        return _attributes(folder) == wanted
+    finally:
+        os.close(folder)
 
 
 def _new_attributes(spare: Spare) -> _Attributes:
