@@ -42,7 +42,7 @@ RESERVED_BESIDE = frozenset((
     "passwd", "pid", "placed", "placed.json", "preparation.log", "progress.json", "project", "provenance.json",
     "queue.json", "ranks", "removed", "run", "run.json", "said", "sampler", "sdk", "sdk.zip", "share", "shell",
     "slurm.json", "slurm.log", "spark", "stacks", "start.log", "started", "step", "submit.lock", "task", "tools",
-    "trace.jsonl", "unfinished", "waiting", "wheels", "work",
+    "trace.jsonl", "unchanged", "unfinished", "waiting", "wheels", "work",
 ))  # fmt: skip
 """Names in a run directory and in containers, which are beside the working copy, so that `../NAME` must not be data.
 
