@@ -64,8 +64,8 @@ def test_run_and_usage_errors_have_different_codes(workbench: Installed) -> None
 
 
 def test_options_without_effect_are_refused(workbench: Installed) -> None:
-    workbench.run("trace", "--follow", "-o", "table").error(2, "--follow prints text or JSON only")
-    workbench.run("trace", "--shell", "--query", "[0]").error(2, "--shell prints text only")
+    workbench.run("trace", "--follow", "-o", "table").error(2, "--follow works only with text or JSON output")
+    workbench.run("trace", "--shell", "--query", "[0]").error(2, "--shell works only without -o")
     workbench.run("gpu", "list", "--wait", "nan").error(2, "'nan' is not a number of seconds")
     write_files(workbench.folder, {"ends.py": ""})
     assert workbench.run("experiment", "submit", "-c", "local", "ends.py").code == 0

@@ -165,7 +165,7 @@ class TestComparison:
         out = workbench.run("history", "compare", "4", "5", "--diff").out
         assert "-print(1)\n+print('zwei ä')\n" in out
         workbench.run("history", "compare", "1", "5", "--diff").error(2, "no git snapshot")
-        workbench.run("history", "compare", "4", "5", "--diff", "-o", "json").error(2, "--diff prints text only")
+        workbench.run("history", "compare", "4", "5", "--diff", "-o", "json").error(2, "--diff works only with")
 
     def test_comparison_needs_two_runs(self, workbench: Installed) -> None:
         by_option = answer(workbench, "history", "compare", "--run", "1", "-r", "2", "-o", "json")

@@ -1,4 +1,4 @@
-"""`asset list|download`: list and download promoted artifacts."""
+"""`asset list|download`: list and download assets, the artifacts that `history promote` saved."""
 
 from __future__ import annotations
 

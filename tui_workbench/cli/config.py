@@ -43,7 +43,7 @@ configure_fix = options(
         "--code",
         metavar="CODE",
         default="",
-        help="fix only findings with this code, also those of severity info and those whose fix needs your decision",
+        help="fix only findings with this code, including those of severity info and those whose fix needs a decision",
     ),
     DRY_RUN,
     RESULT,

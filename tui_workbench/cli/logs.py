@@ -57,7 +57,7 @@ def run_logs(arguments: argparse.Namespace) -> int:
         if arguments.follow:
             run = stream.follow()
             if run.imported:
-                notify(f"cannot follow {run.run_id}: it was imported, not submitted by you on this machine")
+                notify(f"cannot follow {run.run_id}: you did not submit it on this machine")
         else:
             stream.copy_new()
     if stream.problem is not None:

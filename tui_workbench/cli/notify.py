@@ -102,7 +102,7 @@ def run_test(arguments: argparse.Namespace) -> int:
     if not channels:
         raise UsageError("no channel is configured", remedy=NO_CHANNEL)
     body = f"This channel reports the runs that {os.environ.get('USER') or 'you'} submitted on {socket.gethostname()}."
-    errors = {channel.name: deliver(channel, "Test message of workbench-tui", body) for channel in channels}
+    errors = {channel.name: deliver(channel, "Test message from workbench-tui", body) for channel in channels}
     result = [{"name": name, "sent": not error, "error": error} for name, error in errors.items()]
     emit(result, arguments, text=[f"{name}: {error or 'sent'}" for name, error in errors.items()])
     return 1 if any(errors.values()) else 0

@@ -24,8 +24,8 @@ configure_open = options(
     usage="%(prog)s -r ID {tensorboard | jupyter | port [HOST:]PORT} [--no-browser]",
     epilog="""\
 Starts TensorBoard or Jupyter on the machine or in the container of the run, with
-the Python of the run, or opens a port of that machine or container (`port`). If
-the run is on another machine, the port is forwarded through the SSH connection to
+the Python of the run. `port` opens a port of that machine or container instead.
+If the run is on another machine, the port is forwarded through the SSH connection to
 127.0.0.1 of this machine. No port is published, and the server on the other machine
 ends with the connection. A port that this command opens stays open until you
 press Ctrl-C or use `port close`, or until the server or the connection ends.

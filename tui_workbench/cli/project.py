@@ -82,8 +82,8 @@ configure_list = options(output())
 configure_recent = options(
     output(),
     epilog="""\
-Lists the 40 projects whose screens were used last, the most recent first.
-Projects whose folders are gone are included.""",
+Lists the projects whose screens were used last, at most 40, the most recent
+first. Projects whose folders are gone are included.""",
 )
 
 

@@ -32,7 +32,10 @@ example for ~/.tmux.conf:
 
 def run_status(arguments: argparse.Namespace) -> int:
     if arguments.line and not is_text(arguments):
-        raise UsageError("--line prints text only", remedy="Omit --line, or omit -o, --plain and --query.")
+        raise UsageError(
+            "--line works only with text output and without --query",
+            remedy="Omit --line, or omit -o, --plain and --query.",
+        )
     try:
         project = Project.find(arguments.project)
         active, last = _runs_of(project)
@@ -51,7 +54,7 @@ def run_status(arguments: argparse.Namespace) -> int:
 
 
 def _runs_of(project: Project) -> tuple[list[Run], Run | None]:
-    """Return the active runs, newest first, and the newest run."""
+    """Return the active runs, newest first, and the newest run, or None without runs."""
     with RunIndex(project) as index:
         active = [RunDirectory(os.path.join(project.runs_directory, run_id)).run() for run_id in index.active()]
         return sorted(active, key=lambda run: -run.created), next(iter(index.runs(1)), None)

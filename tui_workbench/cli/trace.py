@@ -54,9 +54,14 @@ all projects are listed. Secrets are shown as ***.""",
 
 def run_trace(arguments: argparse.Namespace) -> int:
     if arguments.shell and (arguments.output or arguments.query):
-        raise UsageError("--shell prints text only", remedy="Omit --shell, or omit -o and --query.")
+        raise UsageError(
+            "--shell works only without -o, --plain and --query", remedy="Omit --shell, or omit these options."
+        )
     if arguments.follow and (arguments.query or arguments.output not in ("", "json")):
-        raise UsageError("--follow prints text or JSON only", remedy="Use `-o json`, or omit -o, --plain and --query.")
+        raise UsageError(
+            "--follow works only with text or JSON output and without --query",
+            remedy="Omit --query and --plain. Omit -o, or use `-o json`.",
+        )
     folder, has_ended = user_state_directory(), None
     if arguments.run:
         directory = History(Project.find(arguments.project)).directory(arguments.run)

@@ -205,7 +205,7 @@ async def test_unprepared_environment_is_reported_before_the_run(managed: Projec
     async with opened(managed) as pilot:
         await choose(pilot, "own")
         await pilot.press("1", "ctrl+r")
-        question = "PrepareEnvironment is false. Prepare it, then run?"
+        question = "PrepareEnvironment is false. Prepare the environment, then run?"
         await until(lambda: question in " ".join(seen(pilot).split()))
         assert Runs(managed).list() == []
         await pilot.press("y")

@@ -54,12 +54,12 @@ class RunInfo(BaseModel):
     arguments: list[str]
     configuration: str
     target: str
-    started_by: str = Field(description="the name of the agent that started the run; empty for the user")
+    started_by: str = Field(description="the name of the agent that started the run; empty if the user started it")
     created_utc: str | None
     duration_seconds: float = Field(description="0 until the run has ended")
     metrics: dict[str, float | str] = Field(description="the last value of each metric")
     metrics_left_out: int = 0
-    gpu: str = Field(description="whether the run used a GPU; empty without GPUs")
+    gpu: str = Field(description="a sentence about the GPU use of the run; empty without a GPU verdict")
 
 
 class RunPage(BaseModel):
@@ -75,7 +75,7 @@ class PlanInfo(BaseModel):
 
     target: str
     interpreter: str
-    minutes: int = Field(description="the run is ended after this time")
+    minutes: int = Field(description="the maximum duration of the run")
     gpus: int | None = Field(description="the number of GPUs; null if it is not known")
     steps: list[str]
     needs_approval: list[str] = Field(description="the reasons why the run needs an approval; empty if it needs none")
@@ -134,7 +134,7 @@ class LogPage(BaseModel):
 
 
 class LimitsInfo(BaseModel):
-    """The limits of the user for all agents together, and what their runs use."""
+    """The limits of the user for all agents together, and how much of the limits the runs of agents use."""
 
     targets: list[str]
     concurrent_runs: int

@@ -72,7 +72,7 @@ def _listener(path: str) -> Iterator[socket.socket]:
 
 
 def _remove_unused(path: str) -> None:
-    """Remove a socket that a killed server has left. Raises UsageError if it is in use or another kind of file."""
+    """Remove the socket of a killed server. Raises UsageError if a server uses it, or if the file is not a socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)
@@ -86,7 +86,10 @@ def _remove_unused(path: str) -> None:
 
 
 def _is_own(connection: socket.socket) -> bool:
-    """Return True if a process of this user has opened the connection. Only Linux tells; the folder is private too."""
+    """Return False if a process of another user has opened the connection.
+
+    Only Linux reports the user. On other systems, the permissions of the folder keep other users out.
+    """
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS))

@@ -19,7 +19,7 @@ COLUMNS = ("number", "state", "agent", "run", "reasons", "project")
 _NUMBER = option("number", metavar="N", type=number_of("a request", "the number"), help="the number of the request")
 
 configure_list = options(
-    option("--all", action="store_true", help="include requests that do not wait"),
+    option("--all", action="store_true", help="include requests that no longer wait for an approval"),
     output("table", example="[].number", has_project=False),
 )
 configure_show = options(_NUMBER, output(TEXT, has_project=False))

@@ -48,7 +48,7 @@ LARGEST_LOG_PAGE = 16_000
 Run = Annotated[str, Field(description="the number or ID of the run")]
 Cursor = Annotated[str, Field(description="next_cursor of the previous page; empty for the first page")]
 Limit = Annotated[int, Field(ge=1, le=100, description="the maximum number of entries")]
-Seconds = Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="the maximum time to wait")]
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="the maximum time to wait, in seconds")]
 Configuration = Annotated[str, Field(description="the name of a run configuration")]
 Script = Annotated[str, Field(description="the script, relative to the project; empty for that of the configuration")]
 Arguments = Annotated[
@@ -171,7 +171,7 @@ class Tools:
         return self._info(run)
 
     async def wait_for_run(self, run: Run, seconds: Seconds = 30) -> answers.RunInfo:
-        """Wait until the state of a run changes, at most `seconds`, and return the run. Repeat this until it ends."""
+        """Wait at most `seconds` until the state of a run changes. Return the run. Repeat this until the run ends."""
         before = await anyio.to_thread.run_sync(self._info, run)
         found = before
         with anyio.move_on_after(seconds):
@@ -269,7 +269,7 @@ class Tools:
         return answers.decision(found)
 
     def get_limits(self) -> answers.LimitsInfo:
-        """Get the limits of the user for all agents together, and what their runs use."""
+        """Get the limits of the user for all agents together, and how much of the limits the runs of agents use."""
         limits, uses = load_limits(), ledger.read_uses()
         hours, gpu_hours = used_hours(uses)
         return answers.LimitsInfo(

@@ -23,7 +23,7 @@ _STATE_WIDTH, _NAME_WIDTH = 8, 14
 
 configure_prepare = options(
     option("name", metavar="NAME", help="the compute target"),
-    option("--dry-run", action="store_true", help="print the list and run nothing"),
+    option("--dry-run", action="store_true", help="print the commands and run nothing"),
     option("-y", "--yes", action="store_true", help="run the commands without asking"),
     output(TEXT, example="[?state=='missing']"),
     epilog="""\
@@ -102,7 +102,7 @@ def _next_step(results: Sequence[StepResult], name: str) -> list[str]:
     if any(result.state == RESTART for result in results):
         return [f"Restart the machine. Then run: {check}"]
     if any(result.state == MISSING for result in results):
-        return [f"Correct what is missing. Then run: {check}"]
+        return [f"Complete the missing steps. Then run: {check}"]
     return [f"Nothing is missing. To check the target, run: {check}"]
 
 

@@ -11,25 +11,27 @@ NAME = "system"
 
 
 def system(release: platform.uname_result, project: str) -> Answer:
-    """Check the system that `platform.uname` describes, and the place of the project folder.
+    """Check the system that `platform.uname` describes, and the location of the project folder.
 
     In WSL, the release of the kernel ends with `-Microsoft` in version 1, and contains `-microsoft-standard` in
-    version 2. The drives of Windows are mounted below `/mnt`, each in a folder with one letter.
+    version 2. Windows drives are mounted below `/mnt`, each in a folder with one letter.
     """
     found = f"{release.system} {release.release}, {release.machine}"
     if release.system != "Linux":
-        cost = "The workbench is tested with the features of Linux removed, but was not yet run on this system."
-        return limited(NAME, found, cost, "If something fails, please report it with the output of this command.")
+        cost = "The workbench has been tested only on Linux, in part with Linux-only features disabled."
+        return limited(
+            NAME, found, cost, "If a command fails, report the error and the output of `workbench-tui doctor`."
+        )
     if "microsoft" not in release.release.lower():
         return ok(NAME, found)
     if release.release.endswith("-Microsoft"):
         cost = "WSL 1 has no GPUs and no Docker, and its files behave differently."
-        remedy = "Convert this distribution in a terminal of Windows:"
+        remedy = "Convert this distribution in a Windows terminal:"
         return broken(NAME, f"{found}: WSL 1", cost, remedy, f"wsl --set-version {_distribution()} 2")
     parts = os.path.realpath(project).split(os.sep)
     if parts[1:2] == ["mnt"] and len(parts) > 2 and len(parts[2]) == 1:
-        cost = f"The project is on drive {parts[2].upper()}: of Windows, so reading and writing its files is slow."
-        return limited(NAME, f"{found}: WSL 2", cost, "Move the project into a folder of Linux, such as ~/projects.")
+        cost = f"The project is on the Windows drive {parts[2].upper()}:, where reading and writing files is slow."
+        return limited(NAME, f"{found}: WSL 2", cost, "Move the project to the Linux file system, such as ~/projects.")
     return ok(NAME, f"{found}: WSL 2")
 
 

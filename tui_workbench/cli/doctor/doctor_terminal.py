@@ -28,7 +28,7 @@ QUERY_SECONDS = 1.0
 _QUERY_FOCUS, _QUERY_ATTRIBUTES = b"\x1b[?1004$p", b"\x1b[c"
 _OTHER_TERMINAL = "Use a desktop terminal, or connect over SSH from one."
 _CLIPBOARD = "52"
-"""The attribute of a terminal that accepts text for the clipboard."""
+"""The device attribute (DA1) of a terminal that lets programs write to the clipboard (OSC 52)."""
 
 
 class TerminalReply(NamedTuple):

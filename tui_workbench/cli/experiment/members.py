@@ -107,7 +107,7 @@ def _follow(runs: Runs, group: str, members: Sequence[RunDirectory]) -> int:
     return 0 if all(state == RunState.COMPLETED for state in reported.values()) else 1
 
 
-UNKNOWN_STATE = "end unknown"
+UNKNOWN_STATE = "result unknown"
 _ENDED = frozenset((*RunState.TERMINAL, UNKNOWN_STATE))
 
 

@@ -25,9 +25,9 @@ configure_reserve = options(
     option("--for", dest="duration", metavar="TIME", required=True, help="duration, such as 30m, 3h or 2d; at most 7d"),
     output(TEXT),
     epilog="""\
-Reserves free GPUs until a time. Runs of other users do not take them if their
-targets have the same `gpuReservations`, and `gpus: free` or a number. Your own
-runs use them. Other runs and other programs are not stopped.
+Reserves free GPUs for the given time. A run of another user does not use your
+GPUs if its target has the same `gpuReservations`, and `gpus: free` or a number.
+Your own runs use them. Other runs and other programs are not stopped.
 
 The target names the folder of reservations in `gpuReservations`. Create it once
 on the machine, for the group of its users:
@@ -65,9 +65,9 @@ configure_reservations = options(
     TARGET,
     output(default="table", example="[?user=='bob']"),
     epilog="""\
-Prints one line for each reservation of a GPU, by a user until a time or by a
-run until its end. Then come the runs that wait for free GPUs, in their order,
-with the number of GPUs that they still need.
+Prints one line for each reserved GPU. The reservation of a user ends
+at a time, and the reservation of a run ends with the run. Runs that wait for
+free GPUs follow in their order, each with the number of GPUs that it still needs.
 
 examples:
   workbench-tui gpu reservations -t gpubox

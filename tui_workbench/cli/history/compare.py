@@ -37,7 +37,10 @@ configure_compare = options(
 
 def run_compare(arguments: argparse.Namespace) -> int:
     if arguments.diff and (arguments.output != "table" or arguments.query):
-        raise UsageError("--diff prints text only", remedy="Omit --diff, or omit -o and --query.")
+        raise UsageError(
+            "--diff works only with table output and without --query",
+            remedy="Omit --diff, or omit -o, --plain and --query.",
+        )
     runs = History(Project.find(arguments.project))
     names = [*arguments.runs, *arguments.named_runs]
     if names and all(re.fullmatch(FAMILY_NAME, name) for name in names):

@@ -22,7 +22,7 @@ from tui_workbench.runs.store.ownership import PURGED_PREFIX
 
 COLUMNS = ("run_number", "run_id", "script_name", "size", "deleted", "problem")
 MOST_LISTED = 20
-"""Maximum number of runs that are listed before a question."""
+"""Maximum number of runs that a confirmation prompt lists."""
 
 _YES = option("-y", "--yes", action="store_true", help="do not ask for confirmation")
 _REMEDY = "Add `--yes` to continue without confirmation."

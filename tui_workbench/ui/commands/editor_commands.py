@@ -101,7 +101,7 @@ TEXT_EDITOR = Scope("text", "Text of a file", (
     quiet("text_editor.delete_line_start", "ctrl+u,super+backspace", "delete_to_start_of_line", "Delete to start",
         "Delete to the start of the line."),
     quiet("text_editor.delete_line_end", "ctrl+k", "delete_to_end_of_line_or_delete_line", "Delete to end",
-        "Delete to the end of the line. At the end of a line, join the next line to it."),
+        "Delete to the end of the line. At the end of a line, join it with the next line."),
     quiet("text_editor.delete_line", "ctrl+shift+k", "delete_line", "Delete line", "Delete the line."),
     quiet("text_editor.cut", "ctrl+x,super+x", "cut", "Cut", "Cut the selection or the line."),
     quiet("text_editor.copy", "ctrl+c,super+c", "copy", "Copy", "Copy the selection."),
@@ -165,7 +165,7 @@ SEARCH_FIELD = Scope("search field", "Fields for searches, filters and prompts",
 FIND_ROW = Scope("find in file", "Search in a file", (
     Command("find.next", "enter,down,f3", "step(1)", "Next match", "Go to the next match."),
     Command("find.previous", "up,shift+f3", "step(-1)", "Previous", "Go to the previous match."),
-    Command("find.close", "escape", "close", "Back to text", "End the search at the current match."),
+    Command("find.close", "escape", "close", "End search", "End the search; keep the position."),
 ))
 
 DIFFERENCE = Scope("difference", "Diff against the file on disk", (
@@ -177,6 +177,6 @@ DIFFERENCE = Scope("difference", "Diff against the file on disk", (
     quiet("difference.page_down", "pagedown,ctrl+f,space", "page_down", "Page down", "Scroll down a page."),
     quiet("difference.first", "home,g", "scroll_home", "First", "Go to the first line."),
     quiet("difference.last", "end,G", "scroll_end", "Last", "Go to the last line."),
-    Command("difference.close", "escape", "close", "Back to text", "Return to the text."),
+    Command("difference.close", "escape", "close", "Close diff", "Return to the text."),
 ))
 # fmt: on

@@ -4,7 +4,7 @@
     files.run: [s, "!"]
     view.zoom: ""            # only in the palette
 
-An invalid entry is ignored and reported with its line; the other entries are used. Of a file that is not valid YAML, no
+An invalid entry is ignored and reported with its line; the other entries are used. If the file is not valid YAML, no
 entry is used. No key gets two meanings in one scope.
 """
 

@@ -34,7 +34,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
         "Undo the last change. This applies to configuration files, tags, notes, pins, archived and deleted runs, "
         "restored files, filters and the theme."),
     quiet("shell.open", "exclamation_mark", "shell", "Shell",
-        "Open a shell in the project. `az ml` works in it. For a local target, it uses the Python of the target."),
+        "Open a shell in the project. `az ml` works in this shell. The Python of a local target is first on the PATH."),
     Command("view.history", "6", "history", "All runs", "Show all runs with charts and tables."),
     Command("view.gpus", "7", "gpu_monitor", "GPUs", "Monitor the GPUs of all targets."),
     Command("view.trace", "8", "trace", "Calls", "Show the calls to external programs."),

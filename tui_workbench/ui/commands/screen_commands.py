@@ -157,7 +157,7 @@ ONE_RUN = Scope("one run", "One run", (
     Command("one_run.edit", "e", "rerun_edited", "Edit and rerun", "Run again with other arguments or configuration."),
     Command("one_run.restore", "u", "restore", "Restore", "Restore the run's project files, after a preview."),
     Command("one_run.shell", "w", "shell", "Shell", "Open a shell in the project files of the run."),
-    Command("one_run.tag", "t", "tag", "Tag", "Edit the tags of the run. To marked runs, tags are added."),
+    Command("one_run.tag", "t", "tag", "Tag", "Edit the tags of the run. If runs are marked, add tags to all of them."),
     Command("one_run.note", "n", "note", "Note", "Edit the note about the run."),
     quiet("one_run.pin", "p", "pin", "Pin", "Pin or unpin the run at the top of the table."),
     quiet("one_run.archive", "d", "archive", "Archive", "Archive or unarchive the run."),

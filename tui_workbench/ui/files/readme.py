@@ -100,7 +100,7 @@ def _table(rows: list[list[str]], width: int) -> Iterator[Line]:
     """Align the cells of a table, cutting wide cells; the row above `---` is the head."""
     ruled = len(rows) > 1 and all(_RULE.fullmatch(cell) for cell in rows[1])
     body = rows[:1] + rows[2:] if ruled else rows
-    # Further columns would begin outside the line. Short rows are not padded: anybody can write a row of 60,000 cells.
+    # Further columns would begin outside the line. Short rows are not padded, because a row can have 60,000 cells.
     columns = min(max(len(row) for row in body), width // COLUMN_GAP + 1)
     widths = [max(cell_len(row[column]) for row in body if column < len(row)) for column in range(columns)]
     gaps = COLUMN_GAP * (columns - 1)

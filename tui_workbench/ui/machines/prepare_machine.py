@@ -120,5 +120,5 @@ def _conclusion(results: Sequence[StepResult]) -> Remark:
     if any(result.state == RESTART for result in results):
         return "Restart the machine, then check the target.", "warning"
     if any(result.state == MISSING for result in results):
-        return "Correct what is missing, then check the target.", "warning"
+        return "Complete the missing steps, then check the target.", "warning"
     return "Nothing is missing. Check the target next.", "success"

@@ -92,7 +92,7 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
             if unknown:
                 self._show_status(f"The target could not be checked. {capitalized(unknown)}", "warning")
             else:
-                self._show_status(f"The plan is ready. {shown_key('plan.run', 'enter')} runs it.", "success")
+                self._show_status(f"The plan is ready. {shown_key('plan.run', 'enter')} starts the run.", "success")
 
     def _show_status(self, text: str, role: str) -> None:
         self._status = (capitalized(text), role)

@@ -45,8 +45,8 @@ def parse_arguments(text: str) -> tuple[str, ...]:
     except ValueError as error:
         raise UsageError(
             f"cannot parse the arguments: {str(error).lower()}",
-            remedy="Close the quotation mark, or write a backslash before it. Write two if the "
-            "arguments end in a backslash.",
+            remedy="Close the quotation mark, or write a backslash before it. If the arguments end in a "
+            "backslash, write two.",
         ) from error
 
 

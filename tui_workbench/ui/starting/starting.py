@@ -320,7 +320,7 @@ class Starting:
             await in_thread(lambda: self._runs.plan_details(request))
             return True
         except NotPrepared as error:
-            text = f"{safe_text(capitalized(error.message))}. Prepare it, then run?"
+            text = f"{safe_text(capitalized(error.message))}. Prepare the environment, then run?"
         if await self._context.questions.choose(text, *yes_no(YES)) != YES:
             return False
         return await self.prepare(runs_afterwards=True)

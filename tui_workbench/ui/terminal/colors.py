@@ -24,7 +24,7 @@ from tui_workbench.ui.terminal.glyphs import AsciiOnly
 from tui_workbench.ui.themes.themes import READABLE, Palette, WorkbenchTheme, contrast
 
 CUBE = (0, 95, 135, 175, 215, 255)
-"""The levels of a channel in the 216 colors from 16 on; 24 grays from 8 to 238 follow them."""
+"""The levels of each channel in the color cube (colors 16 to 231). Colors 232 to 255 are grays from 8 to 238."""
 
 RGB = tuple[int, int, int]
 
