@@ -28,13 +28,13 @@ configure_approve = options(
     output(TEXT, has_project=False),
     epilog="""\
 Starts the run of the request, with your environment. An approval covers only
-the plan that `agent show` prints: if a file of the project, its configuration or
-its target was changed since the request, nothing is started, and a new request
+the plan that `agent show` prints. If a file of the project, the configuration or
+the target has changed since the request, no run is started, and a new request
 has the new plan.""",
 )
 configure_deny = options(
     _NUMBER,
-    option("--reason", metavar="TEXT", default="", help="tell the agent why"),
+    option("--reason", metavar="TEXT", default="", help="the reason, which the agent receives"),
     output(TEXT, has_project=False),
 )
 

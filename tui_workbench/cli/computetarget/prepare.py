@@ -30,7 +30,7 @@ configure_prepare = options(
 Looks for the NVIDIA driver and, depending on the type of the target, for
 Python, or for Docker Engine, the group docker and the NVIDIA Container Toolkit.
 Prints the commands that install the missing parts, and runs them as root if you
-agree. Only for Ubuntu 22.04, Debian 12 and newer versions.""",
+agree. Supports Ubuntu 22.04, Debian 12 and newer versions.""",
 )
 configure_cloud_init = options(
     option(

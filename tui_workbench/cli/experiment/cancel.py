@@ -29,7 +29,7 @@ configure_cancel = options(
 Asks every process of the run to end, kills the remaining processes after the
 grace period, and returns when all have ended. Outside containers and Slurm
 jobs, a daemon that clears its environment and leaves its session cannot be
-found and continues.""",
+found, so it continues to run.""",
 )  # fmt: skip
 
 

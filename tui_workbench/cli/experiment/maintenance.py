@@ -51,7 +51,7 @@ repeat it.""",
 )
 configure_clean = options(
     option("-t", "--target", metavar="TARGET", action="append", default=[], help="only this target (default: all)"),
-    option("--dry-run", action="store_true", help="print the list and remove nothing"),
+    option("--dry-run", action="store_true", help="print the items and remove nothing"),
     option("-y", "--yes", action="store_true", help="do not ask for confirmation"),
     output(),
 )

@@ -29,7 +29,11 @@ configure_rerun = options(
     ),
     option("--script", dest="other_script", metavar="SCRIPT", default="", help="run another script of the snapshot"),
     option(
-        "--env", metavar="NAME=VALUE", action="append", default=[], help="set an environment variable; not for secrets"
+        "--env",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="set an environment variable; not for secrets; repeatable",
     ),
     SLURM,
     DETACH,

@@ -40,7 +40,7 @@ configure_submit = options(
     DETACH,
     DRY_RUN,
     option("--keep-outputs", metavar="PATTERN", action="append", default=[],
-           help="when the run completes, copy files that match (such as `data/*.bin`) into the project; repeatable"),
+           help="when the run completes, copy matching files, such as `data/*.bin`, into the project; repeatable"),
     option("--after", metavar="RUN[:CONDITION]", default="",
            help="start when another run completes (ok, the default), ends (any) or fails (failed)"),
     *SEEDS,
@@ -58,10 +58,10 @@ Prints `RunId: ...`, then the exact output of the script. Ctrl-C stops
 following; the run continues.
 
 With --repeat N, the script runs N times with the seeds 1 to N. A seed replaces
-`{seed}` or the value of `--seed` in the arguments; without these, `--seed N` is
-appended. Only the start and end of each run are printed, --detach prints the name
-of the sweep, and the exit code is 0 if every run completed, otherwise 1.
-`history families` prints the means of their metrics.
+`{seed}` or the value of `--seed` in the arguments; without these, `--seed SEED` is
+appended. Only the start and end of each run are printed; with --detach, only the
+name of the sweep. The exit code is 0 if every run completed, otherwise 1.
+`history families` prints the means of the metrics.
 
 exit codes:
   the exit code of the script; 130 if the run was canceled or Ctrl-C was pressed;

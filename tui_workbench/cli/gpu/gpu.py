@@ -72,8 +72,8 @@ configure_top = options(
     *OPTIONS,
     epilog="""\
 Prints one line per process that holds GPU memory, with its user and, for your
-runs, the run ID and script. Memory is in MiB. Utilization is the GPU utilization
-by the process in %, if the driver reports it.
+runs, the run ID and script. Memory is in MiB. `utilization` is the GPU utilization
+by the process in %; it is empty if the driver does not report it.
 
 exit codes:
   0 if at least one machine answered, otherwise 4

@@ -29,8 +29,8 @@ Reserves free GPUs for the given time. A run of another user does not use your
 GPUs if its target has the same `gpuReservations`, and `gpus: free` or a number.
 Your own runs use them. Other runs and other programs are not stopped.
 
-The target names the folder of reservations in `gpuReservations`. Create it once
-on the machine, for the group of its users:
+The key `gpuReservations` of the target names the folder of reservations. Create
+this folder once on the machine, for the group of the users of the GPUs:
   sudo install -d -m 3770 -g gpuusers /srv/workbench-gpus
 
 examples:
@@ -43,7 +43,7 @@ configure_extend = options(
     option("--by", dest="duration", metavar="TIME", required=True, help="time to add, such as 30m, 3h or 2d"),
     output(TEXT),
     epilog="""\
-Moves the end of your reservations. A reservation ends at most 7 days from now.
+Adds time to your reservations. A reservation ends at most 7 days from now.
 
 examples:
   workbench-tui gpu extend -t gpubox --by 2h
@@ -65,9 +65,9 @@ configure_reservations = options(
     TARGET,
     output(default="table", example="[?user=='bob']"),
     epilog="""\
-Prints one line for each reserved GPU. The reservation of a user ends
-at a time, and the reservation of a run ends with the run. Runs that wait for
-free GPUs follow in their order, each with the number of GPUs that it still needs.
+Prints one line for each reserved GPU. The reservation of a user ends at a time,
+and the reservation of a run ends with the run. The runs that wait for free GPUs
+follow in their order, each with the number of GPUs that it still needs.
 
 examples:
   workbench-tui gpu reservations -t gpubox
