@@ -30,7 +30,7 @@ from tui_workbench.ui.files.changed_files import ChangedFiles
 
 IDLE_SECONDS, ACTIVE_SECONDS = 1.0, 0.2  # seconds between polls, without and with active runs
 CONFIGURATION_SUFFIXES = (".compute", ".runconfig", ".yml", ".yaml")
-PROGRESS_NS = 3_000_000_000  # minimum time between two reads of the runs that are caused by preparation progress
+PROGRESS_NS = 3_000_000_000  # minimum ns between two reads of the runs that preparation progress causes
 
 FileSignature = tuple[str, int, int]  # path, modification time in ns, size; zeros for a missing file
 Arguments = ParamSpec("Arguments")

@@ -135,9 +135,9 @@ class Tools:
         return answers.ValueInfo(key=made.key, value=new, old_value=old, changed=made.changed)
 
     def _value(self, configuration: str, key: str) -> Any:
-        """Return a value of a run configuration with secrets masked, or all values. Raises UsageError if it is unset.
+        """Return a value of a run configuration with secrets masked, or all values. Raises UsageError for an unset key.
 
-        The values are masked as a whole, because `--api-key` is an item of a list, and its secret is the next one.
+        All values are masked together, because in a list, the item after `--api-key` is the secret.
         """
         found = self._project.run_configuration(configuration)
         values = mask_tree(file_edits.plain(dict(found.values)))
@@ -328,7 +328,7 @@ def mask_setting(name: str, text: str) -> str:
 
 
 def _name_of(path: Path) -> str:
-    """Return the last name of the path of a value, which may be an item of a list."""
+    """Return the last key in the path of a value. The value may be an item of a list under this key."""
     return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 

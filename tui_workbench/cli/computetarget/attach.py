@@ -167,7 +167,7 @@ def run_detach(arguments: argparse.Namespace) -> int:
 
 
 def run_login(arguments: argparse.Namespace) -> int:
-    """Log in, and store the entered secrets. With `--move-secrets`, first move secrets of the file to the keyring."""
+    """Log in, and store the entered secrets. With `--move-secrets`, first move secrets from the file to the keyring."""
     project = Project.find(arguments.project)
     target = _over_ssh(project, arguments.name)
     if arguments.move_secrets:

@@ -39,7 +39,7 @@ _VERSION_TAG = re.compile(r"refs/tags/v?\d+(\.\d+)*")
 
 
 def check_version() -> int:
-    """Print how the workbench is installed, and the newest version. Raises WorkbenchError if the source is silent."""
+    """Print how the workbench is installed, and the newest version. Raises WorkbenchError without an answer."""
     source = find_source()
     editable = ", editable" if source.is_editable else ""
     places = {INDEX: "a package index", GIT: f"git, {source.place}"}
@@ -107,6 +107,7 @@ def _ask(command: list[str], text: str = "", *, kind: str = trace.PROCESS) -> st
     if complaint:
         raise WorkbenchError(
             f"cannot look for newer versions: {complaint}",
-            remedy="Check the network, your access to the source, and that its program (git, pip or uv) is installed.",
+            remedy="Check the network, your access to the source, and that the program that queries the source (git, pip "
+            "or uv) is installed.",
         )
     return done.stdout.decode("utf-8", "replace")

@@ -103,7 +103,10 @@ class Points(NamedTuple):
 
 
 def attempt_places(curve: Curve, view: View) -> list[tuple[int, float]]:
-    """Return the number of each attempt after the first and the x where it begins, if values were logged since then."""
+    """Return the number of each attempt after the first, and the x value at which the attempt begins.
+
+    Attempts without later values are left out.
+    """
     found = []
     for number, begin in curve.attempts:
         first = bisect_left(curve.times, begin)  # times ascend, because points are in the order of logging

@@ -92,7 +92,7 @@ FILES = Scope("files", "1 Files", (
 ))
 
 TARGETS = Scope("targets", "2 Compute targets", (
-    Command("targets.open", "enter", "open", "Open", "Edit the .compute file. It opens at its first error."),
+    Command("targets.open", "enter", "open", "Open", "Edit the .compute file, from its first error."),
     quiet("targets.edit", "e", "edit", "External editor", "Open the file in $VISUAL or $EDITOR."),
     Command("targets.use", "u", "use", "Use target",
         "Use the target for the next run. The run bar selects its first valid run configuration."),
@@ -152,7 +152,7 @@ LOG = Scope("log", "4 Log", (
     Command("log.previous", "N", "step(-1)", "Previous", "Go to the previous match."),
     Command("log.clear", "escape", "clear_search", "End search", "End the search; keep the position."),
     Command("log.preparation", "o", "change_log", "Setup log",
-        "Switch between setup log and script output. The setup log lists what was sent, fetched and built."),
+        "Switch between setup log and script output. The setup log shows transfers and builds."),
     Command("log.rank", "r", "step_rank(1)", "Next rank",
         "Show only the next torchrun rank. After the last rank, show all ranks together."),
     quiet("log.rank_back", "R", "step_rank(-1)", "Previous rank", "Show only the previous torchrun rank."),

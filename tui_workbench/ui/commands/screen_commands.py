@@ -95,7 +95,7 @@ CHART = Scope("chart", "Charts", (
     Command("chart.smooth", "s", "smooth", "Smooth", "Increase smoothing. After the strongest level, turn it off."),
     Command("chart.by", "x", "toggle_by", "X axis", "Show values by step or by time."),
     Command("chart.in", "plus,i", "zoom(0.5)", "Zoom in",
-        "Halve the visible x range. Its middle is at the cursor, if any."),
+        "Halve the visible x range. The middle of the new range is at the cursor, if any."),
     quiet("chart.out", "minus,o", "zoom(2)", "Zoom out", "Double the visible x range."),
     Command("chart.all", "equals_sign", "show_all", "Reset zoom", "Show the whole x axis and hide the cursor."),
 ))
@@ -133,8 +133,8 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
     Command("dashboard.open", "enter", "open", "Details", "Show the run's details, or toggle the group."),
     Command("dashboard.mark", "space", "mark", "Mark", "Mark or unmark the run or family for comparison."),
     Command("dashboard.compare", "c", "compare", "Compare",
-        "Compare marked runs or two families. With one mark, compare the selected row with it; without marks, with "
-        "the next row."),
+        "Compare marked runs or two families. With one mark, compare the marked row with the selected row; without "
+        "marks, the selected row with the next row."),
     Command("dashboard.filter", "slash", "filter", "Filter", "Filter runs by words and conditions such as loss<0.1."),
     Command("dashboard.sort", "s", "sort", "Sort", "Sort by the selected column. Repeat to reverse the order."),
     Command("dashboard.columns", "o", "columns", "Columns", "Choose the columns, including metrics."),

@@ -46,9 +46,9 @@ class StacksPanel(TextView):
 
     heading = "Python stacks"
     about = (
-        "The Python calls that are running in all ranks, workers of data loaders and threads of the run. The most "
-        "recent call is first. The script is not paused. The stacks are kept with the run; for an ended run, the last "
-        "stacks are shown."
+        "The current Python calls of all ranks, data loader workers and threads of the run. The most recent call is "
+        "first. The script is not paused. The stacks are kept with the run; for an ended run, the last stacks are "
+        "shown."
     )
     BINDINGS = STACKS.bindings
     DEFAULT_CSS = """

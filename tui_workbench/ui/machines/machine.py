@@ -182,7 +182,7 @@ class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
 
 
 class LoginQuestions:
-    """Asks in a view for what the login to a target's machine lacks: a secret, or the confirmation of a host key."""
+    """The questions about the login to a target's machine: for a missing secret, or about an unknown host key."""
 
     def __init__(self, target: ComputeTarget) -> None:
         self._target = target
@@ -210,7 +210,7 @@ class LoginQuestions:
         return True
 
     async def give(self, view: MachineView, secret: str) -> str:
-        """Pass the secret to the connection and return its reference, or "" if this was not possible."""
+        """Pass the secret to the connection. Return the reference of the secret, or "" if this was not possible."""
         if self._needed is None:
             return ""
         reference, self._needed = self._needed.reference, None
@@ -276,7 +276,7 @@ class MachineView(DialogView, inherit_bindings=False):
         self.run_worker(work, group="machine", exclusive=True)
 
     async def accepts(self, error: HostKeyRefused) -> bool:
-        """Show an unknown host key, and return True if the user accepts it. Any other refusal gives False."""
+        """Show an unknown host key, and return True if the user accepts it. Return False for other host key errors."""
         if error.known or not error.presented:
             return False
         return await self.agrees(

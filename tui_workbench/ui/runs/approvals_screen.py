@@ -28,7 +28,7 @@ POLL_SECONDS = 1.0
 
 NO_REQUESTS = (
     "No requests.",
-    "A run of a coding agent that exceeds your limits waits here for your approval. Agents use `workbench-tui mcp`.",
+    "Runs of coding agents wait here for your approval if they exceed your limits. Agents use `workbench-tui mcp`.",
 )
 
 
@@ -121,7 +121,7 @@ class ApprovalsScreen(HistoryScreen, inherit_bindings=False):
         if action in ("approve", "deny", "read") and self._current is None:
             return "No request selected."
         if action in ("approve", "deny") and self._current is not None and self._current.state != WAITING:
-            return "The request does not wait."
+            return "The request no longer waits for an approval."
         return super().why_not(action)
 
 
