@@ -107,7 +107,7 @@ def _ask(command: list[str], text: str = "", *, kind: str = trace.PROCESS) -> st
     if complaint:
         raise WorkbenchError(
             f"cannot look for newer versions: {complaint}",
-            remedy="Check the network, your access to the source, and that the program that queries the source (git, pip "
-            "or uv) is installed.",
+            remedy="Check the network, your access to the source, and that the program that queries the source (git, "
+            "pip or uv) is installed.",
         )
     return done.stdout.decode("utf-8", "replace")
