@@ -92,7 +92,8 @@ FILES = Scope("files", "1 Files", (
 ))
 
 TARGETS = Scope("targets", "2 Compute targets", (
-    Command("targets.open", "enter", "open", "Open", "Edit the .compute file. The cursor starts at an error."),
+    Command("targets.open", "enter", "open", "Open",
+        "Edit the .compute file. The cursor starts at the first error, if any."),
     quiet("targets.edit", "e", "edit", "External editor", "Open the file in $VISUAL or $EDITOR."),
     Command("targets.use", "u", "use", "Use target",
         "Use the target for the next run. The run bar selects its first valid run configuration."),
