@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import until
-from tests.runs.gated_project import GatedProject
+from tests.runs.gated_project import GatedProject, kill, watchers
 from tests.runs.sources import Source
 from tests.runs.support import children
 from tui_workbench.projects.project import Project
@@ -22,6 +22,8 @@ def shop(project: Project, tmp_path: Path) -> Iterator[GatedProject]:
     for run in shop.runs.list():
         if run.is_active:
             shop.runs.cancel(run.run_id, grace=0)
+    for pid in watchers():  # a watcher waits some seconds for the next run
+        kill(pid)
     until(lambda: children() <= shop.children_before, "the end of all children")
 
 

@@ -13,7 +13,8 @@ from tests.runs.support import children, write_files
 from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.runs.lifecycle.handover import FOLDER
+from tui_workbench.runs.store.rundir import CONTROLLER_LOCK, ControllerLock, RunDirectory
 from tui_workbench.runs.submission.launch import create_run
 from tui_workbench.targets.local.local_target import LocalTarget
 
@@ -78,6 +79,13 @@ class GatedProject:
 
     def times_run(self) -> int:
         return len((self.root / "ran").read_text())
+
+
+def watchers() -> list[int]:
+    """Return the process IDs of the watchers of this user."""
+    folders = Path(os.environ["HOME"], ".local", "state", "workbench-tui", FOLDER)
+    found = [ControllerLock.holder(RunDirectory(str(lock.parent))) for lock in folders.glob(f"*/{CONTROLLER_LOCK}")]
+    return [pid for pid in found if pid > 0]
 
 
 def kill(pid: int) -> None:

@@ -62,6 +62,14 @@ def boot_id() -> str:
         return "-"
 
 
+def process_namespace() -> str:
+    """Return the name of the namespace of this process's process IDs, or `-` if the system has none."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "-"
+
+
 def seconds_since_boot() -> float:
     """Return the seconds since boot, including time in suspension. Only for systems with a boot ID."""
     if sys.platform == "linux":

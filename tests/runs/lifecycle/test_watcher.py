@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.faults.support import Workbench, is_running, until
-from tests.runs.gated_project import kill
+from tests.runs.gated_project import kill, watchers
 from tests.runs.support import write_configuration, write_files
 from tests.targets.fake_cluster import NAME
 from tui_workbench.core import target_types
@@ -91,9 +91,7 @@ class Cluster:
         return next(iter(self.watchers()), 0)
 
     def watchers(self) -> list[int]:
-        folders = Path(os.environ["HOME"], ".local", "state", "workbench-tui", FOLDER)
-        found = [ControllerLock.holder(RunDirectory(str(lock.parent))) for lock in folders.glob(f"*/{CONTROLLER_LOCK}")]
-        return [pid for pid in found if pid > 0]
+        return watchers()
 
     def ended(self, run: Run) -> Run:
         directory = RunDirectory(run.directory)

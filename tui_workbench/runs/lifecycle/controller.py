@@ -8,6 +8,7 @@ killed. A lock on the run directory prevents a second controller. The script doe
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -20,10 +21,11 @@ from tui_workbench.core import trace
 from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError
 from tui_workbench.core.files import is_folder_below, remove_below
 from tui_workbench.core.model import RunState
-from tui_workbench.core.waiting import Interrupted, waking_pipe
+from tui_workbench.core.waiting import Interrupted, wait_ready, waking_pipe
 from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.lifecycle import retrying, starting
 from tui_workbench.runs.lifecycle.building import make_copy, restore_copy
+from tui_workbench.runs.lifecycle.handover import leave_to_watcher
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.notify.announcing import STALLED, announce
@@ -40,6 +42,17 @@ if TYPE_CHECKING:
     from tui_workbench.runs.lifecycle.collecting import EndedCopy
 
 
+ALONE_SECONDS = 3.0
+"""Time for which a controller waits for a script before it leaves the run to the watcher of its target.
+
+Most short runs therefore end without a second process.
+"""
+
+
+class LeftToWatcher(Exception):
+    """The watcher of the target can wait for the end of the script."""
+
+
 class Helpers:
     """Threads that record the GPUs and metrics of a run while its script runs."""
 
@@ -47,6 +60,7 @@ class Helpers:
         self._directory = directory
         self._recorder: Recorder | None = None
         self.metrics = MetricsRecorder(directory)
+        self.limit_is_reached = False  # the attempt has reached its time limit, and its script must be ended
 
     def record_gpus(self, record: Record) -> None:
         """Record the GPUs of the run in a thread, and enforce its policies. Without GPUs and policies, do nothing."""
@@ -93,6 +107,7 @@ class Helpers:
             self._end(reason)
             return
         self._directory.append_event(rundir.LIMIT, reason=reason, reached=True)
+        self.limit_is_reached = True
         os.kill(os.getpid(), starting.CANCEL_SIGNAL)
 
 
@@ -126,15 +141,22 @@ class Controller:
         self.progress = self._lifecycle.progress
         self._helpers = helpers or Helpers(directory)
         self._ended_copy: EndedCopy | None = None
+        self._alone_until = math.inf
 
     def finish(self) -> None:
-        """Execute all remaining steps. Raises StorageError if the end of the run cannot be recorded."""
+        """Execute all remaining steps. Raises StorageError if the end of the run cannot be recorded.
+
+        With a lock, and a target with `waits_together`, raises LeftToWatcher if the script runs for long.
+        """
         if not self.begin():
             return
         try:
             self._watch()
         except Interrupted:
             self._cancel()
+        except LeftToWatcher:
+            self._helpers.stop_recording()
+            raise
         finally:
             self._helpers.metrics.stop_following()
 
@@ -155,10 +177,21 @@ class Controller:
             if self._lock is not None:
                 self._lifecycle.watch_directory()
             try:
-                return "start" in status.done or self._start()
+                if "start" not in status.done:
+                    return self._start()
+                if status.limit_is_reached:
+                    self._lifecycle.stop(rundir.DEFAULT_GRACE)
+                return True
             except Interrupted:
                 self._cancel()
         return False
+
+    @property
+    def must_start(self) -> bool:
+        """True if the next step is to prepare the run or to start its script."""
+        status = self._directory.status()
+        is_ending = status.end or status.ending is not None or self._directory.cancel_requested
+        return not (is_ending or self._directory.is_waiting or "start" in status.done)
 
     def keep_copy(self) -> None:
         """Keep a large working copy for the next run. Call this after the end, but before queued runs start."""
@@ -174,9 +207,24 @@ class Controller:
         if self._ended_copy is not None:
             self._ended_copy.remove_unused()
 
-    def conclude(self, outcome: Outcome) -> None:
-        """Execute the steps after the end of the script. Raises StorageError if the end cannot be recorded."""
-        self._wrap_up(self._ending(outcome))
+    def conclude(self, outcome: Outcome | None) -> bool:
+        """Execute the steps after the end of the script. None stands for the outcome that `Target.wait` returns soon.
+
+        Return False if `Retry` requests another attempt, which another controller must start. Raises StorageError if
+        the end cannot be recorded.
+        """
+        if outcome is not None:
+            self._wrap_up(self._ending(outcome))
+            return True
+        try:
+            ending = self._wait()
+        except Interrupted:
+            self._cancel()
+            return True
+        if retrying.plan_attempt(self._directory, self.record, ending):
+            return False
+        self._wrap_up(retrying.with_attempt(self._directory, ending))
+        return True
 
     def _start(self) -> bool:
         """Execute the steps up to `start`. Return False if the run has ended."""
@@ -234,8 +282,27 @@ class Controller:
     def _wait(self) -> Ending:
         """Wait for the end of the script, and end it if it has reached its time limit.
 
-        Raises Interrupted if the run is canceled, and WorkbenchError if the outcome is unknown.
+        Raises Interrupted if the run is canceled, LeftToWatcher, and WorkbenchError if the outcome is unknown.
         """
+        self._set_timer(ALONE_SECONDS)
+        try:
+            return self._wait_for_outcome()
+        finally:
+            self._set_timer(0.0)
+
+    def _set_timer(self, seconds: float) -> None:
+        """Interrupt the wait after `seconds`, if the watcher can then wait for the script; 0 to end the timer."""
+        if self._lock is not None and self.target.waits_together:
+            self._alone_until = time.monotonic() + seconds
+            signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+
+    def _leave_if_possible(self) -> None:
+        """Raise LeftToWatcher, unless this is too early, or the provenance is still being collected."""
+        is_collecting = self.provenance >= 0 and not wait_ready([self.provenance], timeout=0.0)
+        if time.monotonic() >= self._alone_until and not is_collecting:
+            raise LeftToWatcher
+
+    def _wait_for_outcome(self) -> Ending:
         while True:
             try:
                 outcome = self.target.wait(self.record.spec, self._interrupted)
@@ -245,6 +312,8 @@ class Controller:
                     raise
                 if self._directory.status().limit_is_reached:
                     self._lifecycle.stop(rundir.DEFAULT_GRACE)
+                else:
+                    self._leave_if_possible()
             except NeverStarted as error:
                 return starting.not_started(error)
             else:
@@ -362,9 +431,9 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
     os.chdir("/")
     with lock:
         directory.make_durable()
-        controller = Controller(directory, interrupted, lock)
-        trace.set_process_run(directory.path, controller.record.agent)
-        controller.finish()
+        controller = _finish(directory, interrupted, lock)
+    if controller is None:
+        return
     controller.keep_copy()
     if directory.others_may_wait:
         from tui_workbench.runs.lifecycle.queueing import leave
@@ -376,8 +445,25 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
         os.read(controller.provenance, 1)
 
 
+def _finish(directory: RunDirectory, interrupted: int, lock: ControllerLock) -> Controller | None:
+    """Finish the run. Return its controller, or None if the run was left to the watcher of its target."""
+    while True:
+        controller = Controller(directory, interrupted, lock)
+        trace.set_process_run(directory.path, controller.record.agent)
+        try:
+            controller.finish()
+            return controller
+        except LeftToWatcher:
+            try:
+                leave_to_watcher(directory, lock, controller.target)
+            except (StorageError, OSError):
+                if lock.descriptor >= 0:
+                    continue  # the state directory is not usable, so continue to wait
+            return None
+
+
 def listen_for_cancel() -> int:
-    """Return a descriptor that becomes readable on starting.CANCEL_SIGNAL."""
+    """Return a descriptor that becomes readable on starting.CANCEL_SIGNAL, and when the timer ends."""
     reading, writing = waking_pipe()
 
     def wake(_number: int, _frame: object) -> None:
@@ -385,6 +471,7 @@ def listen_for_cancel() -> int:
             os.write(writing, b"c")
 
     signal.signal(starting.CANCEL_SIGNAL, wake)
+    signal.signal(signal.SIGALRM, wake)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return reading
 

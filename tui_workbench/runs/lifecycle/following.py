@@ -25,7 +25,7 @@ class GroupThread:
     def __init__(
         self,
         group: RunGroup,
-        on_ended: Callable[[str, Outcome], object],
+        on_ended: Callable[[str, Outcome | None], object],
         on_broken: Callable[[Exception], object],
     ) -> None:
         self._group = group

@@ -1,24 +1,29 @@
 """Hand a run over to the process that drives it: its own controller, or the watcher of its target.
 
 For targets with `drives_together`, one watcher process drives the runs on all targets with the same `group_key`, in
-all projects of the user. A folder in the user's state directory contains a link to each of these runs, and the lock of
-the watcher. A process that hands over a run adds a link, and then wakes or starts the watcher. If a watcher was killed,
-the next process that submits or resumes a run starts a new watcher, which takes all runs of the folder.
+all projects of the user. For targets with `waits_together`, the watcher drives the runs whose scripts have started. A
+controller leaves its run to the watcher, or becomes the watcher if there is none.
+
+A folder in the user's state directory contains a link to each of these runs, and the lock of the watcher. A process
+that hands over a run adds a link, and then wakes or starts the watcher. If a watcher was killed, the next process that
+submits or resumes a run starts a new watcher, which takes all runs of the folder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from tui_workbench import __version__
 from tui_workbench.core import locks
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import storage_errors
-from tui_workbench.runs.lifecycle.starting import WATCHER, Start, detach, spawn, wake
+from tui_workbench.runs.lifecycle.starting import WATCHER, Start, become, detach, spawn, wake
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
 if TYPE_CHECKING:
@@ -35,7 +40,7 @@ def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, sta
 
     Raises WorkbenchError if no process can be started.
     """
-    if not target.drives_together:
+    if not (target.drives_together or (target.waits_together and "start" in directory.status().done)):
         detach(directory, lock, start)
         return
     with lock:
@@ -44,6 +49,20 @@ def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, sta
             folder.add(directory)
             lock.release()  # so that the watcher can acquire it
             folder.call_watcher(start)
+
+
+def leave_to_watcher(directory: RunDirectory, lock: ControllerLock, target: Target) -> None:
+    """Hand a started run over to the watcher of its target, and release the lock.
+
+    If there is no watcher, this process becomes the watcher, and the call does not return. Raises StorageError.
+    """
+    folder = WatchFolder.of(target)
+    with folder.locked():
+        folder.add(directory)
+        lock.release()
+        watcher = folder.wake_watcher()
+    if watcher is not None:
+        become(folder.path, watcher)
 
 
 class WatchFolder:
@@ -58,7 +77,8 @@ class WatchFolder:
     def of(cls, target: Target) -> WatchFolder:
         """Return the folder for runs on `target`; create it if necessary. Raises StorageError."""
         key = target.group_key()
-        name = f"{locks.file_name(key)[:100]}-{_digest(key)}"
+        # The files of another installation may be older than this process, or may be removed.
+        name = f"{locks.file_name(key)[:100]}-{_digest(f'{key} {__version__} {sys.prefix}')}"
         path = os.path.join(user_state_directory(), FOLDER, name)
         with storage_errors("create", path):
             os.makedirs(os.path.join(path, RUNS), mode=0o700, exist_ok=True)
@@ -72,12 +92,21 @@ class WatchFolder:
 
     def call_watcher(self, start: Start) -> None:
         """Wake or start the watcher. The caller holds the lock of the folder. Raises WorkbenchError."""
+        lock = self.wake_watcher()
+        if lock is not None:
+            detach(self._process, lock, start, WATCHER)
+
+    def wake_watcher(self) -> ControllerLock | None:
+        """Wake the watcher. If there is none, return its lock.
+
+        The caller holds the lock of the folder. Raises StorageError.
+        """
         limit = time.monotonic() + CHILD_SECONDS
         while (lock := ControllerLock.acquire_new(self._process)) is None:
             if wake(self._process) or time.monotonic() > limit:
-                return
+                return None
             time.sleep(locks.POLL_SECONDS)
-        detach(self._process, lock, start, WATCHER)
+        return lock
 
     def add(self, directory: RunDirectory) -> None:
         """Add a run. The caller holds the lock of the folder. Raises StorageError."""

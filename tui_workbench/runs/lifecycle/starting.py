@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 from tui_workbench.core import system, trace
 from tui_workbench.core.errors import WorkbenchError
@@ -95,9 +96,21 @@ CONTROLLER, WATCHER = "tui_workbench.runs.lifecycle.controller", "tui_workbench.
 def spawn(directory: RunDirectory, lock: ControllerLock, module: str = CONTROLLER) -> int:
     """Start a module in a new interpreter and return its process ID. Raises OSError."""
     inherited = child_descriptor(lock.descriptor)
+    return start_detached(
+        _command(module, inherited, directory.path), os.environ, passed=((lock.descriptor, inherited),)
+    )
+
+
+def become(path: str, lock: ControllerLock) -> NoReturn:
+    """Continue this process as the watcher of the folder at `path`. Raises OSError."""
+    os.set_inheritable(lock.descriptor, True)
+    command = _command(WATCHER, lock.descriptor, path)
+    os.execve(command[0], command, os.environ)
+
+
+def _command(module: str, descriptor: int, path: str) -> list[str]:
     # With -P, a json.py in the current folder does not shadow the standard library's.
-    command = [sys.executable, "-P", "-m", module, str(inherited), directory.path]
-    return start_detached(command, os.environ, passed=((lock.descriptor, inherited),))
+    return [sys.executable, "-P", "-m", module, str(descriptor), path]
 
 
 def inherited_lock(descriptor: str) -> ControllerLock:

@@ -1,8 +1,12 @@
-"""The watcher: a detached process that drives all runs on a target, for targets with `drives_together`.
+"""The watcher: a detached process that drives many runs on a target.
+
+For targets with `drives_together`, it drives all runs; for targets with `waits_together`, the runs whose scripts have
+started. If the script of the latter must be started again, the watcher starts a controller for the run.
 
 It executes the steps of many controllers. Steps that block (prepare, start, cancel, collect) are jobs in a few threads.
 One `RunGroup` waits for the ends of all scripts. A waiting run needs only the descriptor of its lock and a small
-object. All decisions are made in the main thread, to which other threads post calls.
+object, and on this machine a descriptor of its process. All decisions are made in the main thread, to which other
+threads post calls.
 
 The watcher holds the lock of each run, so that other processes start no controller for it. When it is woken, and every
 few seconds, it looks for new runs, cancel requests and removed run directories. It ends LINGER_SECONDS after its last
@@ -24,7 +28,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tui_workbench.core import trace
-from tui_workbench.core.errors import ImportedRun, RunNotFound, StorageError
+from tui_workbench.core.errors import ImportedRun, RunNotFound, StorageError, WorkbenchError
 from tui_workbench.core.waiting import Backoff, wait_ready, waking_pipe
 from tui_workbench.runs.lifecycle import queueing, starting
 from tui_workbench.runs.lifecycle.controller import Controller, Helpers, listen_for_cancel
@@ -36,11 +40,12 @@ from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Outcome
 
-MOST_JOBS = 4  # maximum number of concurrent jobs; an SSH server allows few sessions per connection
+MOST_JOBS = 4  # maximum number of concurrent jobs until the target is known; see `Target.jobs_at_once`
 LOOK_SECONDS = 5.0  # maximum time between two scans of the folders
 SHORTEST_LOOK_SECONDS = 0.1  # minimum time, because a scan of many runs takes milliseconds
 LINGER_SECONDS = 5.0  # the watcher ends after this time without runs; the next run often follows soon
-SPARE_DESCRIPTORS = 200  # number of descriptors that the locks of runs must leave free
+SPARE_DESCRIPTORS = 200  # number of descriptors that runs must leave free
+RUN_DESCRIPTORS = 2  # maximum number of descriptors of a run: its lock, and the end of its process
 FIRST_RETRY, LONGEST_RETRY = 0.5, 300.0  # seconds between two attempts after an error
 EVENT = "watcher"  # name of the step in events that record an error of the watcher
 
@@ -52,7 +57,9 @@ class _Run:
         self.name = name
         self.directory = directory
         self.lock = lock
-        self.outcome: Outcome | None = None  # set if the script has ended
+        self.has_ended = False  # the script has ended
+        self.outcome: Outcome | None = None  # of the script that has ended, unless `Target.wait` returns it
+        self.needs_controller = False  # the script must be started, by another process
         self.interrupt = -1  # descriptor that interrupts the job in progress when it becomes readable
         self.interrupting = -1  # the other end of this pipe
         self.is_followed = False
@@ -87,7 +94,8 @@ class Watcher:
         self._idle_since = time.monotonic()
         self._helping = Helping(self._post)
         limit = _raise_descriptor_limit()
-        self._most_runs = max(limit - SPARE_DESCRIPTORS, limit // 2)
+        self._most_runs = max(limit - SPARE_DESCRIPTORS, limit // 2) // RUN_DESCRIPTORS
+        self._most_jobs = MOST_JOBS
 
     def run(self) -> None:
         """Drive all runs until LINGER_SECONDS after the end of the last run, and release the lock."""
@@ -158,6 +166,9 @@ class Watcher:
                 self._cancel(run)
             elif not os.path.isdir(run.directory.path):
                 self._leave(run)
+            elif run.is_followed and run.helpers is not None and run.helpers.limit_is_reached:
+                run.helpers.limit_is_reached = False
+                self._take_out(run, self._queued.append)
         followed = self._followed.values()
         self._helping.read_metrics([run.helpers.metrics for run in followed if run.helpers is not None])
 
@@ -217,7 +228,7 @@ class Watcher:
             self._queued.append(run)
 
     def _start_jobs(self, now: float) -> None:
-        limit = MOST_JOBS if self._paused_until == 0.0 else 1
+        limit = self._most_jobs if self._paused_until == 0.0 else 1
         while self._queued and self._jobs < limit and now >= self._paused_until:
             run = self._queued.popleft()
             run.interrupt, run.interrupting = waking_pipe()
@@ -236,19 +247,27 @@ class Watcher:
         self._post(partial(self._end_job, run, controller, error))
 
     def _advance(self, run: _Run) -> Controller | None:
-        """Execute the steps up to the start of the script or the end of the run. Return None if the run has ended."""
+        """Execute the steps up to the start of the script or the end of the run.
+
+        Return the controller if the run is to be followed, and otherwise None.
+        """
         controller = Controller(
             run.directory, run.interrupt, patient=False, is_known=self._is_known, helpers=run.helpers
         )
         with contextlib.closing(controller.target), trace.for_agent(controller.record.agent):
-            if run.outcome is not None:
-                controller.conclude(run.outcome)
+            self._most_jobs = controller.target.jobs_at_once
+            if run.has_ended:
+                run.needs_controller = not controller.conclude(run.outcome)
+            elif controller.must_start and not controller.target.drives_together:
+                run.needs_controller = True
             else:
                 run.directory.make_durable()
                 if controller.begin():
                     if controller.target.limits_sweep:
                         queueing.lift_sweep_limit(run.directory)
                     return controller
+        if run.needs_controller:
+            return None
         controller.keep_copy()
         queueing.leave(run.directory)
         controller.finish_late()
@@ -258,7 +277,7 @@ class Watcher:
         self._jobs -= 1
         os.close(run.interrupt)
         os.close(run.interrupting)
-        run.interrupt, run.outcome = -1, None
+        run.interrupt, run.has_ended, run.outcome = -1, False, None
         if isinstance(error, TryLater):
             self._paused_until = time.monotonic() + self._unreachable.next()
             self._queued.append(run)  # another run is next, because the error may be specific to this run
@@ -266,6 +285,8 @@ class Watcher:
         self._paused_until, self._unreachable = 0.0, Backoff()
         if error is not None:
             self._retry(run, error)
+        elif run.needs_controller:
+            self._start_controller(run)
         elif controller is None:
             self._forget(run)
         elif run.directory.cancel_requested:
@@ -274,6 +295,16 @@ class Watcher:
         else:
             self._is_known = True
             self._follow(run, controller)
+
+    def _start_controller(self, run: _Run) -> None:
+        """Leave a run to a new controller. If no process can be started, try again with the next scan."""
+        self._runs.pop(run.name)
+        self._folder.remove(run.directory)  # first, because the controller adds the run again when the script runs
+        try:
+            starting.detach(run.directory, run.lock)
+        except WorkbenchError:
+            with contextlib.suppress(StorageError):
+                self._folder.add(run.directory)
 
     def _retry(self, run: _Run, error: Exception) -> None:
         """Retry the steps of a run later, for example if the disk is full."""
@@ -328,10 +359,10 @@ class Watcher:
             run.is_followed = False
         return run
 
-    def _conclude(self, run_id: str, outcome: Outcome) -> None:
+    def _conclude(self, run_id: str, outcome: Outcome | None) -> None:
         run = self._stop_following(run_id)
         if run is not None:
-            run.outcome = outcome
+            run.has_ended, run.outcome = True, outcome
             self._queued.append(run)
 
     def _reopen(self, error: Exception) -> None:

@@ -19,7 +19,14 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.gate import admit
 from tui_workbench.runs.lifecycle import building, limits
 from tui_workbench.runs.lifecycle.handover import hand_over
-from tui_workbench.runs.lifecycle.starting import WATCHER, close_other_descriptors, end_run, spawn, start_script
+from tui_workbench.runs.lifecycle.starting import (
+    WATCHER,
+    close_other_descriptors,
+    detach,
+    end_run,
+    spawn,
+    start_script,
+)
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
@@ -59,7 +66,10 @@ def submit(
                 end_run(directory, record, ending)
             if on_started is not None:
                 on_started(directory.run())
-        hand_over(directory, lock, target, _fork if single_threaded else spawn)
+        if single_threaded and not target.drives_together:
+            detach(directory, lock, _fork)  # a fork is faster than a watcher, and later leaves the run to the watcher
+        else:
+            hand_over(directory, lock, target, _fork if single_threaded else spawn)
     except BaseException:
         # The caller does not know the ID of the run and could not cancel it, so remove the run.
         with building.uninterrupted():

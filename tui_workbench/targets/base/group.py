@@ -1,7 +1,8 @@
-"""Follow many runs with one object, on targets that one process drives together, such as a cluster with a queue.
+"""Follow many runs with one object, on targets whose runs one process drives or waits for.
 
-A target with `drives_together` has no controller per run. One *watcher* process prepares, starts, cancels and collects
-its runs with the ordinary methods of `Target`, and waits for their ends with one `RunGroup` instead of `Target.wait`.
+One *watcher* process waits for the ends of all these runs with one `RunGroup` instead of `Target.wait`. With
+`drives_together`, it also prepares and starts them, with the ordinary methods of `Target`. With `waits_together`,
+another process starts each run, and then leaves it to the watcher.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ class RunGroup(abc.ABC):
         """Stop following a run, and release the lock on the copy of its log. The run continues. Ignores unknown IDs."""
 
     @abc.abstractmethod
-    def wait(self, interrupted: int, timeout: float | None = None) -> Mapping[str, Outcome]:
+    def wait(self, interrupted: int, timeout: float | None = None) -> Mapping[str, Outcome | None]:
         """Wait until runs end; return the outcomes of these runs by run ID, and stop following them.
+
+        None instead of an outcome means that the script has ended or was never started, and that `Target.wait` returns
+        soon. It may have to end processes, for which a group must not wait.
 
         Returns an empty mapping soon after the descriptor `interrupted` has become readable (-1: never), even while the
         target does not answer, and after `timeout` seconds (None: no limit). Copies the output of all runs meanwhile;

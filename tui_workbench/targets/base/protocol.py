@@ -25,7 +25,8 @@ Every target guarantees these behaviors (tests/targets/test_conformance.py check
     trying: it calls `report.lost` and later `report.regained`.
 16. A script can `import workbench` with any interpreter. Values that it logs are in the run's directory after
     `collect`. In PYTHONPATH, the workbench's folder precedes the user's folders.
-17. With `drives_together`, a group in any process returns, once for each run, the outcome that `wait` would return.
+17. With `drives_together` or `waits_together`, a group in any process returns, once for each run, the outcome that
+    `wait` would return, or None if `wait` returns it soon.
 18. If the type reads `Retry`, an ended run can be started again after `reset`. Its log continues. After `release`, it
     can be started again after `reset` with `anew`, and `prepare`.
 19. `warn` sends SIGTERM to the processes of a run and returns at once. The run continues until its script ends.
@@ -67,6 +68,15 @@ class Target(abc.ABC):
 
     Then `start` may return before the script runs; the group reports when the script runs.
     """
+
+    waits_together: ClassVar[bool] = False
+    """True if one process can wait with one `group` for all started runs on targets with the same `group_key`.
+
+    Another process starts each run, and waits for it at first.
+    """
+
+    jobs_at_once: ClassVar[int] = 4
+    """Maximum number of runs whose steps the watcher executes at once. An SSH server allows few sessions."""
 
     sends_at_start: ClassVar[bool] = False
     """True if `start` sends the files that `prepare` was given; then `prepare` is called before each `start`."""
@@ -155,7 +165,10 @@ class Target(abc.ABC):
         return f"{self.target.kind.name} {self.target.username}@{self.target.address}"
 
     def group(self) -> RunGroup:
-        """Return a group that follows runs on all targets with the same `group_key`. Only with `drives_together`."""
+        """Return a group that follows runs on all targets with the same `group_key`.
+
+        Only with `drives_together` or `waits_together`.
+        """
         raise NotImplementedError
 
     @abc.abstractmethod

@@ -7,12 +7,13 @@ workbench. A run ends with its script: processes that the script left running ar
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tui_workbench.core import system
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError
@@ -22,6 +23,7 @@ from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.core.processes import find_executable, start_detached
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment, spark
+from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.run_environment import DEFAULT_SHARE, PYTHON_PATH_VARIABLE, SDK_FOLDER, SHARE_VARIABLE
@@ -39,13 +41,12 @@ from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.data import place_data
 from tui_workbench.targets.hosts.host import SHELL, Entry, Host
 from tui_workbench.targets.hosts.processes import (
-    RUN_DIRECTORY_VARIABLE,
     ask_to_end,
     end_processes,
-    processes_of_run,
     wait_for_any,
 )
 from tui_workbench.targets.hosts.serving import ServerPlace
+from tui_workbench.targets.local.local_group import LocalGroup, RunProcesses
 
 if TYPE_CHECKING:
     from tui_workbench.targets.environments.managed import Environments, Managed
@@ -58,6 +59,8 @@ class LocalTarget(Target):
     """A target of type `local`."""
 
     starts_at_once = True
+    waits_together: ClassVar[bool] = True
+    jobs_at_once: ClassVar[int] = 64  # a step can wait for processes that do not end
 
     def __init__(self, target: ComputeTarget, environments: Environments | None = None) -> None:
         """With `environments`, a run that needs packages uses a managed environment, which `prepare` builds."""
@@ -195,6 +198,17 @@ class LocalTarget(Target):
             return Outcome(None, supervisor.UNKNOWN_EXIT)
         return Outcome(code, supervisor.describe_exit(code), note)
 
+    def group_key(self) -> str:
+        # Another machine or container can have the same home folder. A file system that does not answer must not affect
+        # runs on other file systems.
+        device = 0
+        with contextlib.suppress(OSError):
+            device = os.stat(os.path.dirname(self.target.path)).st_dev
+        return f"{self.target.kind.name} {os.uname().nodename} {system.process_namespace()} {device}"
+
+    def group(self) -> RunGroup:
+        return LocalGroup()
+
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         shell = supervisor.read_supervisor(spec.run_directory)
 
@@ -320,8 +334,7 @@ def _command(spec: RunSpec, interpreter: str, installed: Spark | None) -> tuple[
 
 
 def _processes(spec: RunSpec, session: int = 0, since: int = 0) -> set[int]:
-    own_words = RUN_DIRECTORY_VARIABLE in spec.run_configuration.environment_variables
-    return processes_of_run(spec.run_id, session, since, "" if own_words else spec.run_directory)
+    return RunProcesses.of(spec).find(session, since)
 
 
 def find_interpreter(target: ComputeTarget) -> str:
