@@ -30,6 +30,7 @@ SCRIPTS = {
     "history": "History",
     "metrics": "Metrics",
     "gpu": "GPUs",
+    "active_runs": "Active runs",
     "submit": "Containers, environments and Spark",
     "ssh": "Machines over SSH",
     "slurm": "Slurm",
