@@ -18,7 +18,8 @@ from tests.runs.support import REQUEST, children, descriptors, write_configurati
 from tui_workbench.core.errors import RunNotFound, StorageError, WorkbenchError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.lifecycle.handover import FOLDER
+from tui_workbench.runs.store.rundir import CONTROLLER_LOCK, RunDirectory
 
 
 class TestLife:
@@ -80,7 +81,8 @@ class TestLife:
             places = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir() if os.path.lexists(entry)}
             return {place for place in places if place.startswith("/") or place == ours}
 
-        until(lambda: opened() == {"/dev/null", f"{run.directory}/controller.lock"}, "nothing but the lock")
+        (own,) = Path.home().glob(f".local/state/workbench-tui/{FOLDER}/*/{CONTROLLER_LOCK}")  # it is the watcher
+        until(lambda: opened() == {"/dev/null", f"{run.directory}/controller.lock", str(own)}, "nothing but the locks")
         shop.open()
         shop.ended(run)
         # The script has inherited the pipe, as from a shell; when it ends, no process holds the pipe.
