@@ -21,7 +21,7 @@ from tui_workbench.runs.lifecycle.building import remove_unfinished, save_enviro
 from tui_workbench.runs.lifecycle.controller import Controller
 from tui_workbench.runs.lifecycle.handover import hand_over
 from tui_workbench.runs.lifecycle.retrying import add_attempt, attempt_number
-from tui_workbench.runs.lifecycle.starting import wake
+from tui_workbench.runs.lifecycle.starting import has_ended, wake
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.annotations import notify_index
 from tui_workbench.runs.store.attempts import own_reason
@@ -39,6 +39,7 @@ from tui_workbench.runs.sweeps.sweep import resume_unfinished
 from tui_workbench.targets.base.registry import target_for
 
 POLL_SECONDS = 0.02
+RELEASE_SECONDS = 1.0  # time for the system to end the threads of a killed controller
 ENDING_SECONDS = 5.0  # time for the controller of an ended run to end
 
 
@@ -77,7 +78,7 @@ def take_over(directory: RunDirectory) -> bool:
     spec = directory.own_record().spec
     if directory.is_waiting:
         return bool(_resume_waiting(Project(spec.project_root), [directory]))
-    lock = ControllerLock.acquire(directory)
+    lock = _acquire(directory)
     if lock is None:
         return False
     with lock:
@@ -89,6 +90,16 @@ def take_over(directory: RunDirectory) -> bool:
         else:
             hand_over(directory, lock, target)
     return True
+
+
+def _acquire(directory: RunDirectory) -> ControllerLock | None:
+    """Lock a run. If its controller was just killed, wait until the system has released its lock."""
+    deadline = time.monotonic() + RELEASE_SECONDS
+    while (lock := ControllerLock.acquire(directory)) is None:
+        if not has_ended(ControllerLock.holder(directory)) or time.monotonic() > deadline:
+            break
+        time.sleep(POLL_SECONDS)
+    return lock
 
 
 def start_again(directory: RunDirectory) -> None:

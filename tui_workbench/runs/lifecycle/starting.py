@@ -155,14 +155,21 @@ def detach(directory: RunDirectory, lock: ControllerLock, start: Start = spawn, 
     adopt(pid)
 
 
+def has_ended(holder: int) -> bool:
+    """Return True if `holder`, a result of `ControllerLock.holder`, is a process that has ended.
+
+    For a moment, its last threads, or a child that it was starting, may still hold the lock.
+    """
+    return holder > 0 and system.process_stat(holder)[0] in ("", "Z", "X")
+
+
 def wake(directory: RunDirectory) -> int:
     """Make the controller of a run check for a cancel request.
 
-    Return the result of `ControllerLock.holder`, or 0 if that process has ended. For a moment, a child that it was
-    starting may still hold the lock.
+    Return the result of `ControllerLock.holder`, or 0 if that process has ended.
     """
     holder = ControllerLock.holder(directory)
-    if holder > 0 and system.process_stat(holder)[0] in ("", "Z", "X"):
+    if has_ended(holder):
         return 0
     if holder > 0:
         with contextlib.suppress(ProcessLookupError, PermissionError):
