@@ -395,13 +395,13 @@ class Controller:
             return
         if is_folder_below(self._directory.path, rundir.EARLIER):
             return  # `restore_copy` was interrupted; the next attempt continues it, and needs the whole copy
-        from tui_workbench.runs.lifecycle.collecting import EndedCopy, collect_outputs
+        from tui_workbench.runs.lifecycle import collecting
 
         begun = time.monotonic()
         fields: dict[str, object] = {"status": "done"}
-        self._ended_copy = EndedCopy(self._directory, self.record)
+        self._ended_copy = collecting.EndedCopy(self._directory, self.record)
         try:
-            kept = collect_outputs(
+            kept = collecting.collect_outputs(
                 self._directory.path,
                 self._directory.copied_at,
                 # Without git, the copy is the only snapshot.

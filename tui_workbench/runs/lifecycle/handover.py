@@ -2,7 +2,7 @@
 
 For targets with `drives_together`, one watcher process drives the runs on all targets with the same `group_key`, in
 all projects of the user. For targets with `waits_together`, the watcher drives the runs whose scripts have started. A
-controller leaves its run to the watcher, or becomes the watcher if there is none.
+controller leaves its run to the watcher. If no watcher is running, the controller becomes the watcher.
 
 A folder in the user's state directory contains a link to each of these runs, and the lock of the watcher. A process
 that hands over a run adds a link, and then wakes or starts the watcher. If a watcher was killed, the next process that
@@ -54,7 +54,7 @@ def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, sta
 def leave_to_watcher(directory: RunDirectory, lock: ControllerLock, target: Target) -> None:
     """Hand a started run over to the watcher of its target, and release the lock.
 
-    If there is no watcher, this process becomes the watcher, and the call does not return. Raises StorageError.
+    If no watcher is running, this process becomes the watcher, and the call does not return. Raises StorageError.
     """
     folder = WatchFolder.of(target)
     with folder.locked():
@@ -97,7 +97,7 @@ class WatchFolder:
             detach(self._process, lock, start, WATCHER)
 
     def wake_watcher(self) -> ControllerLock | None:
-        """Wake the watcher. If there is none, return its lock.
+        """Wake the watcher. If no watcher is running, return the lock of the watcher.
 
         The caller holds the lock of the folder. Raises StorageError.
         """

@@ -72,7 +72,10 @@ class LocalTarget(Target):
         managed = _managed(self._environments, spec)
         interpreter = managed.python if managed is not None else find_interpreter(self.target)
         installed = self._spark(spec, interpreter, os.environ)
-        variables, command = self._variables(spec, interpreter, installed), _command(spec, interpreter, installed)
+        variables, command = (
+            _variables(self.target, spec, interpreter, installed),
+            _command(spec, interpreter, installed),
+        )
         run_environment.refuse_impossible(spec.run_configuration.path, variables, command)
         title = f"start {spec.script} with {interpreter}{run_environment.describe_launcher(spec)}"
         steps = []
@@ -147,7 +150,7 @@ class LocalTarget(Target):
         if self._environments is not None:
             interpreter, environment = self._activated(spec, environment)
         installed = self._spark(spec, interpreter, environment)
-        variables = self._variables(spec, interpreter, installed)
+        variables = _variables(self.target, spec, interpreter, installed)
         merged = {**environment, **variables}
         own = spec.run_configuration.environment_variables
         if PYTHON_PATH_VARIABLE not in own:
@@ -262,19 +265,6 @@ class LocalTarget(Target):
         remedy = spark.pip_remedy(interpreter) if managed is None else spark.conda_remedy(spec, "pyspark")
         return spark.require_spark(spec, found, interpreter, spark_remedy=remedy, java_remedy=spark.JAVA_REMEDY)
 
-    def _variables(self, spec: RunSpec, interpreter: str, installed: Spark | None) -> dict[str, str]:
-        # A relative folder is below the project.
-        base = os.path.join(spec.project_root, os.path.expanduser(self.target.native_shared_directory or DEFAULT_SHARE))
-        return run_environment.run_variables(
-            spec,
-            share=os.path.join(base, spec.project_name),
-            run_directory=spec.run_directory,
-            # The `outputs/` of an untracked run is in the project, but the SDK stores files in the run directory.
-            outputs=f"{spec.working_directory if spec.tracked else spec.run_directory}/outputs",
-            sdk=SDK_FOLDER,
-            others=spark.variables(interpreter, installed) if installed is not None else None,
-        )
-
 
 class _LocalEnvironment(PythonEnvironment):
     """The interpreter of the target, or a managed environment."""
@@ -331,6 +321,20 @@ def _end_left_behind(find: Callable[[], set[int]]) -> str:
 
 def _command(spec: RunSpec, interpreter: str, installed: Spark | None) -> tuple[str, ...]:
     return run_environment.script_command(spec, interpreter, SDK_FOLDER, spec.run_directory, installed)
+
+
+def _variables(target: ComputeTarget, spec: RunSpec, interpreter: str, installed: Spark | None) -> dict[str, str]:
+    # A relative folder is below the project.
+    base = os.path.join(spec.project_root, os.path.expanduser(target.native_shared_directory or DEFAULT_SHARE))
+    return run_environment.run_variables(
+        spec,
+        share=os.path.join(base, spec.project_name),
+        run_directory=spec.run_directory,
+        # The `outputs/` of an untracked run is in the project, but the SDK stores files in the run directory.
+        outputs=f"{spec.working_directory if spec.tracked else spec.run_directory}/outputs",
+        sdk=SDK_FOLDER,
+        others=spark.variables(interpreter, installed) if installed is not None else None,
+    )
 
 
 def _processes(spec: RunSpec, session: int = 0, since: int = 0) -> set[int]:

@@ -49,9 +49,9 @@ LONGEST_JUMP_CHAIN = 8
 
 
 class Secrets:
-    """What a login uses: secrets by reference, and the fingerprints of host keys that the user accepted.
+    """The secrets of a login by reference, and the fingerprints of host keys that the user accepted.
 
-    All are only in memory. `agent` is the socket of the SSH agent of the client that asked last, or "".
+    All of these are only in memory. `agent` is the socket of the SSH agent of the client that asked last, or "".
     """
 
     def __init__(self) -> None:

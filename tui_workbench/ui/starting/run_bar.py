@@ -288,7 +288,7 @@ class RunBar(Widget, inherit_bindings=False):
         self._request_changed()
 
     def choose_target(self, target: str) -> bool:
-        """Choose the first valid run configuration of this compute target; return False if there is none."""
+        """Choose the first valid run configuration of this compute target. Return False if none is valid."""
         for configuration in self._configurations.values():
             if configuration.target == target and configuration.problem is None:
                 self._choose(configuration.name)
