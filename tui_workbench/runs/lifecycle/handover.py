@@ -35,20 +35,24 @@ CHILD_SECONDS = 5.0  # time limit for a child of a killed watcher to start its p
 GATE = "gate"  # lock file that is locked while a run is handed over, and while the watcher decides whether to end
 
 
-def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, start: Start = spawn) -> None:
+def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, start: Start = spawn) -> bool:
     """Hand a run over to a new controller, or to the watcher of its target, and release the lock.
 
+    Return False if the watcher is running and the run was handed over to it before, so that it soon locks the run.
     Raises WorkbenchError if no process can be started.
     """
     if not (target.drives_together or (target.waits_together and "start" in directory.status().done)):
         detach(directory, lock, start)
-        return
+        return True
     with lock:
         folder = WatchFolder.of(target)
         with folder.locked():
-            folder.add(directory)
+            is_new = folder.add(directory)
             lock.release()  # so that the watcher can acquire it
-            folder.call_watcher(start)
+            watcher = folder.wake_watcher()
+            if watcher is not None:
+                detach(folder.process, watcher, start, WATCHER)
+            return is_new or watcher is not None
 
 
 def leave_to_watcher(directory: RunDirectory, lock: ControllerLock, target: Target) -> None:
@@ -71,7 +75,7 @@ class WatchFolder:
     def __init__(self, path: str) -> None:
         self.path = path
         # The folder has a controller lock, so that a watcher is found and woken like a controller.
-        self._process = RunDirectory(path)
+        self.process = RunDirectory(path)
 
     @classmethod
     def of(cls, target: Target) -> WatchFolder:
@@ -90,29 +94,25 @@ class WatchFolder:
         with locks.lock_file(os.path.join(self.path, GATE)):
             yield
 
-    def call_watcher(self, start: Start) -> None:
-        """Wake or start the watcher. The caller holds the lock of the folder. Raises WorkbenchError."""
-        lock = self.wake_watcher()
-        if lock is not None:
-            detach(self._process, lock, start, WATCHER)
-
     def wake_watcher(self) -> ControllerLock | None:
         """Wake the watcher. If no watcher is running, return the lock of the watcher.
 
         The caller holds the lock of the folder. Raises StorageError.
         """
         limit = time.monotonic() + CHILD_SECONDS
-        while (lock := ControllerLock.acquire_new(self._process)) is None:
-            if wake(self._process) or time.monotonic() > limit:
+        while (lock := ControllerLock.acquire_new(self.process)) is None:
+            if wake(self.process) or time.monotonic() > limit:
                 return None
             time.sleep(locks.POLL_SECONDS)
         return lock
 
-    def add(self, directory: RunDirectory) -> None:
-        """Add a run. The caller holds the lock of the folder. Raises StorageError."""
+    def add(self, directory: RunDirectory) -> bool:
+        """Add a run, and return True if it is new. The caller holds the lock of the folder. Raises StorageError."""
         link = self._link(directory)
         with storage_errors("write", link), contextlib.suppress(FileExistsError):
             os.symlink(directory.path, link)
+            return True
+        return False
 
     def remove(self, directory: RunDirectory) -> None:
         with contextlib.suppress(OSError):

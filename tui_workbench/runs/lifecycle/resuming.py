@@ -87,9 +87,8 @@ def take_over(directory: RunDirectory) -> bool:
         is_last = not (target.drives_together or spec.run_configuration.retry or directory.attempts())
         if directory.status().end or (target.has_ended(spec) and is_last):
             finish_here(directory, lock)
-        else:
-            hand_over(directory, lock, target)
-    return True
+            return True
+        return hand_over(directory, lock, target)
 
 
 def _acquire(directory: RunDirectory) -> ControllerLock | None:
