@@ -298,6 +298,15 @@ def test_configured_agent_comes_before_the_agent_of_the_client(
     assert name_of(host) == "gpubox"
 
 
+def test_no_agent_is_used_if_the_configuration_says_none(
+    host: SshHost, agents: dict[str, str], ssh_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (ssh_folder / "config").write_text("Host *\n  IdentityAgent none\n")
+    monkeypatch.setenv("SSH_AUTH_SOCK", agents["full"])
+    with pytest.raises(LoginRefused):
+        host.run(["true"])
+
+
 def test_proxy_command_gets_the_agent_of_the_client(
     host: SshHost, agents: dict[str, str], gpubox: Machine, ssh_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

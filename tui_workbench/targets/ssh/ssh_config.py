@@ -183,7 +183,7 @@ class Hop:
         configuration = SSHClientConfig.load(
             None, list(self.files), False, False, False, getpass.getuser(), username or (), host, port or ()
         )
-        self.agent = str(configuration.get("IdentityAgent") or agent)
+        self.agent = str(configuration.get("IdentityAgent", agent) or "")  # asyncssh stores None for `none`
         command = str(configuration.get("ProxyCommand") or "")
         # The environment of this process may name the agent of another client.
         proxy = ["env", f"{AGENT_VARIABLE}={agent}", *shlex.split(command)] if command and agent else ()
