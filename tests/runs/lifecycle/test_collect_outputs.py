@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import missing
 from tests.faults.support import until
 from tests.runs.sources import listing
 from tests.runs.support import as_anybody, let_everybody_in, write_files
@@ -210,3 +213,62 @@ def test_link_in_place_of_a_large_copy_is_not_followed(large: Copy, tmp_path: Pa
     with pytest.raises(OSError, match="work"):
         large.settle()
     assert listing(tmp_path / "moved") == before
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_link_in_place_of_the_folder_of_spares_is_not_followed(
+    large: Copy, tmp_path: Path, is_interrupted: bool
+) -> None:
+    write_files(large.path, {"data.txt": "2"})
+    write_files(tmp_path / "victim", {"ended/file": "mine"})
+    large.aside.parent.symlink_to("victim")
+    if is_interrupted:
+        large.path.rename(tmp_path / "unchanged")
+    assert large.settle() == ["data.txt"]
+    assert large.left() == ["data.txt"]
+    assert listing(tmp_path / "victim") == {"ended": "/", "ended/file": b"mine"}
+    assert not list(tmp_path.glob("unchanged*"))
+
+
+def test_large_copy_is_cleared_in_place_without_the_hidden_repository(large: Copy, tmp_path: Path) -> None:
+    write_files(large.path, {"data.txt": "2"})
+    large.aside = tmp_path / "missing" / "spare" / "ended"
+    assert large.settle() == ["data.txt"]
+    assert large.left() == ["data.txt"]
+    assert not list(tmp_path.glob("unchanged*"))
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Return a function that mounts something at a path, as `mount` with these arguments does."""
+    if os.geteuid() != 0:
+        missing("root, to mount a file system")
+    mounts: list[Path] = []
+
+    def mount(path: Path, *arguments: str) -> None:
+        path.mkdir(exist_ok=True)
+        if subprocess.run(["mount", *arguments, path], capture_output=True, check=False).returncode != 0:
+            missing("the permission to mount file systems")
+        mounts.append(path)
+
+    yield mount
+    for path in mounts:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_large_copy_on_another_mount_is_cleared_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: Callable[..., None], is_interrupted: bool
+) -> None:
+    monkeypatch.setattr(collecting, "SPARE_FILES", 1)
+    (tmp_path / "elsewhere").mkdir()
+    run = tmp_path / "run"
+    mounted(run, "--bind", str(tmp_path / "elsewhere"))
+    large = Copy(run)
+    large.aside = tmp_path / "spare" / "ended"
+    write_files(large.path, {"data.txt": "2"})
+    if is_interrupted:
+        large.path.rename(run / "unchanged")
+    assert large.settle() == ["data.txt"]
+    assert large.left() == ["data.txt"]
+    assert not list(run.glob("unchanged*"))

@@ -383,6 +383,23 @@ def test_link_instead_of_the_spare_is_not_followed(shop: Shop, tmp_path: Path) -
     assert listing(precious) == {"file": b"mine", "data.txt": b"mine"}
 
 
+def test_link_instead_of_the_folder_of_spares_is_not_followed(shop: Shop, tmp_path: Path) -> None:
+    first = shop.source.take()
+    expected = listing(first)
+    victim = tmp_path / "victim"
+    aside = Path(ended_copy(shop.store.repository, "run"))
+    write_files(victim, {"ready/work/data.txt": "mine", "claimed/file": "mine", "removed-1/file": "mine"})
+    first.rename(victim / aside.name)
+    before = listing(victim)
+    aside.parent.symlink_to(victim)
+    with pytest.raises(StorageError):
+        shop.store.keep_spare(str(aside), shop.source.snapshot.commit_id, shop.now())
+    remove_discarded(shop.store.repository)
+    assert listing(shop.source.take()) == expected
+    assert shop.store.discard() >= 0
+    assert listing(victim) == before
+
+
 def test_half_prepared_spare_is_not_used(shop: Shop) -> None:
     first = shop.source.take()
     expected = listing(first)

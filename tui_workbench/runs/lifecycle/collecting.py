@@ -12,12 +12,19 @@ import os
 import stat
 
 from tui_workbench.core.errors import StorageError, UsageError, storage_errors
-from tui_workbench.core.files import FOLDER_MODE, is_folder_below, make_folders, open_folder, rename_below
+from tui_workbench.core.files import (
+    FOLDER_MODE,
+    delete_below,
+    is_folder_below,
+    make_folders,
+    open_folder,
+    rename_below,
+)
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
-from tui_workbench.runs.snapshots.spare import SPARE_FILES, discard, ended_copy, remove_discarded
+from tui_workbench.runs.snapshots.spare import SPARE_FILES, can_move, discard, ended_copy, move, remove_discarded
 from tui_workbench.runs.snapshots.working_copy import paths_below
 from tui_workbench.runs.store.annotations import notify_index
 from tui_workbench.runs.store.rundir import OUTPUTS, UNCHANGED, WORKING_COPY, ControllerLock, Record, RunDirectory
@@ -70,7 +77,7 @@ class EndedCopy:
     def keep(self) -> None:
         """Keep the copy for the next run, unless there is a spare already. Errors are ignored."""
         if os.path.lexists(self.path):
-            with contextlib.suppress(StorageError, RecursionError):  # `keep` of another run discards the copy
+            with contextlib.suppress(StorageError, OSError, RecursionError):  # `keep` of another run discards the copy
                 self._store.keep_spare(self.path, self._commit, self._since)
 
     def remove_unused(self) -> None:
@@ -130,7 +137,8 @@ def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = Tru
 def _set_aside(directory: str, since_ns: int, aside: str) -> bool:
     """Move a large working copy to `aside`, and the files of the run back; see `collect_outputs`.
 
-    Return False if nothing was done, because the copy is small or not all of its folders are accessible.
+    Return False if nothing was done, because the copy is small, cannot be moved to `aside`, or has folders that are not
+    accessible.
     """
     begun = is_folder_below(directory, UNCHANGED)
     try:
@@ -140,16 +148,17 @@ def _set_aside(directory: str, since_ns: int, aside: str) -> bool:
             raise
         return False
     if not begun:
-        if unchanged < SPARE_FILES:
+        if unchanged < SPARE_FILES or not can_move(directory, aside):
             return False
         rename_below(directory, WORKING_COPY, UNCHANGED)
     for path in changed:
         make_folders(directory, os.path.join(WORKING_COPY, os.path.dirname(path)))
         rename_below(directory, os.path.join(UNCHANGED, path), os.path.join(WORKING_COPY, path))
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(os.path.dirname(aside), FOLDER_MODE)
-    discard(aside)  # the copy of an earlier attempt
-    os.rename(os.path.join(directory, UNCHANGED), aside)
+    try:
+        discard(aside)  # the copy of an earlier attempt
+        move(directory, UNCHANGED, aside)
+    except OSError:
+        delete_below(directory, UNCHANGED)
     return True
 
 

@@ -134,7 +134,9 @@ class SnapshotStore:
         objects = os.path.join(self.repository, "objects")
         with self.exclusive():
             before = folder_size(self.repository)
-            discard(ready(self.repository).folder)
+            with contextlib.suppress(OSError):  # there is no spare, or a link instead of its folder
+                discard(ready(self.repository).folder)
+                discard_unused(self.repository)
             remove_discarded(self.repository)
             gone = self._references_without_run()
             self.git("update-ref", "-z", "--stdin", stdin=[word for name in gone for word in (f"delete {name}", "")])

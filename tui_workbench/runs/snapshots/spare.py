@@ -11,11 +11,11 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from tui_workbench.core import system
-from tui_workbench.core.files import delete_below, open_folder
+from tui_workbench.core.files import FOLDER_MODE, delete_below, make_folders, open_folder, remove_below
 
 SPARE_FILES = 2_000
 """Minimum number of files of a copy that is kept. A smaller copy is created and removed quickly."""
@@ -23,6 +23,7 @@ SPARE_FILES = 2_000
 SPARES = "spare"  # folder in the hidden repository
 READY = "ready"  # the folder of the spare; only complete spares have this name
 _ENDED, _REMOVED = "ended-", "removed-"
+_PROBE = "unchanged.probe"  # empty folder, which is moved to find out whether a working copy can be moved
 
 
 class Spare:
@@ -49,10 +50,50 @@ def claimed(repository: str) -> Spare:
     return Spare(os.path.join(repository, SPARES, "claimed"))
 
 
+@contextlib.contextmanager
+def _opened(spares: str) -> Iterator[int]:
+    """Open the folder of the spares. Raises OSError, also for a link and for a folder of another user."""
+    descriptor = open_folder(spares)
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "the folder belongs to another user", spares)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def can_move(folder: str, path: str) -> bool:
+    """Return True if `move` can move a folder in `folder` to `path`, which is not so between mounts."""
+    try:
+        make_folders(folder, _PROBE)
+        move(folder, _PROBE, _discarded(os.path.dirname(path)))
+    except OSError:
+        remove_below(folder, _PROBE)
+        return False
+    return True
+
+
+def move(folder: str, name: str, path: str) -> None:
+    """Move the folder `name` in `folder` to `path` in the folder of the spares, which is created. Raises OSError."""
+    spares, new = os.path.split(path)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(spares, FOLDER_MODE)
+    source = open_folder(folder)
+    try:
+        with _opened(spares) as destination:
+            os.rename(name, new, src_dir_fd=source, dst_dir_fd=destination)
+    finally:
+        os.close(source)
+
+
 def discard(path: str) -> None:
-    """Rename a folder, so that `remove_discarded` removes it. Nobody may use it any more."""
-    with contextlib.suppress(FileNotFoundError):
-        os.rename(path, _discarded(os.path.dirname(path)))
+    """Rename a folder, so that `remove_discarded` removes it. Nobody may use it any more.
+
+    A missing folder is ignored. Raises OSError, also if the folder of the spares is a link or belongs to another user.
+    """
+    spares, name = os.path.split(path)
+    with contextlib.suppress(FileNotFoundError), _opened(spares) as folder:
+        os.rename(name, os.path.basename(_discarded(spares)), src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _discarded(spares: str) -> str:
@@ -62,7 +103,9 @@ def _discarded(spares: str) -> str:
 def remove_discarded(repository: str) -> None:
     """Remove the discarded folders, which can take minutes. Errors are ignored, and the next call tries again."""
     spares = os.path.join(repository, SPARES)
-    names = os.listdir(spares) if os.path.isdir(spares) else []
+    names: list[str] = []
+    with contextlib.suppress(OSError), _opened(spares) as folder:
+        names = os.listdir(folder)
     for name in names:
         if name.startswith(_REMOVED):
             with contextlib.suppress(OSError):
@@ -70,9 +113,14 @@ def remove_discarded(repository: str) -> None:
 
 
 def discard_unused(repository: str) -> None:
-    """Discard everything but the spare. The caller holds the lock of the repository, so nothing else is in use."""
+    """Discard everything but the spare. The caller holds the lock of the repository, so nothing else is in use.
+
+    Raises OSError, as `discard` does, and if the folder of the spares is missing.
+    """
     spares = os.path.join(repository, SPARES)
-    for name in os.listdir(spares):
+    with _opened(spares) as folder:
+        names = os.listdir(folder)
+    for name in names:
         if name != READY and not name.startswith(_REMOVED):
             discard(os.path.join(spares, name))
 
