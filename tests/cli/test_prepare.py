@@ -106,7 +106,7 @@ def test_commands_without_effect_are_reported(fresh: Fresh, project_root: Path) 
     fresh.set_tool("nvidia-ctk", "")
     done = workbench("prepare", "box", "--yes", cwd=project_root)
     assert done.returncode == 1
-    assert "this is still missing: nvidia driver, docker, nvidia runtime\n" in done.stderr.replace(".", "\n")
+    assert "these steps are incomplete: nvidia driver, docker, nvidia runtime\n" in done.stderr.replace(".", "\n")
 
 
 def test_other_system_is_refused(fresh: Fresh, project_root: Path) -> None:

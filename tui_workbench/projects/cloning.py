@@ -86,8 +86,8 @@ def check_url(url: str) -> None:
     if mask_text(url) != url:
         raise UsageError(
             f"{mask_text(url)} contains a secret or a user name",
-            remedy="Remove it, because other users of this machine could read it while git runs. To log in, use SSH or "
-            "a credential helper of git.",
+            remedy="Remove the secret or user name, because other users of this machine could read it while git runs. "
+            "To log in, use SSH or a credential helper of git.",
         )
 
 

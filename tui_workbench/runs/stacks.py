@@ -75,7 +75,7 @@ def take_stacks(directory: RunDirectory) -> Stacks:
     if why := why_no_stacks(run):
         raise UsageError(
             f"cannot read the stacks of run {run.run_id}: {why}",
-            remedy="Wait until its script runs. If it has ended, "
+            remedy="Wait until the script of the run is running. If the run has ended, "
             f"`workbench-tui experiment stacks -r {run.run_id} --last` prints the last stacks that were read.",
         )
     target = target_for(record.spec.target)

@@ -187,7 +187,7 @@ async def test_refusals_are_answers_to_the_agent(training: Project) -> None:
             assert (await call("get_configuration", configuration="local", key=key))["value"] == wanted
         with pytest.raises(RuntimeError, match="unknown argument 'seconds'"):
             await call("get_run", run="1", seconds=1)
-        with pytest.raises(RuntimeError, match="'x' is not a cursor"):
+        with pytest.raises(RuntimeError, match="'x' is not a valid cursor"):
             await call("list_runs", cursor="x")
         with pytest.raises(RuntimeError, match="no request 7"):
             await call("wait_for_approval", request=7)

@@ -179,7 +179,7 @@ class TestApprovals:
         assert (run.script_name, run.agent) == ("hello.py", "tester")
         assert find_approval(waiting.number)._replace(state="", run_id="") == waiting._replace(state="")
         assert [use.run for use in read_uses()] == [run.directory]
-        with pytest.raises(UsageError, match="does not wait for an approval: submitted"):
+        with pytest.raises(UsageError, match="is not waiting for approval: its state is submitted"):
             approve(waiting.number)
         wait_until(lambda: not Runs(project).get(run.run_id).is_active)
 
@@ -238,7 +238,7 @@ class TestApprovals:
     def test_number_of_waiting_requests_is_limited(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(approvals, "MOST_WAITING", 1)
         submit_for_agent(project, REQUEST)
-        with pytest.raises(UsageError, match="1 requests of agents wait"):
+        with pytest.raises(UsageError, match="too many requests: 1 are already waiting"):
             submit_for_agent(project, REQUEST._replace(arguments=("--lr", "1")))
         (root(project) / "hello.py").write_text("print(2)\n")
         with pytest.raises(PlanChanged, match="Request 2 has the new plan"):

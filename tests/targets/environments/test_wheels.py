@@ -91,7 +91,7 @@ def test_wheels_are_downloaded_once_and_verified(
     wheels.fetch(found, str(tmp_path / "store"), said.append)
     assert len(said) == 3
     forged = [found[0]._replace(sha256="0" * 64)]
-    with pytest.raises(WorkbenchError, match="does not match the hash in the index"):
+    with pytest.raises(WorkbenchError, match="does not match its hash in the package index"):
         wheels.fetch(forged, str(tmp_path / "other"), said.append)
     assert not list((tmp_path / "other").rglob("*.whl*"))
 

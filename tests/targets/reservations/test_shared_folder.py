@@ -163,7 +163,7 @@ def test_user_cannot_remove_a_reservation_of_another(alice: UserHost, bob: UserH
 
 def test_user_outside_the_group_gets_an_error(alice: UserHost, shared: Path) -> None:
     stranger = UserHost("bin", shared.parent, in_group=False)
-    with pytest.raises(ConfigurationError, match="you may not use"):
+    with pytest.raises(ConfigurationError, match="you have no permission to use"):
         choice.take(stranger, stranger.spec(shared))
 
 

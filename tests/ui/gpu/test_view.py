@@ -151,8 +151,10 @@ async def test_reservation_shows_the_user_and_the_end(size: tuple[int, int]) -> 
 
 async def test_unreadable_reservations_are_reported() -> None:
     async with ViewApp().run_test(size=(120, 36)) as pilot:
-        shown = "\n".join(await show(pilot, machine(rest(), reserved=Reserved(problem="you may not use /srv/gpus"))))
-    assert "▲ reservations are unknown: you may not use /srv/gpus" in shown
+        shown = "\n".join(
+            await show(pilot, machine(rest(), reserved=Reserved(problem="you have no permission to use /srv/gpus")))
+        )
+    assert "▲ reservations are unknown: you have no permission to use /srv/gpus" in shown
 
 
 async def test_run_of_another_project_is_shown_by_id() -> None:

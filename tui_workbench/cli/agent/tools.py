@@ -334,5 +334,8 @@ def _name_of(path: Path) -> str:
 
 def _number(cursor: str) -> int:
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-        raise UsageError(f"{cursor!r} is not a cursor", remedy="Pass next_cursor of the previous page.")
+        raise UsageError(
+            f"{cursor!r} is not a valid cursor",
+            remedy="Pass next_cursor of the previous page, or omit the cursor for the first page.",
+        )
     return int(cursor or 0)

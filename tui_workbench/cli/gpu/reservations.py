@@ -77,9 +77,9 @@ examples:
 
 def run_reserve(arguments: argparse.Namespace) -> int:
     if arguments.count is not None and arguments.gpu:
-        raise UsageError("expected either a number of GPUs or --gpu", remedy="Remove one of them.")
+        raise UsageError("a number of GPUs cannot be used with --gpu", remedy="Omit the number or --gpu.")
     if arguments.count == 0:
-        raise UsageError("0 is not a number of GPUs to reserve", remedy="Give 1 or more.")
+        raise UsageError("cannot reserve 0 GPUs", remedy="Give 1 or more.")
     seconds = parse_duration(arguments.duration)
     return _report("reserved", _holding(arguments).reserve(seconds, arguments.count or 1, arguments.gpu), arguments)
 

@@ -113,7 +113,7 @@ def metric_and_goal(text: str) -> tuple[str, str]:
         metric, goal = text, goal_of(text)
     if not goal:
         raise UsageError(
-            f"it is not known whether a low or a high {metric!r} is better",
+            f"cannot tell whether low or high values of {metric!r} are better",
             remedy=f"Write `{metric}:min` or `{metric}:max`.",
         )
     return metric, goal

@@ -59,7 +59,7 @@ def read_fields(tree: Tree, kind: FileKind) -> Reading:
         line, _ = tree.place(tree.extra)
         mark = tree.text[tree.extra : tree.extra + 3]
         message = f"`{mark}` ends the document: the rest of the file is ignored"
-        remedy = f"Remove line {line}, or remove it and all lines after it."
+        remedy = f"Remove only line {line}, or line {line} and all lines after it."
         reading.faults.append(Fault("several-documents", message, remedy, tree.extra, tree.extra + 3, ()))
     if root is not None and root.kind == MAP:
         _read_map(root, kind, "", reading)
@@ -258,7 +258,9 @@ def _gpus(value: _Value) -> str | None:
         if not wrong:
             return f"[{', '.join(items)}]" if len(items) == len(node.items) else None
         remedy = "Write the numbers or IDs of GPUs, as `nvidia-smi -L` or `amd-smi list` shows them."
-        value.fault("wrong-choice", f"{_short(wrong)!r} in `{value.field.key}` is not a GPU", remedy)
+        value.fault(
+            "wrong-choice", f"{_short(wrong)!r} in `{value.field.key}` is not the number or ID of a GPU", remedy
+        )
         return None
     word = node.text.strip().lower()
     if word in ("all", "free"):

@@ -92,7 +92,7 @@ def find_waiting(number: int) -> Approval:
     if found.state != WAITING:
         new = f" Request {found.replaced_by} has the new plan." if found.replaced_by else ""
         raise UsageError(
-            f"request {number} does not wait for an approval: {found.state}",
+            f"request {number} is not waiting for approval: its state is {found.state}",
             remedy=f"`workbench-tui agent list` lists the requests that wait.{new}",
         )
     return found
@@ -114,8 +114,8 @@ def add_approval(
         return same
     if len(waiting) >= MOST_WAITING:
         raise UsageError(
-            f"{MOST_WAITING} requests of agents wait for an approval",
-            remedy="The user must approve or deny some: `workbench-tui agent list` lists them.",
+            f"too many requests: {MOST_WAITING} are already waiting for approval",
+            remedy="The user must approve or deny some of them: `workbench-tui agent list` lists them.",
         )
     # Unreadable files keep their numbers.
     number = max(_numbers(), default=0) + 1

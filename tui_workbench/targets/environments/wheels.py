@@ -68,7 +68,7 @@ def find_uv() -> str:
         return find_program("uv")
     except FileNotFoundError as error:
         raise ConfigurationError(
-            "uv is not installed, but it is needed to build environments",
+            "building environments needs uv, which is not installed",
             remedy=repeat_remedy(),
         ) from error
 
@@ -268,7 +268,9 @@ def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None], downl
                 downloads.update(wheel.file_name, min(1.0, file.tell() / size) if size else 0.0)
             if digest.hexdigest() != wheel.sha256:
                 remedy = "Try again. If the error persists, check the package index, and any proxy in front of it."
-                raise WorkbenchError(f"{wheel.file_name} does not match the hash in the index", remedy=remedy)
+                raise WorkbenchError(
+                    f"the downloaded {wheel.file_name} does not match its hash in the package index", remedy=remedy
+                )
     except OSError as error:
         raise WorkbenchError(
             f"cannot download {wheel.file_name}: {error}",

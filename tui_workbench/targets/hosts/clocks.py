@@ -22,7 +22,7 @@ def clock_of(host: Host) -> Clock:
     said = host.check(["date", "-u", "+%s"]).text
     if not (said.isascii() and said.isdigit()):
         raise WorkbenchError(
-            f"{host.label}: `date` printed no time, but {said[:80]!r}",
+            f"{host.label}: `date` printed {said[:80]!r}, which is not a time",
             remedy="Check that `date -u +%s` prints a number in an SSH login on that machine.",
         )
     there = int(said)

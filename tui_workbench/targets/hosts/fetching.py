@@ -84,7 +84,7 @@ class Unpacked:
         if name not in self.checksums and os.path.lexists(path):  # such as `a.txt` for `A.txt`
             raise StorageError(
                 f"cannot store {name}: the file system here does not distinguish this name from that of another file",
-                remedy="Where the run wrote these files, both are unchanged. Rename one of them there, then run "
+                remedy="Both files are unchanged on the machine of the run. Rename one of them there, then run "
                 "`workbench-tui experiment collect`.",
                 file=path,
             )

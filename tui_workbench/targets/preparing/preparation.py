@@ -119,7 +119,7 @@ class Machine:
         missing = [result.step.name for result in results if result.commands]
         if missing:
             raise WorkbenchError(
-                f"{self.host.label}: the commands have ended, but this is still missing: {', '.join(missing)}",
+                f"{self.host.label}: the commands have ended, but these steps are incomplete: {', '.join(missing)}",
                 remedy="The output of the commands shows the cause. Correct it, then prepare the machine again.",
             )
         return results

@@ -273,9 +273,10 @@ class Folder:
             )
         if code == _DENIED:
             return ConfigurationError(
-                f"you may not use {folder} on {label}",
-                remedy=f"Ask its owner to add you to its group, which `ls -ld {folder}` shows there. Then log in "
-                f"again; over SSH, run `workbench-tui computetarget disconnect {self._target.name}` first.",
+                f"you have no permission to use {folder} on {label}",
+                remedy=f"Ask the owner of the folder to add you to its group; `ls -ld {folder}` on that machine shows "
+                f"both. Then log in again; over SSH, run `workbench-tui computetarget disconnect "
+                f"{self._target.name}` first.",
                 file=path,
                 line=line,
             )

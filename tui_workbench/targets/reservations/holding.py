@@ -59,9 +59,9 @@ class Holding:
         """Raises UsageError for a target whose GPUs cannot be reserved, and ConfigurationError."""
         if not target.kind.has_gpus:
             remedy = (
-                "Use one of its members."
+                "Reserve GPUs on the members of the group."
                 if target.members
-                else "The scheduler reserves the GPUs of each job."
+                else "Submit the run without a reservation: the scheduler reserves the GPUs of each job."
                 if target.kind.has_scheduler
                 else "Use a target of type `remote` or `remotedocker` on the machine with the GPUs."
             )
@@ -113,8 +113,8 @@ class Holding:
             own = self._own(listing, numbers)
             if max(entry.moment for entry in own) + seconds > listing.now + LONGEST_HOLD:
                 raise UsageError(
-                    f"a reservation ends at most {LONGEST_HOLD / 86400:.0f} days from now",
-                    remedy="Extend it by less, and again later.",
+                    f"a reservation cannot end more than {LONGEST_HOLD / 86400:.0f} days from now",
+                    remedy="Extend the reservation by less time now, and again later.",
                 )
             ends = {each.gpu: each.moment for each in sorted(own, key=lambda each: each.moment)}
             return [f"{HOLD} {gpu} {end + seconds:.0f}" for gpu, end in ends.items()], [each.name for each in own]

@@ -3,8 +3,8 @@
     python train.py --epochs 8 --lr 0.01 --seed 0 --fail-at 4
 
 After each epoch, the script writes `outputs/checkpoint.pt` with everything that the next epoch needs. If the workbench
-starts the script again, it continues after the last epoch in the checkpoint. On SIGTERM, which the workbench sends
-before the time limit of a run, it ends after the current epoch.
+starts the script again, the script continues after the last epoch in the checkpoint. On SIGTERM, which the workbench
+sends before the time limit of a run, the script ends after the current epoch.
 """
 
 from __future__ import annotations

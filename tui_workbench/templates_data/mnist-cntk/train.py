@@ -72,11 +72,11 @@ def main():
 def parse_arguments():
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.01)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
+    parser.add_argument("--epochs", type=int, default=3, help="passes over the training images")
+    parser.add_argument("--batch-size", type=int, default=64, help="images per step")
+    parser.add_argument("--lr", type=float, default=0.01, help="learning rate")
+    parser.add_argument("--seed", type=int, default=0, help="random seed")
+    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to train")
     return parser.parse_args()
 
 

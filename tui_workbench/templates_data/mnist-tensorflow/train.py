@@ -64,11 +64,11 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--lr", type=float, default=0.001)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
+    parser.add_argument("--epochs", type=int, default=3, help="passes over the training images")
+    parser.add_argument("--batch-size", type=int, default=128, help="images per step")
+    parser.add_argument("--lr", type=float, default=0.001, help="learning rate")
+    parser.add_argument("--seed", type=int, default=0, help="random seed")
+    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to train")
     return parser.parse_args()
 
 

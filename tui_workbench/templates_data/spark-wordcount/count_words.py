@@ -2,7 +2,7 @@
 
     spark-submit count_words.py data/alice.txt --top 10
 
-The script prints the most frequent words, logs the number of all words and of distinct words, and writes
+The script prints the most frequent words, logs the number of words and of different words, and writes
 `outputs/words.csv`.
 """
 
@@ -28,7 +28,7 @@ def words_of(line):
 
 
 def count_words(spark, path):
-    """Return pairs of a word and its number of occurrences, with the most frequent words first."""
+    """Return pairs of a word and its number of occurrences, the most frequent words first."""
     counts = (
         spark.sparkContext.textFile(path, minPartitions=4)
         .flatMap(words_of)
