@@ -170,7 +170,7 @@ def test_script_is_warned_before_the_limit(tmp_path: Path, before: int, minutes:
     assert not minutes or policies(60 * minutes - 30).warning() == ""
     late = policies(60 * minutes + 1)
     told = min(before, 30)
-    assert late.warning() == f"MaxDurationMinutes: told to end {told} min before its limit of 30 min"
+    assert late.warning() == f"MaxDurationMinutes: SIGTERM sent {told} min before the limit of 30 min"
     assert late.by_time() == ""
     late.is_warned = True
     assert late.warning() == ""

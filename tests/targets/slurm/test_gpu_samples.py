@@ -128,5 +128,5 @@ def test_script_is_told_before_the_longest_duration(gpus: Gpus, project: SlurmPr
     )
     run_id = project.detach("train.py", configuration="cluster")
     project.until_status(run_id, "Failed", "Completed", "Canceled")
-    assert "MaxDurationMinutes: told to end 1 min before its limit of 1 min" in project.info(run_id)["reason"]
+    assert "MaxDurationMinutes: SIGTERM sent 1 min before the limit of 1 min" in project.info(run_id)["reason"]
     assert project.cluster.output(["squeue", "-h"]) == ""

@@ -189,6 +189,6 @@ def _unpinned(subject: Subject, one: Requirement, usage: Usage) -> Finding:
     joint, tail = ("=", "") if one.manager == "conda" else ("==", ".*")
     better = f"{one.text.strip()}{joint}{show_version(line)}{tail}" if line and not one.spec else ""
     fix = _rewrite(one, better, f"pin {better}", is_choice=True) if better else None
-    message = f"`{one.name}` has no version, so each rebuild may download a new version of hundreds of megabytes"
+    message = f"`{one.name}` is not pinned to a version, so each rebuild may download hundreds of megabytes"
     remedy = f"Pin a version, for example {better or one.name + joint + 'VERSION'}."
     return _finding(subject, one, "unpinned", message, remedy, fix)

@@ -343,7 +343,7 @@ class Policies:
         before = min(self._configuration.signal_before_end_minutes, minutes)
         if not before or self.is_warned or self._is_over or self._begin.seconds_since < 60 * (minutes - before):
             return ""
-        return f"MaxDurationMinutes: told to end {before} min before its limit of {minutes} min"
+        return f"MaxDurationMinutes: SIGTERM sent {before} min before the limit of {minutes} min"
 
     def by_time(self) -> str:
         """Return the reason to end the attempt because of its duration, or ""."""

@@ -127,7 +127,7 @@ def _with_option(arguments: list[str], name: str, value: str) -> list[str]:
         return [*before, f"{option}={value}", *rest, *positional]
     values = list(itertools.takewhile(lambda each: not is_option(each), rest))
     if len(values) > 1:
-        raise _unclear(name, f"it is not known which of the words after {option} are its values")
+        raise _unclear(name, f"cannot tell which words after {option} are values of this option")
     return [*before, option, value, *rest[len(values) :], *positional]
 
 
