@@ -62,7 +62,8 @@ REMEDIES: Mapping[str, str] = {
     "workspace": f"{_GONE}. A project is a folder anywhere on this machine.",
     "project update": f"{_GONE}. Use git in the project folder.",
     "project delete": "A project is a folder: remove the folder.",
-    "project list": "The workbench keeps no list of projects. To find projects, run `find ~ -name aml_config`.",
+    "project list": "List the projects that you used last: `workbench-tui project recent`. To find all projects, run "
+    "`find ~ -name aml_config`.",
     "experiment diagnostics": "Copy the files of a run: `workbench-tui history download -r ID -d DIR`.",
     "notebook": "Start Jupyter on the project: `workbench-tui notebook`.",
     "datasource": "The workbench has no data sources: read the data files directly in your script.",

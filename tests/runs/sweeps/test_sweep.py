@@ -135,7 +135,7 @@ def test_seed_reaches_the_script_as_a_variable(bench: Bench) -> None:
     ("arguments", "part"),
     [
         (("--lr", "0.1", "--lr", "0.2"), "the script gets 'lr' more than once"),
-        (("--lr", "64", "32", "-v"), "which of the words after --lr are its values"),
+        (("--lr", "64", "32", "-v"), "which words after --lr are values of this option"),
     ],
 )
 def test_unclear_place_of_a_value_is_refused(arguments: tuple[str, ...], part: str) -> None:

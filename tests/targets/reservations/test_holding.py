@@ -55,7 +55,7 @@ def test_reservation_is_made_extended_and_released(workbench: Workbench) -> None
         1, "fewer than 2 free GPUs", "GPU 0 is already reserved by you"
     )
     workbench.run("gpu", "extend", "-t", "local", "--gpu", "1", "--by", "1h").error(2, "you have not reserved GPU 1")
-    workbench.run("gpu", "extend", "-t", "local", "--by", "7d").error(2, "at most 7 days from now")
+    workbench.run("gpu", "extend", "-t", "local", "--by", "7d").error(2, "cannot end more than 7 days from now")
     assert workbench.run("gpu", "extend", "-t", "local", "--by", "1h").code == 0
     (row,) = json.loads(workbench.run("gpu", "reservations", "-t", "local", "-o", "json").out)
     assert (row["gpu"], row["kind"], row["is_own"]) == (0, "reservation", True)
