@@ -103,13 +103,11 @@ def test_notification_settings_are_respected(monkeypatch: pytest.MonkeyPatch, ch
 
 def test_stalled_run_is_reported_with_its_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     app = FakeApp(monkeypatch, focused=False)
-    notifier(app).report_stalled(
-        run(1), "no step for 33 min\x1b, GPU at 100 %; the mean interval before was 12 s: GPU 0 Tesla T4"
-    )
+    notifier(app).report_stalled(run(1), "no step for 33 min\x1b, GPU at 100 %; mean interval 12 s: GPU 0 Tesla T4")
     ((severity, text),) = app.toasts
     assert (severity, "\x1b" in text) == ("warning", False)
     assert text.startswith("■ train.py [1] stalled: no step for 33 min")
-    assert text.endswith(", GPU at 100 %; the mean interval before was 12 s.")
+    assert text.endswith(", GPU at 100 %; mean interval 12 s.")
     assert text in app.written[0]
 
 

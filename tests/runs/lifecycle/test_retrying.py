@@ -294,7 +294,7 @@ def test_script_saves_a_checkpoint_before_its_time_limit(workbench: Workbench) -
     run_id = workbench.detach("train.py")
     workbench.until_status(run_id, "Canceled")
     assert "saved" in workbench.log(run_id)
-    assert workbench.info(run_id)["reason"] == "MaxDurationMinutes: SIGTERM sent 1 min before the limit of 1 min"
+    assert workbench.info(run_id)["reason"] == "MaxDurationMinutes: sent SIGTERM 1 min before its limit of 1 min"
 
 
 def test_run_that_was_out_of_time_starts_again(workbench: Workbench) -> None:
@@ -305,7 +305,7 @@ def test_run_that_was_out_of_time_starts_again(workbench: Workbench) -> None:
     workbench.until_status(run_id, "Completed")
     assert workbench.log(run_id) == "attempt 1\nsaved\nattempt 2\n"
     ((_, _, reason),) = attempts(workbench, run_id)
-    assert reason == "MaxDurationMinutes: SIGTERM sent 1 min before the limit of 1 min"
+    assert reason == "MaxDurationMinutes: sent SIGTERM 1 min before its limit of 1 min"
 
 
 def test_script_that_reaches_its_limit_is_ended_and_starts_again(workbench: Workbench) -> None:

@@ -37,7 +37,7 @@ PROVEN = Verdict(
     samples=2890,
     final=True,
 )
-SILENCE = "no step, log line or file for 33 min, GPU at 100 %; the mean interval before was 12 s"
+SILENCE = "no step, log line or file for 33 min, GPU at 100 %; mean interval 12 s"
 WAITED = "GPU 0 waited 99 times between phases of work, 33 % of the time, as when a script waits for data"
 HANGING = PROVEN._replace(
     word="stalled",

@@ -75,12 +75,8 @@ def judge(
 
 def _stalled(progress: Progress) -> tuple[str, str, str]:
     load = "" if progress.load is None else f", GPU at {progress.load:.0f} %"
-    usual = (
-        f"the mean interval before was {time_text(progress.rhythm)}"
-        if progress.has_rhythm
-        else "no usual interval before"
-    )
-    text = f"no step, log line or file for {time_text(progress.quiet)}{load}; {usual}"
+    mean = time_text(progress.rhythm) if progress.has_rhythm else "unknown"
+    text = f"no step, log line or file for {time_text(progress.quiet)}{load}; mean interval {mean}"
     if (progress.load or 0.0) >= BUSY_PERCENT:
         return STALLED, text, "a rank may be waiting for other ranks in a collective operation"
     return STALLED, text, "a process may be waiting for a data loader, a lock or another process"

@@ -343,7 +343,7 @@ class Policies:
         before = min(self._configuration.signal_before_end_minutes, minutes)
         if not before or self.is_warned or self._is_over or self._begin.seconds_since < 60 * (minutes - before):
             return ""
-        return f"MaxDurationMinutes: SIGTERM sent {before} min before the limit of {minutes} min"
+        return f"MaxDurationMinutes: sent SIGTERM {before} min before its limit of {minutes} min"
 
     def by_time(self) -> str:
         """Return the reason to end the attempt because of its duration, or ""."""
@@ -355,7 +355,7 @@ class Policies:
     def without_gpu(self) -> str:
         """Return the reason to end the run because no GPU is available, or ""."""
         if self._configuration.require_gpu and not self._is_over:
-            return f"{REQUIRED}: no NVIDIA or AMD GPU is available"
+            return f"{REQUIRED}: no GPU is available"
         return ""
 
     def count(self, sample: Sample, usage: Usage, passed: float) -> None:

@@ -18,7 +18,7 @@ from tui_workbench.targets.group.versions import NO_TORCH, describe_versions, ve
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_layout import HostLayout
 
-CLOCK_REMEDY = "Synchronize the clocks with NTP. torchrun treats a member whose clock is 15 s behind as lost."
+CLOCK_REMEDY = "Synchronize the clocks with NTP. torchrun drops members whose clocks differ by 15 seconds."
 
 
 class GroupChecks:
