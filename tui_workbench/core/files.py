@@ -307,8 +307,8 @@ def _is_folder(parent: int, name: str) -> bool:
     if not stat.S_ISDIR(mode):
         return False
     if mode & FOLDER_MODE != FOLDER_MODE:
-        # Some systems cannot change permissions without following links.
-        with contextlib.suppress(PermissionError, NotImplementedError):
+        # Some systems, and Linux without /proc, cannot change permissions without following links.
+        with contextlib.suppress(PermissionError, NotImplementedError, ValueError):
             os.chmod(name, FOLDER_MODE, dir_fd=parent, follow_symlinks=False)
     return True
 

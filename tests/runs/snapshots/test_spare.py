@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -202,12 +203,9 @@ def make_special_files(copy: Path) -> None:
     os.mkfifo(copy / "pipe")
     (copy / "data.txt").unlink()
     os.mkfifo(copy / "data.txt")
-    with socket.socket(socket.AF_UNIX) as server:
-        folder = os.open(copy / "pkg", os.O_RDONLY)
-        try:
-            server.bind(f"/proc/self/fd/{folder}/socket")
-        finally:
-            os.close(folder)
+    # A short path, because the path of a socket is limited to about 100 characters.
+    with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(copy / "pkg"):
+        server.bind("socket")
 
 
 def make_repository(copy: Path) -> None:

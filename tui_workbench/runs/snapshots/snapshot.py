@@ -224,7 +224,7 @@ class SnapshotStore:
             discard_unused(self.repository)
 
     def _reuse_spare(self, working_copy: str, commit: str) -> bool:
-        """Make a working copy of a commit from the spare. Return False if there is none, or if it cannot be used.
+        """Make a working copy of a commit from the spare. Return False if no usable spare exists.
 
         Git compares each file with the times and the inode in the index of the spare, and replaces changed files.
         """

@@ -36,7 +36,7 @@ class Spare:
 
 
 def ended_copy(repository: str, run_id: str) -> str:
-    """Return the path to which the working copy of an ended run is moved. It has only files that nobody needs."""
+    """Return the path to which the working copy of an ended run is moved. It has only unneeded files."""
     return os.path.join(repository, SPARES, _ENDED + run_id)
 
 
@@ -87,7 +87,7 @@ def move(folder: str, name: str, path: str) -> None:
 
 
 def discard(path: str) -> None:
-    """Rename a folder, so that `remove_discarded` removes it. Nobody may use it any more.
+    """Rename a folder, so that `remove_discarded` removes it. It must not be used any more.
 
     A missing folder is ignored. Raises OSError, also if the folder of the spares is a link or belongs to another user.
     """
