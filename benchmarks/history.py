@@ -10,8 +10,8 @@ parsing the files of all runs.
 Deletion: moving 1,000 runs to the trash, with their sizes measured, is compared with `rm -r` of the same directories.
 
 Dashboard: the times from a key to its rows with many runs are compared with those of ten runs. The runs exist only
-in the index. Their directories are links to the directory of one run, whose curves are read. Each five runs are a
-family.
+in the index. Their directories are links to the directory of one run, whose curves are read. Every five runs form
+a family.
 """
 
 from __future__ import annotations

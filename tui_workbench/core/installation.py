@@ -90,7 +90,7 @@ def find_installer() -> str:
 
 
 def has_pip() -> bool:
-    """Return True if this environment has pip; environments of uv have none."""
+    """Return True if this environment has pip. Environments that uv creates have none by default."""
     from importlib.util import find_spec
 
     return find_spec("pip") is not None

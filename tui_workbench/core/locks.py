@@ -1,7 +1,7 @@
 """Locks between processes, based on `flock`.
 
-A lock belongs to an open file description. A child process can inherit it, and the lock is released when
-all these processes have closed the file or exited. On a file system without locks, `lock` and `try_lock` raise OSError.
+A lock belongs to an open file description, which child processes can inherit. It is released when every process that
+has the description has closed the file or exited. On a file system without locks, `lock` and `try_lock` raise OSError.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ class RunSpec(NamedTuple):
     run_configuration: RunConfiguration
     target: ComputeTarget
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
-    gpu_check_due: bool = False  # the run requires a GPU, but this could not be checked at submission
+    gpu_check_due: bool = False  # the GPU check must be made, or repeated, before the script starts
     sweep: SweepTask | None = None
     attempt: int = 1  # the number of the execution of the script; more than 1 after `Retry` or `resume --run`
     members: int = 0  # number of members, if this is the part of a run on one member of a group

@@ -34,7 +34,7 @@ def wait_ready(readers: Iterable[int], writers: Iterable[int] = (), timeout: flo
 
 
 def waking_pipe() -> tuple[int, int]:
-    """Return a pipe that neither blocks on reading nor on writing, with which a thread or a signal wakes a wait."""
+    """Return a non-blocking pipe: a thread or signal handler writes to it to end a wait for its reading end."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)

@@ -35,16 +35,16 @@ PORT = "port"
 KINDS = (TENSORBOARD, JUPYTER, PORT)
 
 ANSWER_SECONDS = 5.0
-"""Time limit for an answer from another process of the workbench."""
+"""Time limit in seconds for an answer from another process of the workbench."""
 
 LIST_SECONDS = 1.0
-"""Time limit for each process that lists its port. A suspended process is omitted."""
+"""Time limit in seconds for each process to list its port. A suspended process is omitted."""
 
 CLOSE_SECONDS = 30.0
-"""Time limit for another process to close a port, whose server may need time to end."""
+"""Time limit in seconds for another process to close a port, whose server may need time to end."""
 
 PAGE_SECONDS = 60.0
-"""Time for the browser to read the file that leads to the URL."""
+"""Seconds after which the file that redirects the browser to the URL is removed."""
 
 _FOLDER = "ports"
 NEW, PAGE = ".new", ".html"
@@ -122,7 +122,7 @@ def project_owner(project: Project, target: str = "", configuration: str = "") -
 
 
 class OpenPort:
-    """A port that this process keeps open until `close`, until another process closes it, or until it ends itself."""
+    """A port that stays open until `close`, or until this process ends. `wait` returns when the port must be closed."""
 
     def __init__(self, owner: PortOwner, kind: str, destination: Destination | None = None) -> None:
         """Start a server if needed, and forward its port. `destination` is only for PORT. Raises WorkbenchError."""
@@ -156,7 +156,7 @@ class OpenPort:
         return self._server is not None or self._forward is not None
 
     def wait(self) -> str:
-        """Answer other processes until the port is closed. Return "" if one of them closed it, or else the reason."""
+        """Answer other processes until the port must be closed. Return the reason, or "" if one of them asked."""
         ends = {self._server.descriptor(): "the server has ended"} if self._server is not None else {}
         if self._forward is not None:
             ends[self._forward.connection.fileno()] = "the connection has ended"
@@ -167,7 +167,7 @@ class OpenPort:
                 return why
 
     def _answer(self) -> bool:
-        """Answer a process; return True if it wants to close the port. The answer comes when the port is closed."""
+        """Answer a process. Return True if it requests to close the port; the answer to this follows in `close`."""
         caller, _ = self._asked.accept()
         caller.settimeout(ANSWER_SECONDS)
         try:
@@ -188,14 +188,14 @@ class OpenPort:
             caller.close()
 
     def forget(self) -> None:
-        """Remove the files of the port when this process ends, which closes the port."""
+        """Remove the files of the port. For a process that is about to end, which closes the port."""
         _remove(self._path)
         _remove(self._path + PAGE)
 
     def show_in_browser(self) -> bool:
         """Open the browser. Return False if this machine has none. Raises StorageError.
 
-        The browser gets a file that leads to the URL, because all users of the machine can read its arguments.
+        The browser opens a file that redirects it to the URL: all users of the machine can read its arguments.
         """
         if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             return False

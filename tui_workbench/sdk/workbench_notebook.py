@@ -36,16 +36,16 @@ _WORDS = "WORKBENCH_NOTEBOOK_WORDS"
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _START_SECONDS = 600
-"""Time for the kernel to start. On a busy file server, the imports take minutes."""
+"""Time limit in seconds for the kernel to start. On a busy file server, the imports take minutes."""
 
 _END_SECONDS = 10**9
-"""Time for the kernel to end after the last cell: no limit, as for a script, which also waits for threads."""
+"""Seconds for the kernel to end after the last cell: practically no limit, because a script also waits for threads."""
 
 SAVE_SECONDS = 30
-"""Interval of the writes of the executed notebook while cells are executed."""
+"""Seconds between two writes of the executed notebook while cells are executed."""
 
 _OUTPUT_SECONDS = 60
-"""Time for the outputs of a cell to arrive after its end."""
+"""Time limit in seconds for the outputs of a cell to arrive after its end."""
 
 MOST_TEXT = 1 << 24
 """Maximum number of printed characters that the executed notebook keeps. All of them are in the log."""

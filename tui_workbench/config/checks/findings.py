@@ -125,7 +125,7 @@ CODES: dict[str, Code] = {
     "data-reference": Code(
         ERROR,
         "An item of `DataReferences` is impossible: the script cannot open this path, the workbench uses it for its "
-        "own files, two items overlap, or the data is on this machine but the target is another one.",
+        "own files, two items overlap, or the data is on this machine but the target is another machine.",
     ),
     "data-outside": Code(
         WARNING, "A script or an argument names a path beside the project, and `DataReferences` does not contain it."

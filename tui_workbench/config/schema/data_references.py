@@ -44,7 +44,7 @@ RESERVED_BESIDE = frozenset((
     "slurm.json", "slurm.log", "spark", "stacks", "start.log", "started", "step", "submit.lock", "task", "tools",
     "trace.jsonl", "unchanged", "unfinished", "waiting", "wheels", "work",
 ))  # fmt: skip
-"""Names in a run directory and in containers, which are beside the working copy, so that `../NAME` must not be data.
+"""Names that exist beside the working copy, in run directories and containers. `../NAME` must not be data.
 
 Temporary files have such a name, a dot, and more, such as `job.4711` and `driver.new`.
 """

@@ -57,7 +57,7 @@ _AGENT_FIELDS = (
     ),
     Field(
         "minutes_per_run",
-        "Maximum duration of a run, with all attempts of `Retry`. A run whose configuration sets no "
+        "Maximum duration of a run in minutes, with all attempts of `Retry`. A run whose configuration sets no "
         "`MaxDurationMinutes` is ended after this time.",
         INTEGER,
         default=60,
@@ -65,14 +65,16 @@ _AGENT_FIELDS = (
     ),
     Field(
         "hours_per_day",
-        "Maximum total duration of the runs of agents in 24 hours. An active run counts with its maximum duration.",
+        "Maximum number of hours that the runs of agents take in 24 hours. An active run counts with its maximum "
+        "duration.",
         INTEGER,
         default=4,
         minimum=0,
     ),
     Field(
         "gpu_hours_per_day",
-        "Maximum total of the durations times the numbers of GPUs of the runs of agents in 24 hours.",
+        "Maximum number of GPU hours of the runs of agents in 24 hours. The GPU hours of a run are its duration times "
+        "its number of GPUs.",
         INTEGER,
         default=4,
         minimum=0,

@@ -89,7 +89,10 @@ def _next_step(
 
 
 def _longest_known(step: str, steps: list[tuple[str | int, bool]], node: Node | None) -> str:
-    """Return the longest name with dots in `node` that begins with `step`, and remove its steps; or return `step`."""
+    """Return the longest key of `node` that is `step` and following steps, joined by dots; `step` without such a key.
+
+    The following steps in the key are removed from `steps`.
+    """
     if node is None or node.kind != MAP:
         return step
     names = {key.text for key, _ in node.entries}

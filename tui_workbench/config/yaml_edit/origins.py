@@ -49,7 +49,7 @@ class Origins:
             self._origins = {each: origin for each, origin in origins if len(each) == depth or each[:depth] != parent}
 
     def restored(self, tree: Tree, path: Path, value: Any) -> str | None:
-        """Return the text with the original bytes of `path`, or None if they are unknown or not of this value."""
+        """Return the text with the original bytes of `path`, or None if they are unknown or have another value."""
         origin = self._origins.get(path)
         if origin is None or origin.node is None or not means(origin.node, value):
             return None

@@ -104,7 +104,7 @@ def add_approval(
     """Store a request and return it; hold `ledger.exclusive`. A request that waits already is not stored again.
 
     `replaced` is the request that the new one replaces, and that the caller closes. Raises UsageError if too many
-    requests wait or it is too large, and StorageError.
+    requests wait or the request is too large, and StorageError.
     """
     known = read_approvals()
     waiting = [each for each in known if each.state == WAITING and each.number != replaced]
@@ -175,7 +175,10 @@ def fingerprint_of(project: Project, request: RunRequest, spec: RunSpec) -> str:
 
 
 def _facts(path: str) -> tuple[int, ...]:
-    """Return what changes if the file at `path`, or the target of the link, is replaced or written; () without one."""
+    """Return metadata that changes if the file at `path` is replaced or written; () if the file does not exist.
+
+    For a link, the metadata is that of its target.
+    """
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -26,10 +26,10 @@ THIS_MACHINE = "local"
 """The entry of `targets` for targets without an address."""
 
 _DEVICES = "VISIBLE_DEVICES"
-"""The end of variables such as CUDA_VISIBLE_DEVICES, which give a run other GPUs than those of its target."""
+"""Suffix of variables such as CUDA_VISIBLE_DEVICES, which give a run other GPUs than those of its target."""
 
 _GPU_OPTIONS = ("gpu", "gres", "tres", "exclus")
-"""Parts of options of Slurm that give a job GPUs; with `--exclusive` it gets all GPUs of its nodes."""
+"""Texts that occur in Slurm options which request GPUs. With `--exclusive`, a job gets all GPUs of its nodes."""
 
 
 class AgentLimits(NamedTuple):

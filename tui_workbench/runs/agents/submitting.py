@@ -161,8 +161,8 @@ def _submit(
 ) -> Run:
     """Submit a run that `check` accepts.
 
-    Before it starts, it is added to the list of runs of agents and `before_start` is called. Nothing is written after
-    the start: if this failed, a started run would be unknown.
+    Before the run starts, it is added to the list of runs of agents, and `before_start` is called. Nothing is written
+    after the start: if such a write failed, the list would lack a run that has started.
     """
     others = ledger.read_uses()
     added: list[ledger.Use] = []

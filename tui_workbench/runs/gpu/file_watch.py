@@ -12,8 +12,8 @@ class FileWatch:
     """Measures for how long the files of the run in `directory` have not changed.
 
     The run directory on this machine contains the logs of the run, or copies of them. Listing the files of the run may
-    need a connection to another machine, so `files` is called only while the logs do not change. It returns a text that
-    changes with the files, including the logs on that machine; "" if the files cannot be listed.
+    need a connection to another machine, so `files` is called only while the logs do not change. `files` returns a text
+    that changes with the files, including the logs on that machine; "" if the files cannot be listed.
     """
 
     def __init__(self, directory: str, files: Callable[[], str]) -> None:

@@ -1,9 +1,9 @@
 """Decide whether a run is stalled: it holds memory of a GPU, but none of its files has changed for a long time.
 
 Only time with samples counts, so a suspended machine, a lost connection or a changed clock does not make a run stalled.
-The normal pauses are those of the run itself while it holds memory of a GPU; a download before the training does not
-count. A run with few changes, or with changes in its first minutes only, has shown no rhythm, so its silence means
-little.
+A silence is long if it is longer than the earlier pauses of the same run. Only pauses in which the run held memory of a
+GPU count, not those of a download before the training. If a run has had few changes, or changes only in its first
+minutes, its mean interval is unknown, and a silence means little.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ SHORTEST_STALL = 900.0
 """Shortest silence of a stalled run, in seconds. Compilations and evaluations are often silent for some minutes."""
 
 LONGEST_SILENCE = 6 * 3600.0
-"""Silence in seconds after which a run without a rhythm counts as stalled."""
+"""Silence in seconds after which a run whose mean interval is unknown counts as stalled."""
 
 LEARN_CHANGES, LEARN_SECONDS = 5, SHORTEST_STALL
-"""Minimum number of changes for a rhythm, and minimum seconds on the GPU until the last change."""
+"""The mean interval is known after this number of changes, and this number of seconds until the last of them."""
 
 ABSENT_SECONDS = 10.0
 """Seconds without memory of a GPU after which a run no longer counts as using it.
@@ -79,13 +79,13 @@ class Progress:
 
     @property
     def rhythm(self) -> float:
-        """Mean pause between two changes in seconds; 0.0 without changes."""
+        """The mean interval between two changes in seconds; 0.0 without changes."""
         return self.moving / self.changes if self.changes else 0.0
 
     @property
     def limit(self) -> float:
         """Silence in seconds after which the run counts as stalled."""
-        # A long pause may occur once, such as a compilation. A pause that has occurred twice is part of the rhythm.
+        # A long pause may occur only once, such as a compilation. A pause that has occurred twice may occur again.
         shortest = SHORTEST_STALL if self.has_rhythm else LONGEST_SILENCE
         return max(shortest, _OF_LONGEST * self.longest, _OF_SECOND * self.second)
 

@@ -1,7 +1,7 @@
 """Read a log by byte offset, with a sparse index of its lines.
 
 All calls refer to the file at the last `poll` (`size` bytes of one `generation`), so that they are consistent while a
-run continues to write. The index has one number for each 64 KiB, or 128 KiB of memory for a gigabyte. Only the
+run continues to write. The index has one number for each 64 KiB of the log: 128 KiB of memory for a gigabyte. Only the
 requested lines are read, so that opening a log at its end takes the same time for any size. The classes are not
 thread-safe.
 """

@@ -33,7 +33,7 @@ _CONNECTION = re.compile(
     r"Connection (closed|reset|refused)|[Bb]roken pipe|Socket closed|NCCL error|ncclRemoteError|"
     r"Dist(Backend|Network|Store)Error"
 )
-"""Errors of a rank that has lost the connection to another (messages of Gloo, NCCL and the store of PyTorch)."""
+"""Errors of a rank that has lost the connection to another rank (messages of Gloo, NCCL and the store of PyTorch)."""
 
 _KNOWN = (
     (re.compile(r"ValueError: Cuda is not available"), "ProcessesPerNode is gpus, but PyTorch sees no GPU"),

@@ -15,7 +15,7 @@ LOCK = "lock"
 
 def add(path: str, event: str) -> str:
     """Add an event of the run at `path`, and return the folder. Raises OSError."""
-    # The home folder may be on several machines, and the run on this machine only.
+    # Several machines may share the home folder, but only this machine may have the run.
     folder = os.path.join(user_state_directory(), "notify", os.uname().nodename)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     name = f"{time.time_ns():020}-{os.getpid()}-{os.urandom(4).hex()}"

@@ -57,7 +57,7 @@ class Notification:
 
 def send_all(directory: RunDirectory, event: str) -> None:
     """Send the notifications that the channels want about an event and that no process has sent yet."""
-    # Sending can take long, and the run may be resumed or removed meanwhile. So all texts are made first.
+    # Create all texts first: sending can take long, and the run may be resumed or removed meanwhile.
     for channel, notification in list(_due(directory, event, load_channels())):
         with contextlib.suppress(OSError, WorkbenchError):  # the other notifications must still be sent
             _send_once(directory, channel, notification)

@@ -49,7 +49,7 @@ def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def differing(runs: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the names of arguments that differ between these runs, those of most runs first.
+    """Return the names of arguments that differ between these runs, the most frequent first.
 
     A run without an argument differs from a run with it.
     """

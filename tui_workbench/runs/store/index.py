@@ -192,7 +192,7 @@ class RunIndex:
 
     @_rebuilds
     def arguments(self, query: RunQuery, limit: int = 1000) -> list[tuple[str, int, bool]]:
-        """Return the names of arguments of the matching runs, those of most runs first.
+        """Return the names of arguments of the matching runs, the most frequent first.
 
         Each has the number of its runs, and True if its values differ or some of the matching runs do not have it.
         """

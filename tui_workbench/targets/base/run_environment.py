@@ -2,9 +2,9 @@
 
 With `Framework: PySpark`, the command starts spark-submit (see spark.py).
 
-A notebook is executed by nbclient (see sdk/workbench_notebook.py).
+For a notebook, the command starts nbclient (see sdk/workbench_notebook.py).
 
-With `ProcessesPerNode`, it starts torchrun, which chooses a free port. Each rank writes into a file of the run's
+With `ProcessesPerNode`, the command starts torchrun, which chooses a free port. Each rank writes to a file in the run's
 directory, and output.log holds the lines of all ranks (see sdk/workbench_ranks.py). On several nodes, the target
 starts the command on each of them, and sets the variables that this file reads.
 """

@@ -274,7 +274,7 @@ def _reserve(
 
 
 def _is_fresh(own: Sequence[Entry], missing: int, listing: Listing) -> bool:
-    """Return True if the only entry of a run is a recent one that says that it waits for so many GPUs."""
+    """Return True if the run has only one entry, which is recent and says that the run waits for `missing` GPUs."""
     kept = [each for each in own if each.kind == WAIT and each.wanted == missing]
     return len(own) == 1 and any(listing.now - each.created < TICKET_SECONDS / 3 for each in kept)
 

@@ -58,7 +58,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
         return self._begin(wait=False) and self._merge(is_last=False)
 
     def finish(self) -> None:
-        """Append all remaining lines, the last with a line end. The members no longer write to their files."""
+        """Append all remaining lines, and end the last with a line feed. The members no longer write to their files."""
         self._begin(wait=True)
         while self._merge(is_last=False):
             pass

@@ -45,7 +45,7 @@ MOST_NAMES = 10
 _AGAIN = "Try again. If the answer is incomplete again, check the load and the disk of that machine."
 
 COPY_SECONDS = 600.0
-"""Time limit for copying a project on the host; a gigabyte on a slow network disk takes minutes."""
+"""Time limit in seconds for copying a project on the host; a gigabyte on a slow network disk takes minutes."""
 
 # $1: the folder of the workbench, $2: the run's directory, then other folders. `chmod` fails for a folder of another
 # user; this is not an error. $1 keeps its permissions, because the user may have created it.

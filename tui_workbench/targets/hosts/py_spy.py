@@ -24,7 +24,7 @@ IS_READ = b"stacks "
 """The beginning of the output of SCRIPT, except in case of an error."""
 
 SECONDS = 60.0
-"""Time limit for reading the stacks of all processes. One process takes about 0.05 s."""
+"""Time limit in seconds for reading the stacks of all processes. One process takes about 0.05 s."""
 
 SEND_SECONDS = 120.0
 

@@ -13,7 +13,7 @@ from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.host import Host
 
 SLOW_SECONDS = 2.0
-"""Warn about a shell that takes longer than this to start, because every step of a run starts a shell."""
+"""Warn about a shell that takes longer than this to start, in seconds. Every step of a run starts a shell."""
 
 TOOLS = (
     "cat", "cmp", "cp", "cut", "du", "find", "grep", "head", "ls", "mkdir", "mv", "rm", "rmdir", "sed", "setsid",

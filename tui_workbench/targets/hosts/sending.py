@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 BATCH_SECONDS = 20.0
-"""Duration of one stream, after which the manifest is written. A lost connection wastes at most this time."""
+"""Seconds after which a stream ends and the manifest is written. A lost connection wastes at most this time."""
 
 UPDATE_SECONDS = 1.0
 """Seconds between two progress lines."""

@@ -28,10 +28,10 @@ PACKAGES = {TENSORBOARD: "tensorboard", JUPYTER: "jupyterlab"}
 LOOPBACK = "127.0.0.1"
 
 START_SECONDS = 120.0
-"""Time limit for a server to listen. TensorBoard takes ten seconds on a busy machine with a slow disk."""
+"""Time limit in seconds for a server to listen. TensorBoard takes ten seconds on a busy machine with a slow disk."""
 
 END_SECONDS = 10.0
-"""Time limit for a server to end after its input has ended. Then it is killed."""
+"""Time limit in seconds for a server to end after its input has ended. Then the server is killed."""
 
 _MISSING, _GONE, _LISTENS = "missing", "gone", "listens"
 

@@ -17,10 +17,13 @@ from tui_workbench.targets.slurm.submission import remedy_of
 from tui_workbench.targets.slurm.trying import accepted, writable
 
 JOB_SECONDS = 120
-"""Time limit for the start and the end of a job of one second."""
+"""Time limit in seconds for the start and the end of a job of one second."""
 
 VISIBLE_SECONDS = 60
-"""Time limit for a file from a compute node to appear on the login node: NFS caches folders for up to a minute."""
+"""Time limit in seconds for a file from a compute node to appear on the login node.
+
+NFS caches folders for up to a minute.
+"""
 
 _NOT_SHARED, _NO_PYTHON, _LATE = 66, 127, 75
 

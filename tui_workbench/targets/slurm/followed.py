@@ -19,19 +19,19 @@ from tui_workbench.targets.slurm.listing import Files
 from tui_workbench.targets.slurm.squeue import Queue, facts_of, is_news
 
 EXPLAIN_SECONDS = 10.0
-"""Time limit for Slurm to report why it killed a script. The job is COMPLETING meanwhile."""
+"""Time limit in seconds for Slurm to report why it killed a script. The job is COMPLETING meanwhile."""
 
 LATE_SECONDS = 5.0
-"""Time limit for the exit code to reach the file system after the end of a job."""
+"""Time limit in seconds for the exit code to reach the file system after the end of a job."""
 
 HIDDEN_SECONDS = 60.0
-"""Time for which NFS may hide a new file from other machines (`acdirmax` of nfs(5))."""
+"""Seconds for which NFS may hide a new file from other machines (`acdirmax` of nfs(5))."""
 
 EARLY_SECONDS = 90.0
-"""A SIGTERM up to this long before the expected warning counts as the warning: Slurm sends it up to a minute early."""
+"""A SIGTERM up to this many seconds before the expected warning counts as it: Slurm sends it up to a minute early."""
 
 RETRY_SECONDS = 2.0
-"""Pause before another attempt to copy bytes that could not be read or written."""
+"""Seconds before another attempt to copy bytes that could not be read or written."""
 
 MOST_FAILURES = 5
 """After this many failures, the missing bytes of an ended run are skipped, because its script replaced the file."""

@@ -15,7 +15,7 @@ COPIED = (OUTPUT, SLURM_LOG)
 """The files whose new bytes are copied immediately."""
 
 LOOK_SECONDS = 0.5
-"""Pause between two listings, so that the first line of output arrives within a second."""
+"""Seconds between two listings, so that the first line of output arrives within a second."""
 
 MOST_LINE = 1 << 22
 """Maximum number of bytes in a line of the output. Longer lines are invalid."""

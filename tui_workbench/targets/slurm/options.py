@@ -9,7 +9,7 @@ JOB_PREFIX = "wb-"
 """The prefix of the run ID in the name of a job. After a lost connection, the job is found by its name."""
 
 WARNING_SECONDS = 120
-"""Time between SIGTERM and the time limit, for scripts that save their state."""
+"""Seconds between SIGTERM and the time limit, for scripts that save their state."""
 
 SHORTEST_LIMIT = 5 * 60
 """Shortest time limit with SIGTERM. Slurm sends it up to a minute early, so a shorter job would get it too soon."""

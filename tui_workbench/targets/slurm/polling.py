@@ -20,10 +20,10 @@ SILENT_LONGEST = 300.0
 """Longest interval in seconds while slurmctld does not answer."""
 
 POSITION_SECONDS = 60.0
-"""Shortest time between two requests for all waiting jobs of the cluster, which are more work for slurmctld."""
+"""Shortest time in seconds between two requests for all waiting jobs of the cluster, which load slurmctld more."""
 
 SOON_SECONDS = 2.0
-"""Shortest time between two requests after an event such as a submission, with the default interval."""
+"""Shortest time in seconds between two requests after an event such as a submission, with the default interval."""
 
 
 class Poller:

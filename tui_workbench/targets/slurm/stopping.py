@@ -13,13 +13,13 @@ from tui_workbench.targets.slurm.states import ENDED
 from tui_workbench.targets.slurm.submission import CANCELED, JOB
 
 PATIENCE_SECONDS = 60
-"""Time beyond the grace period for Slurm to end a job; it sends SIGKILL after KillWait, which is 30 s by default."""
+"""Seconds beyond the grace period for Slurm to end a job. SIGKILL follows after KillWait, which is 30 s by default."""
 
 STOP_SECONDS = 150.0
-"""Time limit for a request, beyond the grace period. A command takes ten seconds if slurmctld does not answer."""
+"""Time limit of a request in seconds, beyond the grace period. A command takes 10 s if slurmctld does not answer."""
 
 LOCK_SECONDS = 60
-"""Longest wait for a request that is submitting the job: the job can be canceled only after its submission."""
+"""Seconds to wait for a request that is submitting the job: the job can be canceled only after its submission."""
 
 _UNKNOWN = 75  # EX_TEMPFAIL
 

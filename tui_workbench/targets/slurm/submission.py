@@ -31,10 +31,10 @@ CANCELED = "canceled"
 """A file in the run's directory on the cluster. If it exists, a request that is still on its way submits nothing."""
 
 SUBMIT_SECONDS = 180.0
-"""Time limit for a submission. sbatch retries for a minute while slurmctld is busy."""
+"""Time limit of a submission in seconds. sbatch retries for a minute while slurmctld is busy."""
 
 ANSWER_SECONDS = 60.0
-"""Time limit for a short request. squeue exits after about ten seconds if slurmctld does not answer."""
+"""Time limit of a short request in seconds. squeue exits after about 10 s if slurmctld does not answer."""
 
 _UNKNOWN = 75  # EX_TEMPFAIL
 _NOT_ASKED = 74  # EX_IOERR: Slurm was not asked, and another request may succeed
