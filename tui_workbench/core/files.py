@@ -410,7 +410,7 @@ def _take_over_attributes(descriptor: int, real: str, mode: int | None) -> None:
 
 @contextlib.contextmanager
 def _parent(top: str, name: str) -> Iterator[tuple[int, str]]:
-    """Open the parent folder of `name`; yield its descriptor and the last part of the name."""
+    """Open the parent folder of `name`; yield its descriptor and the last part of the name. Raises OSError."""
     *folders, base = _parts(name) or [""]
     if not base:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), os.path.join(top, name))

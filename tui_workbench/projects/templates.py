@@ -124,7 +124,7 @@ def add_folder(folder: str) -> tuple[str, ...]:
 
 
 def _source_of(template: str) -> str:
-    """Return the folder or URL of a template, or "" for a built-in template."""
+    """Return the folder or URL of a template, or "" for a built-in template. Raises UsageError for an unknown one."""
     known = [entry.name for entry in _TEMPLATES]
     if template in known:
         return ""

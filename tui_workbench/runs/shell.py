@@ -111,7 +111,8 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
     """Return the folder for the shell of a run.
 
     It is the project for an untracked run, the working copy while the run is active, and otherwise a separate copy of
-    the snapshot and of the files that the run changed outside `outputs/`, which is created if necessary.
+    the snapshot and of the files that the run changed outside `outputs/`, which is created if necessary. Raises
+    UsageError if the snapshot cannot be read on this machine, and StorageError.
     """
     if record.snapshot == "none" and not record.commit_id:
         return project.root

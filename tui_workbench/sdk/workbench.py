@@ -4,6 +4,8 @@ Each value or file is one line of `metrics.jsonl` in the run directory, appended
 the script is killed, and threads, processes and ranks can log at the same time. No server or cleanup is needed. Outside
 a run, the functions check their arguments and do nothing.
 
+An argument of a wrong type raises TypeError, and an empty name raises ValueError.
+
 This file must run on Python 3.5 or newer with the standard library only.
 """
 
@@ -52,7 +54,7 @@ def log(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
 
 
 def log_list(name: "str", values: "Any", step: "Optional[float]" = None) -> "None":
-    """Log a list of numbers or strings as a separate chart."""
+    """Log a list of numbers or strings as a separate chart. A single value becomes a list."""
     values = _plain(values)
     _log_item("list", name, values if isinstance(values, list) else [values], step)
 
@@ -92,7 +94,8 @@ def log_confusion_matrix(
 ) -> "None":
     """Log a confusion matrix. `matrix[true][predicted]` is a count, and `labels` are the names of the classes.
 
-    Without `labels`, the classes are numbered from 0. Raises ValueError if the matrix is not square.
+    Without `labels`, the classes are numbered from 0. Raises ValueError if the matrix is not square, or if the number
+    of labels is not that of the classes.
     """
     rows = _plain(matrix)
     if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != len(rows) for row in rows):
@@ -150,7 +153,10 @@ def upload(path: "Any", name: "Optional[str]" = None) -> "None":
 
 
 def upload_content(name: "str", content: "Any") -> "None":
-    """Write a string, bytes or the content of an open file to the file `name` in the outputs of the run."""
+    """Write a string, bytes or the content of an open file to the file `name` in the outputs of the run.
+
+    Raises ValueError if `name` is outside the outputs.
+    """
     inside = _inside(name)
     data = content.read() if hasattr(content, "read") else content
     data = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
@@ -175,7 +181,10 @@ def run_id() -> "str":
 
 
 def outputs_directory() -> "str":
-    """Return the absolute path of `outputs/`. The run keeps the files in this folder."""
+    """Return the absolute path of `outputs/`. The run keeps the files in this folder.
+
+    Outside a run, this is `outputs/` in the current folder, which may not exist.
+    """
     found = os.environ.get("WORKBENCH_OUTPUTS_DIRECTORY")
     if found:
         return found
@@ -236,7 +245,7 @@ _names = {}  # type: Dict[str, str]
 
 
 def _name(name: "str") -> "str":
-    """Return the name as JSON, and cache it."""
+    """Return the name as JSON, and cache it. Raises TypeError or ValueError for an invalid name."""
     if not isinstance(name, str):
         raise TypeError("a name must be a string, not %s" % type(name).__name__)
     if not name:

@@ -155,7 +155,10 @@ def make_gpu_ready(
 
 
 def _resolve(context: ProjectContext, name: str) -> tuple[ComputeTarget, list[RunConfiguration]]:
-    """Return the target `name` and its run configurations, or the run configuration `name` and its target."""
+    """Return the target `name` and its run configurations, or the run configuration `name` and its target.
+
+    Raises UsageError for an unknown name, and ConfigurationError for an invalid file or an unknown target.
+    """
     configuration = context.configuration(name)
     target_name = configuration.target if configuration is not None else name
     target = context.target(target_name)

@@ -222,7 +222,7 @@ def _null_to_block(text: str, entry: tuple[Node, Node], value: Any, style: Style
 
 
 def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
-    """Return the text with a new key or item at `path`, and with its missing parent maps."""
+    """Return the text with a new key or item at `path`, and with its missing parent maps. Raises EditRefusedError."""
     depth = len(path) - 1
     while depth and find(tree, path[:depth]) is None:
         depth -= 1

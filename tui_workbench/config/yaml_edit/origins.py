@@ -88,7 +88,7 @@ class Origins:
 
 
 def _region(tree: Tree, path: Path) -> tuple[int, int] | None:
-    """Return the start (after the colon) and end of the value at `path`."""
+    """Return the start (after the colon) and end of the value at `path`, or None if it is not set or has no colon."""
     node = own(tree, path)
     parent = find(tree, path[:-1])
     entry = parent.entry(path[-1]) if parent is not None else None

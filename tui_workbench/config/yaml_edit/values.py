@@ -250,7 +250,7 @@ def _text_items(value: _Value) -> Iterator[str]:
 
 
 def _gpus(value: _Value) -> str | None:
-    """Return `all`, `free`, digits, or a list such as `[0, GPU-...]`."""
+    """Return `all`, `free`, digits, or a list such as `[0, GPU-...]`. For another value, add a fault and return None."""
     node = value.node
     if node.kind == LIST:
         items = [item.strip() for item in _text_items(value)]
@@ -284,7 +284,7 @@ def _mapping(value: _Value) -> dict[str, str]:
 
 
 def _references(value: _Value) -> dict[str, str] | None:
-    """Return a map of paths. In a list, each path leads to itself."""
+    """Return a map of paths. In a list, each path leads to itself. For a single value, add a fault and return None."""
     if value.node.kind == SCALAR:
         value.wrong(_expected(value.field), "Start each path with `- ` on its own line.")
         return None

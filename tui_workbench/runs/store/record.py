@@ -89,7 +89,7 @@ def _target_from_json(stored: dict[str, Any]) -> ComputeTarget:
 
 
 def _references(stored: Any) -> dict[str, str]:
-    """Return the data of a run. Earlier versions stored a list."""
+    """Return the data of a run. Earlier versions stored a list. Raises TypeError for other values."""
     found = dict(stored) if isinstance(stored, dict) else {path: path for path in stored}
     if not all(isinstance(text, str) for pair in found.items() for text in pair):
         raise TypeError("a data reference is not a string")

@@ -239,7 +239,10 @@ def _option(text: str, path: str, line: int) -> list[str]:
 
 
 def _local_file(requirement: Requirement, source: str, path: str, line: int, root: str) -> str:
-    """Return the path of a wheel or archive that a requirement names; "" for a package of an index."""
+    """Return the path of a wheel or archive that a requirement names; "" for a package of an index or a URL.
+
+    Raises ConfigurationError if there is no such file.
+    """
     name = requirement.url
     if not name or "://" in name:
         return ""

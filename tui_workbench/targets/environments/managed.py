@@ -191,7 +191,7 @@ class _Build:
         return [uv, "pip", "install", *options, *self._recipe.options, *packages]
 
     def _run(self, title: str, command: Sequence[str]) -> None:
-        """Run a program and report its lines. The program is killed when the run is interrupted."""
+        """Run a program and report its lines. Raises ConfigurationError, or Interrupted after killing the program."""
         said: list[str] = []
         watched = [self._report.interrupted] if self._report.interrupted >= 0 else []
         with (

@@ -100,7 +100,10 @@ class Interpreter:
             process.close()
 
     def _read(self, descriptor: int) -> bytes:
-        """Read the whole output. If this process ends first, the program ends too, because its input is closed."""
+        """Read the whole output. Raises ConnectionLost if the program hangs.
+
+        If this process ends first, the program ends too, because its input is closed.
+        """
         deadline = time.monotonic() + ANSWER_SECONDS
         pieces: list[bytes] = []
         while wait_ready([descriptor], timeout=max(0.0, deadline - time.monotonic())):

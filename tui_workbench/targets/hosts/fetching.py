@@ -210,7 +210,10 @@ def forget_partial(destination: str) -> None:
 
 
 def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
-    """Fetch the missing files, and return the result, or None if the checksum of a file is wrong."""
+    """Fetch the missing files, and return the result, or None if the checksum of a file is wrong.
+
+    Raises the errors of `fetch`.
+    """
     with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source], "copy files from") as process:
         is_near = process.wait_for_start()
         size = process.line()

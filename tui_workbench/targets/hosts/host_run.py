@@ -360,7 +360,7 @@ class HostRun:
             write_below(self._spec.run_directory, supervisor.EXIT, b"%-4d\n" % exit_code)
 
     def state(self) -> HostRunState:
-        """Return the state of the run, according to the files in its directory."""
+        """Return the state of the run, according to the files in its directory. Raises TargetUnreachable."""
         if self._host.is_local:
             return self._local_state()
         done = self._host.run(["sh", "-c", _STATE, "sh", self.directory])

@@ -254,7 +254,7 @@ class Folder:
             ) from None
 
     def _problem(self, code: int) -> WorkbenchError | None:
-        """Return the error for an exit code of the script that has a known cause."""
+        """Return the error for an exit code of the script, or None if its cause is not known."""
         label, folder, path = self._host.label, self.path, self._target.path
         line = line_of_key(path, "gpuReservations")
         if code == _MISSING:

@@ -65,7 +65,10 @@ class Run:
         description: "str" = "",
         step: "Optional[float]" = None,
     ) -> "None":
-        """Log the image file `path`, or `plot`: a Matplotlib figure or the module `matplotlib.pyplot`."""
+        """Log the image file `path`, or `plot`: a Matplotlib figure or the module `matplotlib.pyplot`.
+
+        Raises ValueError unless exactly one of them is given.
+        """
         if (path is None) == (plot is None):
             raise ValueError("give either path or plot")
         workbench.log_image(name, path if plot is None else plot, step)
