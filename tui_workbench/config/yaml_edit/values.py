@@ -250,7 +250,7 @@ def _text_items(value: _Value) -> Iterator[str]:
 
 
 def _gpus(value: _Value) -> str | None:
-    """Return `all`, `free`, digits, or a list such as `[0, GPU-...]`. For another value, add a fault and return None."""
+    """Return `all`, `free`, digits, or a list such as `[0, GPU-...]`. Otherwise, add a fault and return None."""
     node = value.node
     if node.kind == LIST:
         items = [item.strip() for item in _text_items(value)]

@@ -164,7 +164,7 @@ class Nvml:
         return found
 
     def _running(self, question: str, handle: Any) -> dict[int, int | None]:
-        """Return the memory in bytes by process, None if unknown. Old drivers support only an older version of the call."""
+        """Return the memory in bytes by process, or None if unknown. Old drivers support only older versions."""
         for version in ("_v3", "_v2"):
             listed = self._ask(question + version, handle)
             if listed is not None:
