@@ -159,7 +159,7 @@ class Document:
         return plain_value(node)
 
     def path_of(self, key: str | Path) -> Path:
-        """Return the path of a dotted key: `EnvironmentVariables.LR`, `packages[0].version`."""
+        """Return the path of a dotted key: `EnvironmentVariables.LR`, `packages[0].version`. Raises UsageError."""
         if not isinstance(key, str):
             return key
         return parse_key(key, self._tree, self.kind)
@@ -351,7 +351,10 @@ def _findings(subject: Subject) -> Iterator[Finding]:
 
 
 def new_text(path: str, values: Mapping[str, Any]) -> str:
-    """Return the text of a new configuration file with `values` by key, in the order of the schema."""
+    """Return the text of a new configuration file with `values` by key, in the order of the schema.
+
+    Raises ConfigurationError for a value that cannot be written.
+    """
     document = Document(TextFile(path, "", Signature(0, 0, 0)))
     for field in document.kind.fields:
         if field.key in values:

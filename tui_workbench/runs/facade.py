@@ -158,7 +158,10 @@ class Runs(History):
         return undo(self.project, dry_run=dry_run)
 
     def undoable_restore(self) -> str:
-        """Return a description of the state that `undo_restore` would restore, or ""."""
+        """Return a description of the state that `undo_restore` would restore, or "".
+
+        Raises UsageError if the journal of the last restore is damaged.
+        """
         return undoable(self.project)
 
     def check_deletable(self, run_id: str) -> None:

@@ -17,7 +17,10 @@ from tui_workbench.targets.hosts.host_for import host_of
 
 
 def may_use_gpus(part: RunSpec) -> bool:
-    """Return True if a part of a run may use GPUs of its member. A member that does not answer may have GPUs."""
+    """Return True if a part of a run may use GPUs of its member. A member that does not answer may have GPUs.
+
+    Raises ConfigurationError as `host_of` does.
+    """
     if not (part.target.can_use_gpus and part.target.kind.has_gpus):
         return False
     try:

@@ -13,7 +13,7 @@ from tui_workbench.runs.notify import pending
 
 
 def main(folder: str) -> None:
-    """Send the notifications about all pending events, unless another process is sending."""
+    """Send the notifications about all pending events, unless another process is sending. Raises OSError."""
     # An event announced after the last look, but before the lock is released, has no other sender. So look again.
     while pending.names(folder):
         descriptor = locks.open_lock(os.path.join(folder, pending.LOCK))

@@ -56,7 +56,11 @@ class Notification:
 
 
 def send_all(directory: RunDirectory, event: str) -> None:
-    """Send the notifications that the channels want about an event and that no process has sent yet."""
+    """Send the notifications that the channels want about an event and that no process has sent yet.
+
+    A notification that cannot be sent is omitted. Raises ConfigurationError if the file of the channels is invalid, and
+    StorageError if it cannot be read.
+    """
     # Create all texts first: sending can take long, and the run may be resumed or removed meanwhile.
     for channel, notification in list(_due(directory, event, load_channels())):
         with contextlib.suppress(OSError, WorkbenchError):  # the other notifications must still be sent
@@ -210,7 +214,7 @@ def _error_of(channel: Channel, notification: Notification) -> str:
 
 
 def send_pending(folder: str) -> None:
-    """Send the notifications about all pending events in a folder."""
+    """Send the notifications about all pending events in a folder. Raises OSError if the folder is not accessible."""
     for name in pending.names(folder):
         content = read_below(folder, name, LARGEST_EVENT)
         unlink_below(folder, name)  # first, so that an event that kills this process does not kill the next process too

@@ -74,7 +74,7 @@ def find_uv() -> str:
 
 
 def uv_version() -> str:
-    """Return the version of the uv that `find_uv` finds."""
+    """Return the version of the uv that `find_uv` finds. Raises the error of `find_uv`."""
     done = run([find_uv(), "--version"])
     done.check_returncode()
     return done.stdout.decode().split()[1]
@@ -320,7 +320,10 @@ def _file_stem(name: str, version: str) -> str:
 
 
 class Stores:
-    """The folders with inputs of builds on a host; on this machine they are in the user's cache."""
+    """The folders with inputs of builds on a host; on this machine they are in the user's cache.
+
+    Methods raise ConfigurationError for packages or platforms that are not available, or another WorkbenchError.
+    """
 
     def __init__(self, host: Host, report: Report) -> None:
         self._host = host

@@ -238,7 +238,10 @@ class HostRunState(NamedTuple):
 
 
 class HostRun:
-    """The directory of one run on one host."""
+    """The directory of one run on one host.
+
+    Calls raise TargetUnreachable, StorageError or another WorkbenchError; those for this machine can raise OSError.
+    """
 
     def __init__(self, host: Host, spec: RunSpec) -> None:
         self._host = host
