@@ -128,7 +128,7 @@ def _source_of(template: str) -> str:
     known = [entry.name for entry in _TEMPLATES]
     if template in known:
         return ""
-    if is_url(template) or "://" in template:  # `clone` reports the mistake in the latter
+    if is_url(template) or "://" in template:  # `clone` reports an invalid URL
         return template
     folder = os.path.abspath(os.path.expanduser(template))
     if os.path.isdir(folder):

@@ -110,9 +110,9 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
 def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
     """Return the folder for the shell of a run.
 
-    It is the project for an untracked run, the working copy while the run is active, and otherwise a separate copy of
-    the snapshot and of the files that the run changed outside `outputs/`, which is created if necessary. Raises
-    UsageError if the snapshot cannot be read on this machine, and StorageError.
+    For an untracked run, it is the project; for an active run, the working copy. Otherwise, it is a separate copy of
+    the snapshot and of the files that the run changed outside `outputs/`, created if necessary. Raises UsageError if
+    the snapshot cannot be read on this machine, and StorageError.
     """
     if record.snapshot == "none" and not record.commit_id:
         return project.root

@@ -65,7 +65,7 @@ def test_loading_before_the_first_work_is_no_pause() -> None:
 
 def test_idle_gpu_beside_a_busy_one_is_named() -> None:
     assert advice_on(two((92.0, 1.0), 0, 1)) == (
-        "GPU 1 held memory but hardly computed (mean 1 %, the busiest 92 %): "
+        "GPU 1 held memory but hardly computed (mean 1 %, busiest GPU 92 %): "
         "check that each process selects its own GPU and gets data",
     )
     assert advice_on(two((1.0, 1.0), 0, 1)) == ()

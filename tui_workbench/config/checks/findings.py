@@ -124,8 +124,8 @@ CODES: dict[str, Code] = {
     "bad-variable": Code(ERROR, "The name of an environment variable is empty, or contains `=` or a NUL character."),
     "data-reference": Code(
         ERROR,
-        "An item of `DataReferences` is impossible: the script cannot open this path, the workbench uses it for its "
-        "own files, two items overlap, or the data is on this machine but the target is another machine.",
+        "An item of `DataReferences` is impossible: the script cannot open its path, the workbench uses this path for "
+        "its own files, two items overlap, or the data is on this machine but the target is another machine.",
     ),
     "data-outside": Code(
         WARNING, "A script or an argument names a path beside the project, and `DataReferences` does not contain it."

@@ -68,7 +68,7 @@ def _idle(names: _Names, held: dict[int, DeviceUse]) -> str:
     highest = max(means[number] for number in idle)
     return (
         f"{gpus_text(idle, names)} held memory but hardly computed "
-        f"(mean {highest:.0f} %, the busiest {busiest:.0f} %): "
+        f"(mean {highest:.0f} %, busiest GPU {busiest:.0f} %): "
         "check that each process selects its own GPU and gets data"
     )
 

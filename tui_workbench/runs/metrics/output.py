@@ -1,8 +1,8 @@
 """Find metrics in the output of a run: `loss: 0.31`, `epoch 3/5 loss 0.04`, progress bars of Keras and tqdm.
 
 Precision is more important than recall. A number is a metric if its name contains a training term (`val_loss`, `top1`)
-or its line shows progress (an epoch, a step, a bar), and if it is not a time, a size, a path or a setting. A project
-can add patterns for other lines (see `rules`).
+or its line shows progress (an epoch, a step, a bar). Times, sizes, paths and settings are not metrics. A project can
+add patterns for other lines (see `rules`).
 
 A log can have millions of lines. Therefore, the search finds numbers first, and then the names before them: a regular
 expression that starts with a name would be tried at each letter.

@@ -22,7 +22,7 @@ from tui_workbench.targets.hosts.host_for import host_of
 CLOCK_SECONDS = 5.0
 """Smallest difference between two clocks that is reported, in seconds.
 
-torchrun compares the clocks of its nodes, and gives up a node whose clock is 15 seconds behind (`keep_alive_interval`
+torchrun compares the clocks of its nodes, and drops a node whose clock is 15 seconds behind (`keep_alive_interval`
 times `keep_alive_max_attempt` of its rendezvous).
 """
 

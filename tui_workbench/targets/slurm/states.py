@@ -60,11 +60,11 @@ _REASONS = {
     "Priority": "jobs with a higher priority come first",
     "QOSJobLimit": "its QOS has reached its limit of running jobs",
     "QOSResourceLimit": "its QOS has reached its limit of resources",
-    "QOSTimeLimit": "its QOS has used up its time",
+    "QOSTimeLimit": "its QOS has reached its time limit",
     "ReqNodeNotAvail": "a node that it requests is not available",
     "Reservation": "its reservation has not begun",
     "Resources": "no node is free yet",
-    "SchedDefer": "the scheduler considers it in its next cycle",
+    "SchedDefer": "it is considered in the next scheduling cycle",
     "launch_failed_requeued_held": "its start failed, and Slurm holds it; ask an administrator to release it",
     "job_requeued_in_held_state": "it was requeued and is held; `scontrol release` lets it start",
 }
