@@ -56,7 +56,8 @@ def check(project: Project, run_id: str) -> None:
 def delete(project: Project, run_id: str) -> str:
     """Move an ended run to the trash, and return its ID.
 
-    Raises RunNotFound, StorageError, and UsageError if the run is active, pinned or needed by other runs.
+    Raises RunNotFound, StorageError, and UsageError if the run is active, pinned or needed by other runs, or if the
+    trash contains another run with this ID.
     """
     directory = find_run(project, run_id)
     with _locked(directory):

@@ -238,9 +238,9 @@ class RunMetrics:
 
 
 def _project_of(directory: str) -> tuple[str, bool, frozenset[str]]:
-    """Return the project of a run ("" if its record is unreadable), whether it has a working copy, and paths of data.
+    """Return the project of a run ("" if its record is unreadable), whether it has a working copy, and its data.
 
-    The paths are relative to the project.
+    The data is a set of paths relative to the project.
     """
     root = root_of_state(os.path.dirname(os.path.dirname(directory)))
     try:

@@ -218,7 +218,7 @@ class Folder:
         return listing
 
     def change(self, listing: Listing, add: Iterable[str], remove: Iterable[str], run: str = "") -> bool:
-        """Add entries with the texts `add`, then remove entries with the names `remove`, and this user's expired entries.
+        """Add entries with the texts `add`, then remove those with the names `remove`, and expired ones of this user.
 
         Return False without any change if the entries are no longer those of `listing`, which was read for the same
         `run`.
