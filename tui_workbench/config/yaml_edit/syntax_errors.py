@@ -174,7 +174,7 @@ class Line(NamedTuple):
 
 
 def indent_above(text: str, start: int) -> Line:
-    """Return the nearest line with content above the line that begins at `start`."""
+    """Return the nearest line with content above the line that begins at `start`; an empty `Line` without one."""
     lines = reversed(text[:start].split("\n")[:-1])
     return next((found for line in lines if (found := _layout_of(line)) is not None), Line())
 

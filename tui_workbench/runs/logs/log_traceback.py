@@ -66,7 +66,7 @@ def read_traceback(log: LogFile, offset: int) -> Traceback | None:
 
 
 def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
-    """Return the exception, or "" if it is not written yet, and the frame that raised it, or None without frames."""
+    """Return the exception, or "" if it is not written yet, and the frame for `Traceback`, or None without frames."""
     frame: Frame | None = None
     exception = ""
     for line in lines:

@@ -61,7 +61,7 @@ def is_claimed(folder: str, path: str) -> bool:
 
 
 def register(record: str, path: str = "") -> None:
-    """Register the file `record` as this user's own; `path` is its future path. Raises OSError."""
+    """Register the file `record` as this user's own, for its future path `path` (default: `record`). Raises OSError."""
     path = _resolved(path or record)
     _write(path, _identify(record, path)[0])
 

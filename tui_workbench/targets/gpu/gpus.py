@@ -101,7 +101,7 @@ def _counted(gpus: tuple[Gpu, ...]) -> list[tuple[Gpu, int]]:
 def asked_for(target: ComputeTarget, configuration: RunConfiguration) -> str:
     """Return the setting that requests a GPU for a run, for example `gpus is all`; "" if no setting does.
 
-    An image with CUDA does not request a GPU: it runs on a CPU too, and `config check` reports it.
+    An image with CUDA does not request a GPU, because it runs on a CPU too; `config check` reports this case.
     """
     if configuration.require_gpu:
         return "RequireGpu is true"

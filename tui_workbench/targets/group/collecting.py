@@ -54,7 +54,7 @@ def join_outputs(spec: RunSpec) -> None:
 
 
 def _files_of(part: RunSpec) -> Iterator[str]:
-    """Return the files and links in `outputs/` of a part, relative to its directory."""
+    """Yield the files and links in `outputs/` of a part, relative to the directory of the part."""
     for folder, folders, names in os.walk(os.path.join(part.run_directory, OUTPUTS)):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         for name in (*names, *links):
