@@ -69,7 +69,7 @@ def _node_of(node: Node | None, opened: str) -> Node | None:
 
 
 def _outside(subject: Subject, context: ProjectContext, scripts: _Scripts) -> Iterator[Finding]:
-    """Report existing paths beside the project that scripts open, and that a tracked run does not have."""
+    """Report existing paths `../NAME` that scripts or arguments name, and that a tracked run does not have."""
     configuration = subject.configuration
     target = context.target(configuration.target)
     is_here = target is not None and not target.kind.is_remote
@@ -92,7 +92,7 @@ def _outside(subject: Subject, context: ProjectContext, scripts: _Scripts) -> It
 
 
 def _opened_outside(arguments: Sequence[str], scripts: _Scripts) -> dict[str, str]:
-    """Return the paths beside the project in arguments and scripts, each with the first place that contains it."""
+    """Return the paths `../NAME` in arguments and scripts, each with the first place that contains it."""
     found: dict[str, str] = {}
     for word in arguments:
         for opened in _OUTSIDE_ARGUMENT.findall(word):

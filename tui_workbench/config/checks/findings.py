@@ -128,7 +128,9 @@ CODES: dict[str, Code] = {
         "its own files, two items overlap, or the data is on this machine but the target is another machine.",
     ),
     "data-outside": Code(
-        WARNING, "A script or an argument names a path beside the project, and `DataReferences` does not contain it."
+        WARNING,
+        "A script or an argument names an existing path outside the project (`../NAME`), and `DataReferences` does not "
+        "contain it.",
     ),
     "data-source": Code(WARNING, "The script or a key uses data sources of Azure ML Workbench, which are ignored."),
     "plain-password": Code(ERROR, "The file contains a password or passphrase in plain text."),
