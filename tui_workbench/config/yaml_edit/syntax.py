@@ -24,7 +24,7 @@ from tui_workbench.core.masking import is_secret_name
 from tui_workbench.core.text_files import TextFile, line_and_column, read_text_file
 
 MAX_BYTES = 1_000_000
-"""Maximum size of a file. Typical files have up to 3 kB."""
+"""Maximum size of a file in bytes. Typical files have up to 3 kB."""
 
 MAX_EXPANSION = 20_000
 """Maximum number of nodes with expanded aliases. Typical files have fewer than 100 nodes; YAML bombs have a billion."""

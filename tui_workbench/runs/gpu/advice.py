@@ -18,7 +18,7 @@ SHORTEST_SECONDS = 60.0
 """Minimum number of seconds on a GPU for any advice; shorter runs mostly load their model."""
 
 WAITING_PART, WAITING_PAUSES = 0.2, 10
-"""Minimum part of the time in which a GPU waits between phases of work, and minimum number of waits, for advice."""
+"""For advice on waits: minimum fraction of the time that a GPU waits between phases of work, and number of waits."""
 
 THROTTLED_PART = 0.1
 FULL_PART = 0.95
