@@ -60,8 +60,8 @@ class Stopped(Exception):
 def clone_project(url: str, folder: str = "", stopped: Callable[[], bool] = lambda: False) -> str:
     """Clone a repository with its history into a new folder, and return the folder's absolute path.
 
-    `folder` is the name of the repository in the current folder by default. `stopped` is called several times a second;
-    if it returns True, nothing is left and Stopped is raised. Raises UsageError and StorageError.
+    The default `folder` is in the current folder, and has the name of the repository. `stopped` is called several
+    times a second; if it returns True, nothing is left and Stopped is raised. Raises UsageError and StorageError.
     """
     check_url(url)
     place = os.path.abspath(os.path.expanduser(folder or name_in(url)))

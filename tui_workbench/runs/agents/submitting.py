@@ -101,7 +101,7 @@ def approve(number: int) -> Run:
 def target_of_waiting(number: int) -> ComputeTarget:
     """Return the target of a request that waits, for a login before `approve`.
 
-    Raises UsageError if the request does not wait, and PlanChanged if the project has changed.
+    Raises UsageError if the request does not wait, PlanChanged if the project has changed, and the errors of `prepare`.
     """
     with ledger.exclusive():
         approval = approvals.find_waiting(number)

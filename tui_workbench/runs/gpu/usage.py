@@ -377,7 +377,7 @@ def read_attempt(path: str, number: int) -> Usage | None:
 def _seek_attempt(file: BinaryIO, number: int) -> Usage:
     """Move to the line after the last totals of an attempt, and return them. Without totals, move to its first line.
 
-    Samples are not decoded here.
+    If the file does not contain the attempt, move to its end. Samples are not decoded here.
     """
     usage, totals, current, first, after = Usage(), b"", 1, 0, 0
     while line := file.readline(LARGEST):

@@ -117,7 +117,7 @@ def _safe(field: str) -> str:
 def parse_accounting(text: str) -> tuple[str, int | None]:
     """Parse the state and exit code in a line `STATE|CODE:SIGNAL` of sacct; ("", None) for an unknown job.
 
-    A requeued job has a line for each attempt; the last one counts.
+    A requeued job has a line for each attempt; the last one counts. A job that a signal ended has no exit code.
     """
     for line in reversed(text.strip().split("\n")):
         state, bar, code = line.partition("|")
