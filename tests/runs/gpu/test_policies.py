@@ -143,7 +143,7 @@ def test_last_attempt_must_have_used_the_required_gpu(tmp_path: Path) -> None:
 
 
 def test_require_gpu_fails_without_a_gpu(tmp_path: Path) -> None:
-    assert Watched(tmp_path, require_gpu=True).policies.without_gpu() == "RequireGpu: no GPU is available"
+    assert Watched(tmp_path, require_gpu=True).policies.without_gpu() == "RequireGpu: no NVIDIA or AMD GPU is available"
 
 
 def test_duration_counts_from_the_start_of_the_script(tmp_path: Path) -> None:

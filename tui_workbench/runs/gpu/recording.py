@@ -355,7 +355,7 @@ class Policies:
     def without_gpu(self) -> str:
         """Return the reason to end the run because no GPU is available, or ""."""
         if self._configuration.require_gpu and not self._is_over:
-            return f"{REQUIRED}: no GPU is available"
+            return f"{REQUIRED}: no NVIDIA or AMD GPU is available"
         return ""
 
     def count(self, sample: Sample, usage: Usage, passed: float) -> None:

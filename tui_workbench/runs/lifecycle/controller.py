@@ -62,6 +62,10 @@ class Helpers:
         self.metrics = MetricsRecorder(directory)
         self.limit_is_reached = False  # the attempt has reached its time limit, and its script must be ended
 
+    @property
+    def records_gpus(self) -> bool:
+        return self._recorder is not None
+
     def record_gpus(self, record: Record) -> None:
         """Record the GPUs of the run in a thread, and enforce its policies. Without GPUs and policies, do nothing."""
         spec = record.spec
@@ -291,8 +295,11 @@ class Controller:
             self._set_timer(0.0)
 
     def _set_timer(self, seconds: float) -> None:
-        """Interrupt the wait after `seconds`, if the watcher can then wait for the script; 0 to end the timer."""
-        if self._lock is not None and self.target.waits_together:
+        """Interrupt the wait after `seconds`, if the watcher can then wait for the script; 0 to end the timer.
+
+        A run whose GPUs are recorded keeps its controller, because the recorder's state is only in memory.
+        """
+        if self._lock is not None and self.target.waits_together and not self._helpers.records_gpus:
             self._alone_until = time.monotonic() + seconds
             signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
 

@@ -66,7 +66,9 @@ def can_move(folder: str, path: str) -> bool:
     """Return True if `move` can move a folder in `folder` to `path`, which is not so between mounts."""
     try:
         make_folders(folder, _PROBE)
-        move(folder, _PROBE, _discarded(os.path.dirname(path)))
+        moved = _discarded(os.path.dirname(path))
+        move(folder, _PROBE, moved)
+        os.rmdir(moved)
     except OSError:
         remove_below(folder, _PROBE)
         return False
