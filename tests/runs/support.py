@@ -135,3 +135,14 @@ def children() -> set[int]:
 def descriptors() -> int:
     """Return the number of open files of this process."""
     return len(os.listdir(PROC / "self/fd"))
+
+
+def nest_folders(folder: Path, depth: int = 1500) -> None:
+    """Create nested folders whose path is longer than the system allows."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=descriptor)
+        inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)

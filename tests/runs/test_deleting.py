@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.runs.support import as_anybody, let_everybody_in, make_run, record_of, write_files
+from tests.runs.support import as_anybody, let_everybody_in, make_run, nest_folders, record_of, write_files
 from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.files import delete_below, folder_size
 from tui_workbench.projects.project import Project
@@ -246,22 +246,11 @@ class TestPurge:
         assert store.holds(again, "same.txt")
 
 
-def nested(folder: Path, depth: int) -> None:
-    """Create nested folders whose path is longer than the system allows."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    for _ in range(depth):
-        os.mkdir("d", dir_fd=descriptor)
-        inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
-        os.close(descriptor)
-        descriptor = inner
-    os.close(descriptor)
-
-
 def test_folder_that_is_deep_and_read_only_is_deleted(open_folder: Path) -> None:
     def check() -> None:
         top = open_folder / "top"
         write_files(top, {"locked/inner/file": "x", "no access/file": "x"})
-        nested(top, 1500)
+        nest_folders(top)
         (top / "locked" / "inner").chmod(0o555)
         (top / "locked").chmod(0o555)
         (top / "no access").chmod(0)

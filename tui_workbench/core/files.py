@@ -313,6 +313,11 @@ def _is_folder(parent: int, name: str) -> bool:
     return True
 
 
+def raise_error(error: OSError) -> None:
+    """Raise an error of a folder that `os.fwalk` cannot read, if passed as `onerror`. By default, it is ignored."""
+    raise error
+
+
 def folder_size(path: str) -> int:
     """Return the disk space that the files in a folder use, in bytes. Links are not followed.
 

@@ -227,12 +227,17 @@ def share_blocks(source: int, copy: int) -> None:
     fcntl.ioctl(copy, _FICLONE, source)
 
 
-def attribute_names(descriptor: int) -> list[str]:
-    """Return the sorted names of the extended attributes of an open file, or [] if they cannot be read."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # not every file system has extended attributes
-            return sorted(os.listxattr(descriptor))
-    return []
+def extended_attributes(descriptor: int) -> dict[str, bytes]:
+    """Return the extended attributes of an open file. The result is empty if the system or file system has none.
+
+    Raises OSError if an attribute cannot be read.
+    """
+    if sys.platform != "linux":
+        return {}
+    names: list[str] = []
+    with contextlib.suppress(OSError):  # not every file system has extended attributes
+        names = os.listxattr(descriptor)
+    return {name: os.getxattr(descriptor, name) for name in names}
 
 
 def unnamed_file(folder: str) -> int:

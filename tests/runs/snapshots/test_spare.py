@@ -16,7 +16,7 @@ import pytest
 
 from tests.faults.support import until
 from tests.runs.sources import GIT, Source, listing
-from tests.runs.support import write_files
+from tests.runs.support import nest_folders, write_files
 from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.snapshots.spare import claimed, discard_unused, ended_copy, ready, remove_discarded
@@ -189,14 +189,8 @@ def set_attributes(copy: Path) -> None:
     os.setxattr(copy / "data.txt", "user.note", b"from the run")
 
 
-def nest_folders(copy: Path) -> None:
-    folder = os.open(copy / "pkg", os.O_RDONLY)
-    for _ in range(1500):
-        os.mkdir("deeper", dir_fd=folder)
-        inner = os.open("deeper", os.O_RDONLY, dir_fd=folder)
-        os.close(folder)
-        folder = inner
-    os.close(folder)
+def nest_in_package(copy: Path) -> None:
+    nest_folders(copy / "pkg")
 
 
 def make_special_files(copy: Path) -> None:
@@ -230,7 +224,7 @@ CHANGES: list[Callable[[Path], None]] = [
     change_content, change_content_and_times, replace_file, exchange_files, add_files, remove_files, rename_folder,
     link_for_moved_folder, link_for_inner_folder, link_out_for_folder, link_for_file, link_to_folder_for_file,
     change_link, file_for_link, folder_for_file, file_for_folder, change_modes, lock_folder, set_attributes,
-    nest_folders, make_special_files, make_repository,
+    nest_in_package, make_special_files, make_repository,
 ]  # fmt: skip
 
 
@@ -271,6 +265,18 @@ def test_unchanged_files_are_reused_and_changed_files_written(shop: Shop) -> Non
     assert (copy / "data.txt").read_text() == "5678"
     assert (copy / "new/file.py").read_text() == "new"
     assert not shop.spare.exists()
+
+
+def test_permissions_follow_the_umask_of_the_next_run(shop: Shop) -> None:
+    usual = os.umask(0o022)
+    try:
+        shop.keep(shop.source.take())
+        os.umask(0o077)
+        copy = shop.source.take()
+    finally:
+        os.umask(usual)
+    modes = {name: (copy / name).stat().st_mode & 0o777 for name in ("train.py", "tools/run.sh", "pkg/code.py")}
+    assert modes == {"train.py": 0o600, "tools/run.sh": 0o700, "pkg/code.py": 0o600}
 
 
 def test_copy_follows_every_change_of_the_project(shop: Shop) -> None:

@@ -18,6 +18,7 @@ from tui_workbench.core.files import (
     is_folder_below,
     make_folders,
     open_folder,
+    raise_error,
     rename_below,
 )
 from tui_workbench.core.model import RunState
@@ -170,7 +171,7 @@ def _changed_files(directory: str, name: str, since_ns: int) -> tuple[list[str],
     changed, unchanged = [], 0
     top = open_folder(directory, name)
     try:
-        for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top, onerror=_fail):
+        for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top, onerror=raise_error):
             status = os.fstat(descriptor)
             if status.st_uid != os.geteuid() or status.st_mode & FOLDER_MODE != FOLDER_MODE:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
@@ -186,10 +187,6 @@ def _changed_files(directory: str, name: str, since_ns: int) -> tuple[list[str],
     finally:
         os.close(top)
     return changed, unchanged
-
-
-def _fail(error: OSError) -> None:
-    raise error
 
 
 def _remove_empty(name: str, parent: int) -> None:

@@ -60,7 +60,7 @@ def address_of(run: Run, application: SparkApplication) -> SparkAddress | None:
 
 
 def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> list[SparkApplication]:
-    """Return `applications` or, if there are none, the application in the log of `spark-submit`. This blocks."""
+    """Return `applications`. If it is empty, return the application in the log of `spark-submit`. This blocks."""
     if applications:
         return applications
     found = _REPORTED.search(_head_of(run.log_path))

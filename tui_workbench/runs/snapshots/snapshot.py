@@ -134,7 +134,7 @@ class SnapshotStore:
         objects = os.path.join(self.repository, "objects")
         with self.exclusive():
             before = folder_size(self.repository)
-            with contextlib.suppress(OSError):  # there is no spare, or a link instead of its folder
+            with contextlib.suppress(OSError):  # the folder of the spares is missing or a link
                 discard(ready(self.repository).folder)
                 discard_unused(self.repository)
             remove_discarded(self.repository)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from tui_workbench.core import system
-from tui_workbench.core.files import FOLDER_MODE, delete_below, make_folders, open_folder, remove_below
+from tui_workbench.core.files import FOLDER_MODE, delete_below, make_folders, open_folder, raise_error, remove_below
 
 SPARE_FILES = 2_000
 """Minimum number of files of a copy that is kept. A smaller copy is created and removed quickly."""
@@ -63,7 +63,7 @@ def _opened(spares: str) -> Iterator[int]:
 
 
 def can_move(folder: str, path: str) -> bool:
-    """Return True if `move` can move a folder in `folder` to `path`, which is not so between mounts."""
+    """Return True if `move` can move a folder in `folder` to `path`. It cannot if they are on different mounts."""
     try:
         make_folders(folder, _PROBE)
         moved = _discarded(os.path.dirname(path))
@@ -131,13 +131,12 @@ class _Attributes(NamedTuple):
     mode: int
     user: int
     group: int
-    extended: tuple[str, ...]
+    extended: dict[str, bytes]
 
 
 def _attributes(descriptor: int) -> _Attributes:
     status = os.fstat(descriptor)
-    names = system.attribute_names(descriptor)
-    return _Attributes(status.st_mode, status.st_uid, status.st_gid, tuple(names))
+    return _Attributes(status.st_mode, status.st_uid, status.st_gid, system.extended_attributes(descriptor))
 
 
 def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
@@ -145,7 +144,8 @@ def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
 
     Files that were changed at `before_ns` (nanoseconds of the file system's clock) or later are removed too. A change
     of the content, the permissions, other attributes or the number of hard links counts. Git compares whole seconds.
-    A folder with other attributes than a new folder is also removed. Raises OSError.
+    Files and folders with other permissions than new ones, and folders with other attributes, are also removed. Raises
+    OSError.
     """
     wanted = _new_attributes(spare)
     kept = {os.path.join(os.curdir, path) for path in files}
@@ -159,10 +159,11 @@ def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
         if _attributes(top) != wanted:
             raise OSError(errno.EPERM, "the folder has other attributes than a new folder", spare.copy)
         os.fchmod(top, 0o700)
-        for parent, inner, names, descriptor in os.fwalk(os.curdir, dir_fd=top, onerror=_fail):
+        for parent, inner, names, descriptor in os.fwalk(os.curdir, dir_fd=top, onerror=raise_error):
             for name in names:
-                is_file = os.path.join(parent, name) in kept
-                if not is_file or os.lstat(name, dir_fd=descriptor).st_ctime_ns >= before_ns:
+                status = os.lstat(name, dir_fd=descriptor)
+                is_kept = os.path.join(parent, name) in kept and _has_new_mode(wanted, status)
+                if not is_kept or status.st_ctime_ns >= before_ns:
                     os.unlink(name, dir_fd=descriptor)
             for name in list(inner):
                 if not (os.path.join(parent, name) in folders and _is_like(wanted, name, descriptor)):
@@ -170,6 +171,12 @@ def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
                     os.rename(name, _discarded(os.path.dirname(spare.folder)), src_dir_fd=descriptor)
     finally:
         os.close(top)
+
+
+def _has_new_mode(wanted: _Attributes, status: os.stat_result) -> bool:
+    """Return True for a link, and for a file with the permissions that git gives to a new file."""
+    mode = stat.S_IMODE(status.st_mode)
+    return stat.S_ISLNK(status.st_mode) or mode in (wanted.mode & 0o666, wanted.mode & 0o777)
 
 
 def _is_like(wanted: _Attributes, name: str, parent: int) -> bool:
@@ -194,7 +201,3 @@ def _new_attributes(spare: Spare) -> _Attributes:
     finally:
         os.close(folder)
         os.rmdir(probe)
-
-
-def _fail(error: OSError) -> None:
-    raise error

@@ -72,10 +72,8 @@ class LocalTarget(Target):
         managed = _managed(self._environments, spec)
         interpreter = managed.python if managed is not None else find_interpreter(self.target)
         installed = self._spark(spec, interpreter, os.environ)
-        variables, command = (
-            _variables(self.target, spec, interpreter, installed),
-            _command(spec, interpreter, installed),
-        )
+        variables = _variables(self.target, spec, interpreter, installed)
+        command = _command(spec, interpreter, installed)
         run_environment.refuse_impossible(spec.run_configuration.path, variables, command)
         title = f"start {spec.script} with {interpreter}{run_environment.describe_launcher(spec)}"
         steps = []

@@ -223,7 +223,7 @@ class ConnectionPool:
                 await asyncio.sleep(pauses.next())
 
     def add_secret(self, reference: str, value: str, *, kept: bool) -> None:
-        """Remember a secret as `Secrets.add` does. Another value than before ends the connections."""
+        """Remember a secret as `Secrets.add` does. A different value than before ends the connections."""
         if self.secrets.values.get(reference, value) != value:
             self.close()
         self.secrets.add(reference, value, kept=kept)
@@ -235,9 +235,10 @@ class ConnectionPool:
             self._attempt = None
         self._end_forwards()
         closed, self._open = self._open, []
+        if closed:
+            self.since = time.time()
         for each in closed:
             each.connection.close()
-            self.since = time.time()
 
     def end(self) -> None:
         """End all connections, and open no more."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import getpass
 import os
 import shlex
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import asyncssh
@@ -134,11 +135,23 @@ async def _open_jumps(login: Login, hop: Hop, secrets: Secrets, left: int) -> as
     for number, word in enumerate(hop.jump.split(",")):
         username, _, place = word.strip().removeprefix("ssh://").rstrip("/").rpartition("@")
         host, port = login._replace(address=place).host_and_port
-        jump = await asyncio.to_thread(Hop, host, port, username, secrets.agent)
+        with _closed_on_failure(connection):
+            jump = await asyncio.to_thread(Hop, host, port, username, secrets.agent)
         if number == 0:
             connection = await _open_jumps(login, jump, secrets, left - 1)
         connection = await _connect_hop(login, jump, secrets, connection, {}, lambda _error: None)
     return connection
+
+
+@contextlib.contextmanager
+def _closed_on_failure(tunnel: asyncssh.SSHClientConnection | None) -> Iterator[None]:
+    """Close the connection to a jump host, if any, if the context raises an exception or is canceled."""
+    try:
+        yield
+    except BaseException:
+        if tunnel is not None:
+            tunnel.close()
+        raise
 
 
 async def _connect_hop(
@@ -151,23 +164,18 @@ async def _connect_hop(
 ) -> asyncssh.SSHClientConnection:
     client = _Client(hop, secrets, on_lost)
     options = _options(hop, tunnel) | authentication
-    try:
+    with _closed_on_failure(tunnel):
         try:
-            connection = await _open(hop, client, options)
-        except (asyncssh.Error, ConnectionError) as error:
-            if not client.may_have_known_plain_key(error):
-                raise
-            client = _Client(hop, secrets, on_lost, plain_keys_only=True)
-            connection = await _open(hop, client, options | {"server_host_key_algs": NO_CERTIFICATES})
-    except (OSError, UnicodeError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-        await _read_host_key(hop, client, tunnel)
-        if tunnel is not None:
-            tunnel.close()
-        raise _to_workbench_error(login, hop, client, secrets, error) from error
-    except asyncio.CancelledError:
-        if tunnel is not None:
-            tunnel.close()
-        raise
+            try:
+                connection = await _open(hop, client, options)
+            except (asyncssh.Error, ConnectionError) as error:
+                if not client.may_have_known_plain_key(error):
+                    raise
+                client = _Client(hop, secrets, on_lost, plain_keys_only=True)
+                connection = await _open(hop, client, options | {"server_host_key_algs": NO_CERTIFICATES})
+        except (OSError, UnicodeError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+            await _read_host_key(hop, client, tunnel)
+            raise _to_workbench_error(login, hop, client, secrets, error) from error
     if tunnel is not None:
         connection.set_tunnel(tunnel)  # closes the tunnel with the connection
     client.is_open = True
