@@ -230,3 +230,16 @@ def _is_locked(path: str) -> bool:
 def asks_for_passphrase(error: Exception) -> bool:
     """Return True if a key could not be read because its passphrase is missing or wrong."""
     return isinstance(error, asyncssh.KeyEncryptionError) or "assphrase" in str(error)
+
+
+def import_keys(entries: Sequence[HostKey]) -> list[asyncssh.SSHKey]:
+    """Return the keys of entries of a known_hosts file. Keys of unknown types are omitted."""
+    return [key for entry in entries for key in import_key(entry)]
+
+
+def import_key(entry: HostKey) -> list[asyncssh.SSHKey]:
+    """Return the key of an entry in a list, which is empty if the type of the key is unknown."""
+    try:
+        return [asyncssh.import_public_key(entry.openssh)]
+    except asyncssh.KeyImportError:
+        return []  # an unsupported type of key, which OpenSSH ignores too

@@ -13,7 +13,7 @@ import getpass
 import os
 import shlex
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import asyncssh
@@ -29,6 +29,8 @@ from tui_workbench.targets.ssh.ssh_config import (
     HostKey,
     asks_for_passphrase,
     fingerprint,
+    import_key,
+    import_keys,
     shown_name,
 )
 from tui_workbench.targets.ssh.ssh_wire import Login
@@ -334,7 +336,7 @@ class _Client(asyncssh.SSHClient):
         """Return the host's keys, certificate authorities and revoked keys in known_hosts."""
         self.name, self.port = host, port or DEFAULT_PORT
         exact, bare = self._hop.known.lookup(host, self.port, self._hop.host_key_alias)
-        self.known = [entry for entry in exact if not entry.marker and _import(entry)]
+        self.known = [entry for entry in exact if not entry.marker and import_key(entry)]
         plain = [entry for entry in bare if not entry.marker and not self.known]
         authorities = [entry for entry in (*exact, *bare) if entry.marker == CERTIFICATE_AUTHORITY]
         decided = {entry.blob for entry in exact}
@@ -342,7 +344,7 @@ class _Client(asyncssh.SSHClient):
         self._has_more = bool(plain or authorities)
         if self._plain_keys_only:
             plain, authorities = [], []
-        return _imported([*self.known, *plain]), _imported(authorities), _imported(revoked)
+        return import_keys([*self.known, *plain]), import_keys(authorities), import_keys(revoked)
 
     def may_have_known_plain_key(self, error: Exception) -> bool:
         """Return True if another attempt that asks for a plain key may succeed.
@@ -369,17 +371,6 @@ class _Client(asyncssh.SSHClient):
         if self.is_open:
             self.is_open = False
             self._on_lost(exc)
-
-
-def _imported(entries: Sequence[HostKey]) -> list[asyncssh.SSHKey]:
-    return [key for entry in entries for key in _import(entry)]
-
-
-def _import(entry: HostKey) -> list[asyncssh.SSHKey]:
-    try:
-        return [asyncssh.import_public_key(entry.openssh)]
-    except asyncssh.KeyImportError:
-        return []  # an unsupported type of key, which OpenSSH ignores too
 
 
 def _to_workbench_error(
