@@ -97,7 +97,7 @@ def test_require_gpu_ends_a_job_whose_node_has_no_driver(gpus: Gpus, project: Sl
     gpus.write()
     project.write("import time\ntime.sleep(600)\n")
     ended = project.submit("train.py", configuration="cluster")
-    assert "RequireGpu: no GPU is available" in ended.err
+    assert "RequireGpu: no NVIDIA or AMD GPU is available" in ended.err
 
 
 def test_verdict_covers_the_gpus_of_all_nodes(gpus: Gpus, project: SlurmProject) -> None:
