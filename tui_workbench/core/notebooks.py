@@ -1,4 +1,4 @@
-"""Read Jupyter notebooks: their cells, the code of a notebook, and what its outputs show.
+"""Read Jupyter notebooks: their cells, their code, and their outputs as text.
 
 Source of the format: https://nbformat.readthedocs.io/en/latest/format_description.html (version 4).
 """

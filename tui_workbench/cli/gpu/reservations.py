@@ -77,7 +77,8 @@ examples:
 
 def run_reserve(arguments: argparse.Namespace) -> int:
     if arguments.count is not None and arguments.gpu:
-        raise UsageError("a number of GPUs cannot be used with --gpu", remedy="Omit the number or --gpu.")
+        remedy = "Omit the number, or omit --gpu. You can repeat --gpu."
+        raise UsageError(f"the number of GPUs ({arguments.count}) cannot be used with --gpu", remedy=remedy)
     if arguments.count == 0:
         raise UsageError("cannot reserve 0 GPUs", remedy="Give 1 or more.")
     seconds = parse_duration(arguments.duration)

@@ -82,7 +82,10 @@ def count_gpus() -> int:
 
 
 def places_of(spec: RunSpec, limit: int) -> int:
-    """Return the number of places that a run takes: one for each torchrun process if each place is a GPU, or 1."""
+    """Return the number of places that a run takes.
+
+    If each place is a GPU, a run takes one for each torchrun process, but at most `limit`. Other runs take one.
+    """
     processes, target = spec.run_configuration.processes_per_node, spec.target
     if not processes or target.max_concurrent_runs >= 0 or target.gpus not in ("", "all"):
         return 1

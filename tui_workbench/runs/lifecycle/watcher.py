@@ -71,7 +71,7 @@ class _Run:
 
 
 class Watcher:
-    """Drives the runs in a folder. The caller holds the lock of the folder."""
+    """The main loop that drives the runs in a folder. The caller holds the lock of the folder."""
 
     def __init__(self, folder: WatchFolder, lock: ControllerLock, woken: int) -> None:
         self._folder = folder

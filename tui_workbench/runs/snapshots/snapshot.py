@@ -318,8 +318,8 @@ class SnapshotStore:
     def _try_lock(self) -> None:
         """Lock the repository. If it was renamed, the caller must retry.
 
-        A repository that this user did not create here is renamed, because git must only read objects from it. Raises
-        OSError.
+        A repository that this user did not create here is renamed, because git must not use its configuration or hooks.
+        Later snapshots only read its objects. Raises OSError.
         """
         os.makedirs(self.repository, mode=0o700, exist_ok=True)
         path = os.path.join(self.repository, _LOCK)

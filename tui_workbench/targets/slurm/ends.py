@@ -116,7 +116,7 @@ def tail(directory: str) -> list[str]:
 
 
 def read_info(directory: str) -> dict[str, Any]:
-    """Read the facts about a run's job: `job`, its ID, and after its end `reason` and `ended`. Empty if unknown."""
+    """Read the facts about a run's job: `job` (its ID) and, after its end, `reason` and `ended`. Empty if unknown."""
     try:
         found = json.loads(read_below(directory, INFO, supervisor.LARGEST * 4))
     except (OSError, ValueError):

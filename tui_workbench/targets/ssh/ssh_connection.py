@@ -308,9 +308,10 @@ def _login_command(login: Login) -> str:
 
 
 class _Client(asyncssh.SSHClient):
-    """Checks the host key of one hop as `ssh` does, and records the key.
+    """The client of one hop. It checks the host key as `ssh` does, and records the key.
 
-    With `plain_keys_only`, ignores certificates, and the lines without a port for a host on a port other than 22.
+    With `plain_keys_only`, it ignores certificates. If the host uses a port other than 22, it also ignores the lines of
+    known_hosts without a port.
     """
 
     def __init__(

@@ -100,8 +100,8 @@ def login_of(target: ComputeTarget) -> Login:
 class LinkPaths:
     """The paths of the link's files: `socket`, `lock`, `errors` and forwarded sockets. Raises StorageError.
 
-    Clients with another home, another folder for state (which has the trace), or another version of the workbench have
-    another link.
+    Clients do not share a link if their home directories, their state folders (which contain the trace of calls) or
+    their versions of the workbench differ.
     """
 
     def __init__(self) -> None:
