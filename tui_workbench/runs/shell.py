@@ -149,7 +149,9 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
 
 def _lay_over(source: str, destination: str) -> None:
     """Copy the contents of a folder over another folder. Existing files are replaced; links are not followed."""
-    for entry in os.scandir(source):
+    with os.scandir(source) as found:
+        entries = list(found)
+    for entry in entries:
         target = os.path.join(destination, entry.name)
         is_folder = entry.is_dir(follow_symlinks=False)
         if os.path.lexists(target) and not (is_folder and os.path.isdir(target) and not os.path.islink(target)):

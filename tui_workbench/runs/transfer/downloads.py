@@ -95,7 +95,8 @@ def outside_outputs_text(directory: str) -> str:
 def outside_copy_text(directory: str) -> str:
     """Return a text about files that a run wrote into its run directory outside the working copy, or ""."""
     try:
-        names = [entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
+        with os.scandir(directory) as entries:
+            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return ""
     strays = [name for name in sorted(names) if name not in _FOLDERS and not name.endswith((".part", ".new"))]

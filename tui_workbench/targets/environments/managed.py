@@ -113,7 +113,8 @@ class Environments:
 
     def folders(self) -> list[str]:
         try:
-            return sorted(entry.path for entry in os.scandir(self._store) if entry.is_dir(follow_symlinks=False))
+            with os.scandir(self._store) as entries:
+                return sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
         except OSError:
             return []
 
