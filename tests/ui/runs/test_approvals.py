@@ -6,10 +6,12 @@ from tests.runs.support import REQUEST
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
 from tests.waiting import wait_until
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.agents.approvals import find_approval
 from tui_workbench.runs.agents.submitting import submit_for_agent
 from tui_workbench.runs.facade import Runs
+from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import TextView
 
@@ -46,3 +48,13 @@ async def test_enter_scrolls_the_plan(project: Project) -> None:
         await until(lambda: isinstance(pilot.app.focused, TextView))
         await pilot.press("enter")
         await until(lambda: isinstance(pilot.app.focused, RowList))
+
+
+async def test_long_error_is_shown_in_full(project: Project) -> None:
+    async with opened(project, (80, 24)) as pilot:
+        await pilot.press("A")
+        await until(lambda: isinstance(pilot.app.screen, ApprovalsScreen))
+        screen = pilot.app.screen
+        assert isinstance(screen, ApprovalsScreen)
+        screen.show_error(WorkbenchError("not a GPU build " * 20, remedy="Fix: pip install torch"))
+        await until(lambda: "Fix: pip install torch" in " ".join(seen(pilot).split()))

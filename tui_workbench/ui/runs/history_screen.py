@@ -42,7 +42,7 @@ class FullScreen(Screen[None], inherit_bindings=False):
     BINDINGS = HISTORY.bindings
     DEFAULT_CSS = """
     FullScreen { layout: vertical; background: $background; }
-    FullScreen > Notice { height: auto; max-height: 4; display: none; }
+    FullScreen > Notice { height: auto; max-height: 50%; display: none; }
     FullScreen > Notice.-said { display: block; }
     """
     heading = ""
