@@ -1,4 +1,4 @@
-"""The application: a theme, and the main screen of a project or the start screen. Other logic is in screens and panes.
+"""The application, which shows the main screen of a project or the start screen. Other logic is in screens and panes.
 
 SIGHUP and SIGTERM end the program without questions: unsaved edits stay in recovery files.
 """
@@ -46,7 +46,10 @@ ENDING = (signal.SIGHUP, signal.SIGTERM)
 
 
 class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
-    """The app that shows a project or the start screen. Its result is the list of active runs when the user leaves."""
+    """The app that shows a project or the start screen.
+
+    Its result is the list of active runs when the user quits; None after a signal or a crash.
+    """
 
     TITLE = "workbench-tui"
     ENABLE_COMMAND_PALETTE = False  # the workbench has its own palette, which lists the commands of the registry
@@ -82,7 +85,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         terminal: Terminal = FULL,
         saved: Values | None = None,
     ) -> None:
-        """Without `project` and its file tree, the start screen is shown.
+        """Show the start screen if `project` or `tree` is None.
 
         `startup_error` is shown after the first frame. If `saved` is None, no session is restored or saved.
         """

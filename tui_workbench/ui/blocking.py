@@ -1,6 +1,6 @@
 """Run blocking calls in threads, so that leaving the program never waits for another machine.
 
-The event loop joins the threads of its executor before it ends: those of `asyncio.to_thread` and of Textual's thread
+When the event loop ends, it joins the threads of its executor, which run `asyncio.to_thread` and Textual's thread
 workers. `QuickShutdownExecutor` replaces that executor. Work that must not be interrupted uses `hold_exit`.
 """
 
@@ -45,7 +45,7 @@ _exit_calls: list[Callable[[], object]] = []
 
 @contextlib.contextmanager
 def hold_exit() -> Iterator[None]:
-    """Delay the end of the process while this block runs, at most for `LONGEST_HOLD` seconds. Usable in any thread."""
+    """Delay the end of the process while the `with` block runs, by at most `LONGEST_HOLD` seconds. Thread-safe."""
     global _holds
     with _holds_changed:
         _holds += 1
@@ -58,14 +58,14 @@ def hold_exit() -> Iterator[None]:
 
 
 def call_at_exit(call: Callable[[], object]) -> None:
-    """Make a short call before the process ends. The process ends without running the functions of `atexit`."""
+    """Register a short call to be made before the process ends. Functions registered with `atexit` are not called."""
     _exit_calls.append(call)
 
 
 def wait_for_exit_holds() -> None:
-    """Wait at most `LONGEST_HOLD` seconds until no `hold_exit` block is active, then make the calls of `call_at_exit`.
+    """Wait at most `LONGEST_HOLD` seconds until no `hold_exit` block is active, then make the registered calls.
 
-    Call this before the process ends.
+    Call this before the process ends. `call_at_exit` registers the calls.
     """
     with _holds_changed:
         _holds_changed.wait_for(lambda: not _holds, LONGEST_HOLD)

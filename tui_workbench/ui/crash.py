@@ -79,9 +79,9 @@ def thread_errors_to(handle: Callable[[BaseException], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quit_signal_to(leave: Callable[[str], None], restore_terminal: Callable[[], None]) -> Iterator[None]:
-    """Write a report of all threads on SIGQUIT, and call `leave` with its path in a thread.
+    """On SIGQUIT, write a report of all threads, and call `leave` in a new thread with the path of the report.
 
-    If the process still runs after `PATIENCE`, restore the terminal and end the process immediately.
+    If the process still runs after `PATIENCE` seconds, restore the terminal and end the process immediately.
     Outside the main thread, SIGQUIT is not handled.
     """
 

@@ -1,4 +1,4 @@
-"""Formatting of times, durations and states. A state is always a glyph and a word, never a color alone."""
+"""Formatting of times, durations and states. A state is always shown as a glyph and a word, never as a color alone."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def is_before_script(run: Run) -> bool:
 
 
 def reason_of(run: Run) -> str:
-    """Return the reason for the state, as untrusted text, or "" if the state needs no explanation.
+    """Return the reason for the state of a run, as untrusted text, or "" if the state needs no explanation.
 
     For an active run, the text also names the key that retries the connection.
     """
@@ -148,7 +148,7 @@ def duration(seconds: float) -> str:
 def elapsed(run: Run, now: float) -> str:
     """Format the duration of a run, so far or in total; "" for an ended run that never started.
 
-    Before its start, an active run counts from its creation.
+    The duration of an active run that has not started counts from its creation.
     """
     if not run.start:
         return duration(now - run.created) if run.is_active and run.created else ""

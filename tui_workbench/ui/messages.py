@@ -77,13 +77,13 @@ class MonitorRequested(Request):
 
 
 class ProjectRequested(Request):
-    """A request to open the project in the folder `root` instead of the open one."""
+    """A request to open the project in the folder `root` in place of the current project."""
 
     root: str
 
 
 class ProgressReported(Update):
-    """The progress of a long task that belongs to no run; None at its end."""
+    """The progress of a long task that is not part of a run; None at the end of the task."""
 
     progress: Progress | None
 

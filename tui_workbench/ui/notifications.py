@@ -39,7 +39,7 @@ def end_message(run: Run, now: float) -> tuple[str, str]:
 
 
 def stall_message(run: Run, text: str) -> str:
-    """Return a message about a run that has stalled, as safe text. `text` is its GPU verdict."""
+    """Return a message about a run that has stalled, as safe text. `text` is the GPU verdict of the run."""
     sentence = safe_text(text.partition(": GPU")[0])
     return f"■ {truncate_middle(safe_text(run_title(run)), LONGEST_TITLE)} stalled: {sentence}."
 

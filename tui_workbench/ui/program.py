@@ -18,7 +18,7 @@ from tui_workbench.ui.themes import themes
 
 
 def show(root: str, terminal: Terminal, startup_error: WorkbenchError | None = None) -> int:
-    """Show the project at `root`, or without one the start screen, until the user leaves; return the exit code.
+    """Show the project at `root`, or the start screen if `root` is "", until the user quits. Return the exit code.
 
     `startup_error` is shown after the first frame.
     """
@@ -41,7 +41,10 @@ def show(root: str, terminal: Terminal, startup_error: WorkbenchError | None = N
 
 
 def closing_lines(active: list[Run]) -> list[str]:
-    """Return the lines to print after the screens: the active runs, if any, and the command to follow a run."""
+    """Return the lines to print after the screens close: the active runs, and the command to follow the first.
+
+    Return [] if no run is active.
+    """
     if not active:
         return []
     names = ", ".join(safe_text(run_title(run)) for run in active)

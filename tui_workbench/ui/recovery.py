@@ -1,9 +1,10 @@
 """Recovery files, which keep unsaved edits when the terminal, the connection or the machine fails.
 
-Each process of the workbench has its own folder below the user's state directory, with a file for each text, and locks
-a file beside the folder. At its start, a process takes over the folders whose locks are free.
+Each process of the workbench has its own folder below the user's state directory, with a file for each unsaved text.
+The process holds a lock on a file beside the folder. At its start, a process takes over the folders whose locks are
+free.
 
-The invariants: no process touches the folder of a live process; a text is deleted only after the user saved or
+The invariants: no process touches the folder of another live process; a text is deleted only after the user saved or
 discarded it, or after the process that took it over has written it; only the user can read the texts.
 """
 
@@ -51,7 +52,7 @@ class Recovery:
         return self._base
 
     def keep(self, unsaved: Mapping[str, Unsaved]) -> None:
-        """Write these texts. Raises StorageError at the first that cannot be written."""
+        """Write unsaved texts, keyed by path. Raises StorageError for the first text that cannot be written."""
         for path, text in unsaved.items():
             self._open()
             name = self._names.get(path) or f"{len(self._names) + 1}-{os.urandom(3).hex()}.json"
@@ -59,7 +60,7 @@ class Recovery:
             self._names[path] = name
 
     def drop(self, paths: set[str]) -> None:
-        """Delete the texts that the user saved or discarded."""
+        """Delete the texts of these paths, which the user saved or discarded."""
         for path in paths & self._names.keys():
             _remove(os.path.join(self._folder, self._names.pop(path)))
 

@@ -21,7 +21,7 @@ SCHEMA = 1  # version of the file format; later versions of the program may writ
 LARGEST = 1 << 20  # limit in bytes; a larger file counts as damaged
 
 
-MOST_RECENT = 40  # number of recent projects
+MOST_RECENT = 40  # maximum number of recent projects
 
 
 class RecentProject(NamedTuple):
@@ -60,7 +60,7 @@ class Values:
         return tuple(value for value in self._list(name) if isinstance(value, str))
 
     def parts(self, name: str) -> tuple[Values, ...]:
-        """Return the objects of the list with this key, or ()."""
+        """Return the objects of the list with this key, or (). An item of another type becomes an empty object."""
         return tuple(Values(value) for value in self._list(name))
 
     def _list(self, name: str) -> list[object]:
@@ -84,7 +84,10 @@ def session_path(root: str) -> str:
 
 
 def recent_projects() -> list[RecentProject]:
-    """Return the projects with the newest session files, the newest first. Blocks, but does not access the projects."""
+    """Return the projects of the newest `MOST_RECENT` session files, the newest first. Blocks.
+
+    The folders of the projects are not accessed.
+    """
     folder = os.path.join(directories.user_state_directory(), "projects")
     newest: list[tuple[float, str]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as files:

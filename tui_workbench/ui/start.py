@@ -15,7 +15,7 @@ def run(project_path: str = "", *, ascii_only: bool = False) -> int:
     """Show a project until the user leaves, and return the exit code.
 
     The project is the folder `project_path`, or the nearest parent folder that is a project. If `project_path` is "",
-    it is the current folder; outside of a project, the start screen is shown.
+    the search begins in the current folder; if it finds no project, the start screen is shown.
 
     Raises ProjectNotFound, and UnsupportedTerminal when the terminal cannot show the screens. `ascii_only` limits the
     screens to ASCII on any terminal.

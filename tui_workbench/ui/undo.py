@@ -44,7 +44,7 @@ class UndoSteps:
 
     @property
     def is_newest(self) -> bool:
-        """Return True if the newest step is newer than every change to configuration files."""
+        """True if the newest step is newer than every change to configuration files."""
         return bool(self._steps) and self._steps[-1].changes_before >= self.count_changes()
 
     def forget(self, title: str) -> None:

@@ -1,6 +1,6 @@
 """A thread that polls the project for changes once a second and reports them.
 
-While nothing changes, a poll only lists the configuration folder and calls `stat`, which works on every file system,
+While nothing changes, a poll only lists the configuration folder and calls `stat`. Polling works on every file system,
 needs no watch handles, and takes less than 0.1 % of a processor. After a change, and otherwise every 15 seconds, git
 counts the changed files (less often in large repositories, see `ChangedFiles`). Files are read again only when their
 signature has changed. While a run is active, the thread polls more often.
@@ -30,7 +30,7 @@ from tui_workbench.ui.files.changed_files import ChangedFiles
 
 IDLE_SECONDS, ACTIVE_SECONDS = 1.0, 0.2  # seconds between polls, without and with active runs
 CONFIGURATION_SUFFIXES = (".compute", ".runconfig", ".yml", ".yaml")
-PROGRESS_NS = 3_000_000_000  # minimum ns between two reads of the runs that preparation progress causes
+PROGRESS_NS = 3_000_000_000  # minimum ns between two reads of the runs for new progress of preparation
 
 FileSignature = tuple[str, int, int]  # path, modification time in ns, size; zeros for a missing file
 Arguments = ParamSpec("Arguments")
@@ -51,7 +51,7 @@ class Listener(Protocol):
 
 
 class ProjectWatcher:
-    """A thread that reports changes in a project to a listener until `stop`.
+    """A thread that reports changes in a project to a listener until `stop` is called.
 
     The first poll reports the configuration, the runs and the branch.
 

@@ -1,7 +1,7 @@
 """The screens in a browser: a server on the loopback address, also usable through `ssh -L`.
 
-A request is refused unless it uses a name of this machine, does not come from a page of another site, and carries a
-cookie that this server issued, or the token in the address. The token works once: the browser receives a cookie in
+A request is refused unless its Host header names this machine, it does not come from a page of another site, and it
+carries the token, or a cookie that this server issued. The token works once: the browser receives a cookie in
 exchange. When the server ends, it ends the workbenches that it started; their runs continue.
 """
 
@@ -317,7 +317,7 @@ The address works once. ctrl+c stops the server; runs continue."""
 
 
 def tunnel_command(port: int) -> str:
-    """Return the `ssh` command that makes the port reachable on the machine where it is run."""
+    """Return the `ssh` command that makes the port reachable on the machine that runs the command."""
     import getpass
 
     # The address of the user's SSH connection is reachable; the host name may not resolve elsewhere.

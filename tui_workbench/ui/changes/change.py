@@ -175,7 +175,7 @@ class ChangeView(DialogView, inherit_bindings=False):
 
     @property
     def _empty_label(self) -> str:
-        """Return the label of the name field with an article (`a name`) if the field is empty, else "".
+        """The label of the name field with an article (`a name`) if the field is empty, else "".
 
         A change cannot be planned without a name.
         """

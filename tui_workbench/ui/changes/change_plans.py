@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 
 @dataclass
 class Change:
-    """A kind of change: its title, its fields, and the function that plans it for their values.
+    """A kind of change: its title, its fields, and the function that plans the change for the values of the fields.
 
     `plan` reads files, and raises WorkbenchError when the change cannot be made.
     """
@@ -66,7 +66,10 @@ def create_target(root: str) -> Change:
 
 
 def create_run_configuration(root: str, target: str = "") -> Change:
-    """Return the change that creates a run configuration, for `target` if it exists, else for the first target."""
+    """Return the change that creates a run configuration, for `target` if it exists, else for the first target.
+
+    Without targets, the run configuration is for `local`.
+    """
     context = ProjectContext(root)
     targets = tuple(context.names(lifecycle.COMPUTE)) or ("local",)
     name = _free(target, context.names(lifecycle.RUNCONFIG))

@@ -30,7 +30,7 @@ OPENED = NEW | {"duplicate", "rename"}  # kinds of changes whose new file is ope
 
 
 class ProjectChanges:
-    """The changes to a project's files, each one step of `history`. All methods may raise WorkbenchError."""
+    """The changes to a project's configuration files. Each is a step of `history`. Methods may raise WorkbenchError."""
 
     def __init__(self, context: MainContext) -> None:
         self._context = context
@@ -59,7 +59,7 @@ class ProjectChanges:
         await self._was_made(change_set, opened=False)
 
     async def undo(self) -> None:
-        """Undo the last change. Raises UsageError if one of its files has unsaved edits."""
+        """Undo the last change, if any. Raises UsageError if one of its files has unsaved edits."""
         if self.history.newest is not None and (unsaved := self._unsaved(self.history.newest)):
             raise UsageError(f"not undone: unsaved edits in {unsaved}", remedy="Save or undo the edits first.")
         undone = await asyncio.to_thread(self.history.undo)

@@ -43,7 +43,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._lines: list[Strip] | None = None
 
     def show(self, curves: Sequence[Curve], look: Look | None = None) -> None:
-        """Show these curves with the current scales, smoothing, zoom and cursor."""
+        """Show these curves with the current scales, smoothing, zoom and cursor. If `look` is None, keep the title."""
         self.curves = tuple(curves)
         self._message = ""
         if look is not None:

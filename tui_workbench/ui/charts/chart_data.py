@@ -92,7 +92,7 @@ class Points(NamedTuple):
         return None if best is None else (self.xs[best], self.ys[best])
 
     def between(self, x: float) -> float | None:
-        """Return the value of the straight line between the neighbors of x; None outside of the points."""
+        """Return the smoothed value at x, interpolated linearly between points; None outside their range."""
         place = bisect_left(self.xs, x)
         if place == len(self.xs) or (place == 0 and self.xs[0] != x):
             return None
@@ -105,7 +105,7 @@ class Points(NamedTuple):
 def attempt_places(curve: Curve, view: View) -> list[tuple[int, float]]:
     """Return the number of each attempt after the first, and the x value at which the attempt begins.
 
-    Attempts without later values are left out.
+    Attempts that began after the last value are left out.
     """
     found = []
     for number, begin in curve.attempts:
@@ -218,7 +218,7 @@ def read_metrics(run: Run) -> RunMetrics:
 
 
 def read_attempts(directory: str) -> tuple[AttemptBegin, ...]:
-    """Return when the second and later attempts of a run began. Attempts that never started are left out. Blocks."""
+    """Return the start of each attempt of a run after the first. Attempts that never started are left out. Blocks."""
     later = attempts_of(RunDirectory(directory))[1:]
     return tuple(AttemptBegin(each.number, each.start) for each in later if each.start)
 

@@ -245,7 +245,7 @@ class Picture:
             yield (*axis, *canvas.row(row))
 
     def _edges(self, curve: Curve) -> list[Points]:
-        """Return the points of the lower and the upper edge of a band; empty without a band."""
+        """Return the points of the lower and the upper edge of the band of a curve; [] without a band."""
         return [points_of(curve._replace(values=edge), self._view) for edge in curve.band or ()]
 
     def _shade(self, canvas: Canvas, edges: Sequence[Points], role: str) -> None:
@@ -385,7 +385,7 @@ class Picture:
 
 
 def _with_cursor(strip: Strip, at: int, palette: Palette) -> Strip:
-    """Highlight the cell under the cursor; draw a line where it is blank."""
+    """Highlight the cell under the cursor; if the cell is blank, draw a line in it."""
     cell = strip.crop(at, at + 1)
     color = palette.accent
     if cell.text != " " and (ink := next(iter(cell)).style) is not None and ink.color is not None:

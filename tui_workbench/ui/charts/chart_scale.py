@@ -36,7 +36,10 @@ class Scale(NamedTuple):
 
 
 def scale_over(values: Iterable[float], *, log: bool = False) -> Scale:
-    """Return a scale that includes all these finite values; without values, 0 to 1, or 0.1 to 1 if `log`."""
+    """Return a scale that includes these finite values. If `log`, values of zero or less are ignored.
+
+    Without values, the scale is 0 to 1, or 0.1 to 1 if `log`.
+    """
     known = [value for value in values if not log or value > 0]
     if not known:
         return Scale(0.1, 1.0, log=True) if log else Scale(0.0, 1.0)
@@ -53,7 +56,7 @@ def scale_over(values: Iterable[float], *, log: bool = False) -> Scale:
 
 
 def ticks(scale: Scale, most: int) -> list[float]:
-    """Return at most `most` round values within the scale, ascending."""
+    """Return at most `most` round values within the scale, ascending; its ends if its span is 0 or infinite."""
     if scale.log:
         return _log_ticks(scale, most)
     span = scale.high - scale.low

@@ -81,10 +81,10 @@ def unavailable_reason(node: DOMNode, action: str) -> str:
 
 
 def why_refused(screen: Screen[Any], key: str) -> str:
-    """Return the name of a key's command and the reason why it is unavailable now; "" if it is available.
+    """Return the name of a key's command and the reason why the command is unavailable now.
 
-    The escape key has no reason. If several widgets bind the key, use the outermost, because inner
-    widgets such as a filter are temporary.
+    Return "" if the command is available, if the key has no command, and for escape. If the key has several unavailable
+    commands, use that of the outermost widget, because inner widgets such as a filter are temporary.
     """
     found = ""
     for node, bound in binding_chain(screen):

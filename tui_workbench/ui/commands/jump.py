@@ -25,7 +25,10 @@ LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 
 
 def places_on(screen: Screen[Any]) -> list[JumpPlace]:
-    """Return the places of a screen except the focused widget, in reading order, at most one for each cell."""
+    """Return the places on a screen that jump mode labels, in reading order, at most one for each cell.
+
+    The focused widget has no label.
+    """
     places: dict[tuple[int, int], JumpPlace] = {}
     for widget in screen.walk_children(Widget):
         if not _is_visible(widget):

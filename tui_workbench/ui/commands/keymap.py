@@ -54,7 +54,7 @@ class Entry(NamedTuple):
 
 
 class Keymap(NamedTuple):
-    """The valid keys by command ID, comma-separated, and the errors of the other entries."""
+    """The valid keys of each command (comma-separated, by command ID), and the errors of the invalid entries."""
 
     path: str
     keys: Mapping[str, str]

@@ -7,7 +7,7 @@ from tui_workbench.ui.commands.command import Command, Scope, quiet
 
 # fmt: off
 def _reading(prefix: str) -> tuple[Command, ...]:
-    """Return the commands that scroll a text; `prefix` begins their IDs."""
+    """Return the commands that scroll a text. Their IDs begin with `prefix`."""
     return (
         quiet(f"{prefix}.up", "up,k", "scroll(-0.1)", "Up", "Scroll up a line."),
         quiet(f"{prefix}.down", "down,j", "scroll(0.1)", "Down", "Scroll down a line."),

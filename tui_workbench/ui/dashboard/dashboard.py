@@ -74,7 +74,7 @@ NOTHING_FOUND = (
 
 
 def _title_pieces(query: RunQuery, runs: int, marked: int, width: int) -> tuple[list[Piece], list[Piece]]:
-    """Return the text after the title, and the text at the right. `runs` is -1 while their number is unknown."""
+    """Return the text after the title, and the text at the right. `runs` is -1 while the number of runs is unknown."""
     after = [Piece(f"  {counted(runs, 'run')}", "muted")] if runs >= 0 else []
     if query.filter:
         text = truncate_middle(safe_text(query.filter), max(8, width // 3))
@@ -86,7 +86,7 @@ def _title_pieces(query: RunQuery, runs: int, marked: int, width: int) -> tuple[
 
 
 def _curves(selected: RunRow | None, rows: list[RunRow]) -> tuple[tuple[Run, int], ...]:
-    """Return the runs whose curves are shown, each with its index: the selected run, then active runs."""
+    """Return the runs whose curves are shown, each with the index of its color: the selected run, then active runs."""
     shown = [selected.run] if selected is not None else []
     shown += [row.run for row in rows if row.run.is_active and row != selected]
     return tuple((run, place) for place, run in enumerate(shown[:MOST_CURVES]))

@@ -131,7 +131,7 @@ class DashboardCharts(Horizontal):
         self._read()
 
     def point_at(self, row: RunRow | None) -> None:
-        """Move the cursor to this run in the charts whose x axis is the run."""
+        """Move the cursor to the run of this row in the charts by run; without a row, remove the cursor."""
         self._current = run = row.run.run_number if row is not None else None
         if self._wanted is not None and self._wanted.mode == BY_RUN:
             for chart in self._charts:

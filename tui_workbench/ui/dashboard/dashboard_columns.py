@@ -298,7 +298,7 @@ _CELLS = {column.key: cell for column, cell in COLUMNS}
 
 
 class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
-    """The screen to choose columns. Its result is their keys in order."""
+    """The screen to choose columns. Its result is the list of the keys of the chosen columns, in order."""
 
     BINDINGS = COLUMN_CHOICE.bindings
     DECLARED_COMMANDS = COLUMN_CHOICE
@@ -310,7 +310,7 @@ class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
     def __init__(
         self, chosen: Sequence[str], metrics: Sequence[tuple[str, int]], arguments: Sequence[tuple[str, int, bool]] = ()
     ) -> None:
-        """`metrics` and `arguments` hold all names and the number of runs that have each."""
+        """Each item of `metrics` and of `arguments` begins with a name and the number of its runs."""
         find = "type to find a metric, argument or column"
         self._list = SearchList(lambda _: self.action_tick(), find, empty="No matching column.")
         self._list.list.can_focus = False

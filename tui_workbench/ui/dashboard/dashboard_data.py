@@ -26,7 +26,7 @@ GROUPS = ("", "script", "target", "state", "sweep", "family")
 
 
 class Overview(NamedTuple):
-    """Facts about the runs of a project. States and arguments are those of the runs that match the query."""
+    """A summary of the runs of a project. States and arguments are those of the runs that match the query."""
 
     metrics: tuple[tuple[str, int], ...] = ()  # names, each with the number of its runs
     states: Mapping[str, int] = {}  # the number of runs in each state

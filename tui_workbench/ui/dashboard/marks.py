@@ -77,10 +77,10 @@ def families_near(selected: Heading, values: Iterable[object]) -> tuple[tuple[Fa
 
 
 def to_compare(marks: Marks, selected: object, below: Sequence[object]) -> list[Run | Family]:
-    """Return the marked runs and families if there are several.
+    """Return the marked runs and families if there are several, or if neither a run nor a family is selected.
 
-    Otherwise, return the selected row with the marked row or, without a mark, with the run below or the next family.
-    `below` holds the values of the rows below the selected row.
+    Otherwise, return the selected row with the marked row or, without a mark, with the run below or the next family, if
+    any. `below` holds the values of the rows below the selected row.
     """
     marked, current = marks.values, markable(selected)
     if len(marked) >= 2 or current is None:
@@ -102,7 +102,7 @@ def _name(value: Run | Family) -> str:
 
 
 def why_not_compare(found: Sequence[Run | Family]) -> str:
-    """Return why these runs and families cannot be compared, or ""."""
+    """Return the reason why these runs and families cannot be compared, or ""."""
     families = sum(isinstance(each, Family) for each in found)
     mark = shown_key("dashboard.mark", "space")
     if len(found) < 2:

@@ -60,7 +60,10 @@ def outputs_of(run: Run) -> list[tuple[str, str]]:
 
 
 def snapshot_of(state_directory: str, run: Run) -> list[tuple[str, str]]:
-    """Return the files of the run's snapshot with their sizes. Raises StorageError."""
+    """Return the path of each file in the run's snapshot, with its size or `link`; [] without a snapshot.
+
+    Raises StorageError.
+    """
     files = snapshot_files(state_directory, run.commit_id) if run.commit_id else ()
     return [(file.path, "link" if file.is_link else size_text(file.size)) for file in files]
 

@@ -1,4 +1,4 @@
-"""An open configuration file: a form and a text as two views of one document, and its problems.
+"""An open configuration file: a form and a text as two views of one document, and the problems of the file.
 
 The invariants: an edit in the form is an edit of the text, so both share one undo history; a fix is applied only to the
 text in which the problem was found, so a changed text is checked again first.
@@ -57,7 +57,7 @@ class Checker:
             return Document(file._replace(text=text), context).problems()
 
     def forget(self, path: str) -> None:
-        """Use the version on disk of a file that was closed."""
+        """Forget the unsaved text of a file that was closed. Later checks use the version on disk."""
         with self._lock:
             context = self._context(path)
             if context is not None:
@@ -66,7 +66,7 @@ class Checker:
     def suggestions(self, path: str, field: Field, folder: str) -> Sequence[Suggestion]:
         """Return suggested values for a field of the file at `path`.
 
-        For a field with a path, they include the files in `folder`, which is "" or ends with `/`.
+        The values for a path include the files in `folder`, which is "" or ends with `/`.
         """
         with self._lock:
             return suggestions(field, folder, self._context(path), self.images_used)
@@ -265,7 +265,10 @@ class ConfigView(Widget):
     # --- Status
 
     def note(self, note: Note) -> Note:
-        """Return a note about the problem at the cursor, else `note`, else a note about the first problem elsewhere."""
+        """Return `note` if it is an error, else a note about the problem at the cursor, else `note`.
+
+        If `note` is empty, return a note about the first problem elsewhere.
+        """
         if note.role == "error" or not self.findings:
             return note
         if here := self._finding_here():
@@ -337,5 +340,5 @@ def _mark(finding: Finding, text: str) -> Mark:
 
 
 def preload() -> None:
-    """Compile what is needed to show a file. Call this in a thread."""
+    """Compile the grammars that highlight files. Call this in a thread."""
     code_document.preload()

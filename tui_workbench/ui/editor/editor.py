@@ -1,4 +1,4 @@
-"""The editor pane: open files in tabs, or without one the project's readme.
+"""The editor pane: open files in tabs, or the project's readme if no file is open.
 
 The invariants: files are read in threads, and the text area is imported only after the screen has started, or when a
 file is opened.
@@ -132,7 +132,7 @@ class EditorPane(Pane):
             await self._remove(view)
 
     def dirty_paths(self) -> frozenset[str]:
-        """Return the files with unsaved edits, including a value that is being typed in a form."""
+        """Return the paths of the files with unsaved edits, including values that are being typed in a form."""
         return frozenset(view.path for view in self._views if view.has_edits)
 
     @property
@@ -160,7 +160,7 @@ class EditorPane(Pane):
             self._activate(view, focus=had_focus and self.screen.focused in (None, self.empty))
 
     def unsaved(self) -> dict[str, int]:
-        """Return the files with unsaved edits, each with a number that every change increases."""
+        """Return the paths of the files with unsaved edits, each with a number that every change increases."""
         return {view.path: view.changes for view in self._views if view.dirty}
 
     def unsaved_texts(self, paths: Iterable[str]) -> dict[str, Unsaved]:
@@ -168,7 +168,7 @@ class EditorPane(Pane):
         return {view.path: Unsaved(view.file, view.editor.source) for view in self._views if view.path in wanted}
 
     async def restore_unsaved(self, unsaved: Unsaved) -> None:
-        """Restore an unsaved text as an edit. If its file has changed since, ask which version to keep."""
+        """Restore an unsaved text as an edit. If the file has changed since, ask which version to keep."""
         view = self._view_of(unsaved.file.path)
         if view is None:
             with self.app.batch_update():

@@ -37,7 +37,7 @@ class Note(NamedTuple):
 
 
 class EditorStatus(Widget):
-    """A note, which wraps, and facts: `▲ Line 12: nvidiaDocker is not true or false       12:4   YAML`."""
+    """A note, which wraps, and text properties: `▲ Line 12: nvidiaDocker is not true or false       12:4   YAML`."""
 
     DEFAULT_CSS = "EditorStatus { dock: bottom; padding: 0 1; height: auto; }"
 
@@ -142,7 +142,7 @@ def about_finding_here(finding: Finding, *, fix_key: str) -> Note:
 
 
 def about_finding_elsewhere(finding: Finding, *, others: int, in_form: bool) -> Note:
-    """Return a note with the first problem and its place."""
+    """Return a note with the first problem and its line or field."""
     place = finding.key if in_form and finding.key else f"Line {finding.line}"
     more = f" (and {others} more)" if others else ""
     return Note(f"▲ {place}: {finding.message}{more}", _role(finding))

@@ -111,7 +111,10 @@ def remove_copy(copy: str) -> None:
 
 
 async def open_in_editor(context: MainContext, wanted: EditorRequested) -> None:
-    """Save a file if it has unsaved edits, open it in the user's editor, and reload it. Raises WorkbenchError."""
+    """Save a file if it has unsaved edits, open it in the user's editor, and reload it. Raises WorkbenchError.
+
+    If the file cannot be saved, it is not opened.
+    """
     editor = context.panes.editor
     if wanted.path in editor.dirty_paths() and wanted.path in await editor.save({wanted.path}):
         return  # the tab of the file shows the reason

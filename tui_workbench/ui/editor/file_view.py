@@ -1,8 +1,8 @@
 """An open file of the editor: text, status and question.
 
-The invariants: `file` is a version from disk that the user has seen, and a newer version waits in `theirs` until the
-user has decided, so no version is overwritten unseen; unsaved text is discarded only by the user; files are read and
-written in threads.
+The invariants: `file` is a version from disk that the user has seen. A newer version waits in `theirs` until the user
+decides between the versions, so no version is overwritten unseen. Only the user discards unsaved text. Files are read
+and written in threads.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TextPresenter:
     """A presenter that shows a file as text. `ConfigView` has the same methods and shows a form or the text."""
 
     subtitle = Content("")  # the title in the lower border
-    is_editing = is_typing = False  # True if a value of a form is being edited, and if it has changed
+    is_editing = is_typing = False  # whether a value of a form is being edited, and whether the user has changed it
     line = 0  # line of the cursor in a form, from 1; 0 if the cursor of the text applies
 
     def __init__(self, view: FileView) -> None:
@@ -78,7 +78,7 @@ class TextPresenter:
         return note
 
     def facts(self, facts: list[str]) -> list[str]:
-        """Return the facts to show in place of `facts`."""
+        """Return the properties of the text to show in place of `facts`."""
         return facts
 
 
@@ -143,7 +143,7 @@ class FileView(Widget):
         self.screen.set_focus(self._difference or self.presenter.body)
 
     def go_to(self, line: int, column: int = 1) -> None:
-        """Show a place in the file; line and column count from 1."""
+        """Move the cursor to a line and column, which count from 1."""
         self.editor.go_to(line, column)
         self.presenter.go_to(line, column)
 
@@ -196,7 +196,7 @@ class FileView(Widget):
     # --- Questions
 
     async def ask_to_close(self) -> None:
-        """Ask what to do with the unsaved text. Posts `ClosingDecided` when the file can be closed."""
+        """Ask whether to save or discard the unsaved text. Posts `ClosingDecided` when the file can be closed."""
         await self._ask(about_closing(deleted=self.deleted), focus=True)
 
     async def _ask(self, question: Question, *, focus: bool) -> None:
@@ -300,7 +300,7 @@ class FileView(Widget):
         self.draw()
 
     async def disk_changed(self, now: TextFile | None) -> None:
-        """Handle a new version on disk, or None if the file was deleted."""
+        """Handle a change on disk. `now` is the new version, or None if the file was deleted."""
         if now is None:
             self.deleted = True
         elif now.same_content(self.file):

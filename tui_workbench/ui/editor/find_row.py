@@ -35,7 +35,7 @@ class Match(NamedTuple):
 
 
 def find_all(lines: Sequence[str], wanted: str) -> list[Match]:
-    """Return up to MOST_MATCHES matches, case-sensitive if `wanted` contains a capital letter."""
+    """Return up to MOST_MATCHES matches. The search is case-sensitive if `wanted` contains a capital letter."""
     if not wanted:
         return []
     pattern = re.compile(re.escape(wanted), 0 if wanted != wanted.lower() else re.IGNORECASE)

@@ -66,7 +66,7 @@ def _without(line: str, mark: str) -> str:
 
 
 def difference(old: str, new: str) -> tuple[int, int, int]:
-    """Return the offset where two texts start to differ, and those where the difference ends in `old` and in `new`."""
+    """Return the offset at which two texts begin to differ, and the ends of the difference in `old` and in `new`."""
     start = common_start(old, new)
     rest = min(len(old), len(new)) - start
     end = common_start(old[len(old) - rest :][::-1], new[len(new) - rest :][::-1])

@@ -1,4 +1,4 @@
-"""An open notebook: its cells with their outputs, read-only, or its text.
+"""An open notebook, shown as read-only cells with outputs, or as text.
 
 Everything in a notebook is untrusted: nothing is executed, and long outputs are shortened.
 """
@@ -31,10 +31,10 @@ from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.text_view import MIN_WIDTH, Line, TextView
 
 FIRST_LINES, LAST_LINES = 200, 100
-"""Numbers of lines that are shown of a longer output."""
+"""Numbers of lines that are shown at the beginning and at the end of a longer output."""
 
 MOST_LINES = 2_000
-"""Maximum number of lines that are shown of the source of a cell."""
+"""Maximum number of source lines that are shown of a cell."""
 
 LONGEST_LINE = 2_000  # characters
 INDENT = "  "
@@ -132,7 +132,7 @@ class NotebookView(Widget, TextPresenter):
     # --- Cells
 
     async def _draw(self) -> None:
-        """Show the cells of the current text. If it is not a notebook, show the text with an error."""
+        """Show the cells of the current text. If the text is not a notebook, show the text with an error."""
         width = max(self.size.width - 3, MIN_WIDTH)
         try:
             cells, lines = await asyncio.to_thread(_read, self.view.file, self.view.editor.source, width)
@@ -146,9 +146,10 @@ class NotebookView(Widget, TextPresenter):
 
 
 def _read(file: TextFile, text: str, width: int) -> tuple[list[Cell], list[Line]]:
-    """Return the cells, and the lines that show them. The text of a large file is incomplete, so it is read again.
+    """Return the cells and their lines. The text of a large file is incomplete, so the file is read again.
 
-    Raises UsageError for text that is not a notebook, and for a file that is too large, and StorageError.
+    Raises UsageError if the text is not a notebook or the file is too large, and StorageError if the file cannot be
+    read.
     """
     if file.too_large:
         file = read_text_file(file.path, largest=LARGEST)
@@ -181,7 +182,7 @@ def notebook_lines(cells: list[Cell], width: int) -> list[Line]:
 
 
 def _shortened(source: str) -> tuple[str, list[Line]]:
-    """Return the part of a cell's source that is shown, and a line that says how much is not shown, or no line."""
+    """Return the part of a cell's source that is shown, and a line with the number of omitted lines, if any."""
     lines = source.rstrip().split("\n")
     omitted = len(lines) - MOST_LINES
     shown = "\n".join(line[:LONGEST_LINE] for line in lines[:MOST_LINES])
@@ -235,7 +236,7 @@ def _output_lines(output: CellOutput) -> Iterator[Line]:
 
 
 def _text_lines(text: str, role: str) -> Iterator[Line]:
-    """Yield the lines of a text without colors. Lines that a carriage return replaced are omitted."""
+    """Yield the first and last lines of a text, without colors. Text that a carriage return replaced is omitted."""
     lines = _SGR.sub("", text).rstrip("\n").split("\n")
     omitted = len(lines) - FIRST_LINES - LAST_LINES
     for number, line in enumerate(lines):

@@ -138,7 +138,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
                 self.refresh_line(row)
 
     def mark_matches(self, matches: Mapping[int, Sequence[tuple[int, int]]]) -> None:
-        """Mark matches of a search: start and end columns by row, from 0."""
+        """Mark the matches of a search, given as start and end columns by row. Rows and columns count from 0."""
         if matches or self._matches:
             self._matches = matches
             self.refresh()

@@ -1,7 +1,7 @@
 """The number of files that differ from the last commit.
 
-The invariants: git writes nothing and runs no program that the repository configures; it runs for less than
-one percent of the time, so it runs rarely in large repositories.
+The invariants: git writes nothing and runs no program that the repository configures; git runs for less than
+one percent of the time, and therefore rarely in large repositories.
 """
 
 from __future__ import annotations

@@ -35,7 +35,10 @@ class Readme(NamedTuple):
 
 
 def read_readme(root: str) -> Readme | None:
-    """Return the first `MOST_BYTES` of the readme of a project, or None without one. Blocks."""
+    """Return the first `MOST_BYTES` of the readme of a project, or None without a readme. Blocks.
+
+    If the readme cannot be read, its text is the error.
+    """
     for name in NAMES:
         path = os.path.join(root, name)
         try:

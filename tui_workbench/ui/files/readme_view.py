@@ -1,4 +1,4 @@
-"""A view and a screen of the project's readme. It is read and rendered in a thread."""
+"""A view and a screen of the project's readme. The file is read and rendered in a thread."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tui_workbench.ui.widgets.text_view import MIN_WIDTH, Line, TextView
 
 
 class ReadmeView(TextView):
-    """The readme of a project. Without one, a hint or an error is shown in the middle."""
+    """The readme of a project. An error, or a hint if there is no readme, is shown in the middle."""
 
     def __init__(self, root: str, hint: str) -> None:
-        """`root` is the folder of the project; the view reads no file if it is ""."""
+        """`root` is the folder of the project; if `root` is "", the view reads no file."""
         super().__init__()
         self._root = root
         self._hint = hint

@@ -17,7 +17,7 @@ WHILE_EDITING = frozenset({"accept", "cancel", "complete"})  # the actions that 
 
 
 class Editing:
-    """The value that is being edited."""
+    """The edit of a form value or, if `renaming`, of the name of an entry."""
 
     def __init__(self, row: FormRow, text: str, *, renaming: bool = False) -> None:
         self.row = row
@@ -58,7 +58,7 @@ class Editing:
 
     @property
     def result(self) -> str:
-        """Return the value that `accept` would set."""
+        """The value or name that `accept` sets."""
         shown = self.shown
         if 0 <= self.chosen < len(shown):
             return shown[self.chosen].value
@@ -87,7 +87,7 @@ class Editing:
         return bool(shown)
 
     def accept(self, document: Document) -> None:
-        """Put the value into the document. Raises WorkbenchError when it is invalid."""
+        """Put the result into the document. Raises WorkbenchError when the result is invalid."""
         text = self.result
         if not self.renaming:
             form_edits.accept(document, self.row, text)
@@ -95,7 +95,7 @@ class Editing:
             document.rename_key(self.row.path, text)
 
     def lines_below(self, width: int, label_width: int) -> list[tuple[str, int]]:
-        """Return the lines below the row, each `error` or `option` with an index."""
+        """Return the kind (`error` or `option`) of each line below the row, and its index in that kind."""
         self.error_lines = form_drawing.error_lines(self.error, width, label_width)
         self.listed = self.shown
         first = max(0, self.chosen - MOST_SUGGESTIONS + 1)

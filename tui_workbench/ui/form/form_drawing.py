@@ -176,7 +176,7 @@ class FormHelp(Widget):
 
 
 def help_of(row: FormRow) -> tuple[str, str]:
-    """Return a sentence about the field, and its choices, default or example, or ""."""
+    """Return a sentence about the row, and the choices, default or example of its field; "" without these."""
     field = row.field
     if row.kind == "add":
         article = "an" if row.noun[:1] in "aeiou" else "a"

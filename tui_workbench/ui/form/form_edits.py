@@ -67,7 +67,10 @@ def next_choice(document: Document, row: FormRow) -> None:
 
 
 def clear(document: Document, row: FormRow) -> None:
-    """Remove a field, or an entry of a list or map. With its last package, the pip section is also removed."""
+    """Remove a field, or an entry of a list or map. The pip section is removed with its last package.
+
+    An `add` row has no value to remove.
+    """
     if row.kind == "add":
         return
     if row.kind == "item" and PIP in row.path[:-1]:
@@ -77,7 +80,7 @@ def clear(document: Document, row: FormRow) -> None:
 
 
 def move(document: Document, row: FormRow, by: int) -> Path:
-    """Move a list entry down (1) or up (-1), unless it is at that end of the list, and return its path."""
+    """Move a list entry down (1) or up (-1), and return its path. An entry at that end of the list stays."""
     if row.kind != "item" or not isinstance(row.path[-1], int):
         return row.path
     parent, index = row.path[:-1], row.path[-1]

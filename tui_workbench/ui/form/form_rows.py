@@ -39,7 +39,7 @@ class FormRow(NamedTuple):
 
 
 def form_rows(document: Document) -> list[FormRow]:
-    """Return the rows of a document; none while its text is not valid YAML."""
+    """Return the rows of a document; [] while the text is not valid YAML."""
     rows: list[FormRow] = []
     for state in document.fields():
         rows.append(_field_row(state, document))
@@ -49,7 +49,7 @@ def form_rows(document: Document) -> list[FormRow]:
 
 
 def in_order(rows: list[FormRow], order: Sequence[str]) -> list[FormRow]:
-    """Return the rows with their fields in the order of these keys; other fields stay after their predecessors.
+    """Return the rows, with the fields in the order of these keys; other fields stay after their predecessors.
 
     A form keeps its order while it is edited, so that a row does not move when its value is set.
     """

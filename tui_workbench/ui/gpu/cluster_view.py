@@ -114,7 +114,10 @@ def _gpus_of(target: ComputeTarget) -> Answer:
 
 
 def cluster_lines(name: str, found: Answer, runs: dict[str, Run], width: int, words: Sequence[str] = ()) -> list[Line]:
-    """Draw the partitions with GPUs and the user's jobs of a cluster that match all words of a filter."""
+    """Draw the partitions with GPUs and the user's jobs of a cluster, or the error of the query.
+
+    Partitions and jobs that do not match all `words` of the filter are left out; return [] if all are left out.
+    """
     head = (Piece(f" {truncate_middle(safe_text(name), max(12, width // 3))}", "accent", bold=True),)
     if isinstance(found, str):
         return [head, (Piece(f" ✗ {truncate_middle(safe_text(found), width - 4)}", "error"),)]
@@ -140,7 +143,7 @@ def _matches(words: Sequence[str], *texts: str) -> bool:
 
 
 def _state(partition: ClusterPartition) -> str:
-    """Return the words by which the filter finds GPUs in this state."""
+    """Return the words by which the filter finds the partition: `free idle`, `busy` or both."""
     return " ".join(("free idle" if partition.free else "", "busy" if partition.used else ""))
 
 

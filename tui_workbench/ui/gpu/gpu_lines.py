@@ -67,7 +67,7 @@ def owner_of(process: Process, state: MachineState, known: KnownRuns) -> Owner:
 
 
 def short_name(device: Device) -> str:
-    """Return the device's name without the vendor and its brand."""
+    """Return the device's name without vendor and brand."""
     name = device.name
     for word in ("NVIDIA ", "GeForce ", "AMD ", "Instinct ", "Radeon "):
         name = name.removeprefix(word)
@@ -323,7 +323,7 @@ def held_piece(held: HeldGpu, width: int, before: str = "") -> Piece:
 def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
     """Draw the curves of utilization, memory and, from 75 columns, power side by side.
 
-    Each label shows the maximum of the axis. With `with_span`, a line below them shows the time that they span.
+    Each label shows the maximum of the axis. With `with_span`, a line below the curves shows the time that they span.
     """
     curves = shown.curves
     most_power = shown.device.power_limit or max((watts for watts in curves.power if watts == watts), default=100.0)

@@ -316,9 +316,9 @@ class LogPane(Pane):
 
 
 def status_text(run: Run | None, state: LogState) -> str:
-    """Return the place in the log and the number of lines, or the error of the log, and the time left of a job.
+    """Return the position in the log and the number of lines, followed by the time left of a job with a time limit.
 
-    Return "" without a run.
+    If the log cannot be read, return the error instead of the position. Return "" without a run.
     """
     if run is None:
         return ""

@@ -167,7 +167,7 @@ def _over(below: Style, above: Style) -> Style:
 
 
 def _cut_left(plain: str, row: Row, left: int) -> tuple[int, int]:
-    """Return the first character at or after the cell `left`, and the number of blank cells before it."""
+    """Return the index of the first character at or after the cell `left`, and the number of blank cells before it."""
     if plain.isascii():
         return min(row.first + left, row.last), 0
     used = 0

@@ -63,7 +63,7 @@ class LogReader:
         self._commands.put(None)
 
     def open(self, path: str | None, width: int = 80, height: int = 0, *, wrap: bool = False) -> int:
-        """Open another log, or none. Return the revision of the first state that shows it."""
+        """Open another log, or no log if `path` is None. Return the revision of the first state after this command."""
         return self._send(lambda: self._open(path, width, height, wrap))
 
     def watch(self, watched: bool) -> int:
@@ -71,7 +71,7 @@ class LogReader:
         return self._send(lambda: self._watch(watched))
 
     def post(self, command: Command) -> int:
-        """Run a command on the open log, if any. Return the revision of the first state that includes it."""
+        """Run a command on the open log, if any. Return the revision of the first state after the command."""
         return self._send(lambda: command(self._session) if self._session is not None else None)
 
     def take(self) -> LogState | None:

@@ -1,4 +1,4 @@
-"""An open log: the visible part, the search, and the facts that are known about the log so far.
+"""An open log: the visible part, the search, the number of lines, and the last traceback.
 
 Only the reader's thread uses a session. Its methods are fast for logs of any size; `work` does longer tasks in
 slices, the most urgent first. `state` returns everything that the screen needs, as a value.
@@ -222,7 +222,10 @@ class LogSession:
         self._finder = self._find(self._search, start, direction > 0)
 
     def end_search(self, *, keep: bool) -> None:
-        """End the search. Stay at the match if `keep` or after a `step`, else return to where the search began."""
+        """If `keep`, stay at the match and keep the search for `step`; else end the search.
+
+        The end of a search restores the position before the search, unless `step` was called.
+        """
         if not keep:
             if self._origin is not None:
                 self._go_back(self._origin)

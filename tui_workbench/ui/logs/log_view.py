@@ -1,4 +1,4 @@
-"""A scrollable log of any size. The cost depends only on the number of visible lines.
+"""A scrollable log of any size. The cost of drawing depends only on the number of visible lines.
 
 The view draws the latest `LogState` of the reader's thread. Keys and mouse become commands for the reader; the result
 is drawn a frame later. The event loop reads the file only to copy a selection, and runs no code of the view while the
@@ -122,12 +122,15 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self.post(lambda session: session.search(pattern))
 
     def end_search(self, *, keep: bool) -> None:
-        """End the search. Stay at the match if `keep` or after a step, else return to where the search began."""
+        """If `keep`, stay at the match and keep the search for later steps; else end the search.
+
+        The end of a search restores the position before the search, unless the user stepped to another match.
+        """
         self.pattern = self.pattern if keep else None
         self.post(lambda session: session.end_search(keep=keep))
 
     def set_active(self, active: bool) -> None:
-        """Set whether the log may still grow, and show its current end."""
+        """Set whether the log may still grow. Only such a log is polled, while it is visible."""
         self._active = active
         self._watch()
 

@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """The top row: the byte offset of its line and its number in the line.
+    """The top row: the byte offset of its line, and the number of the row in the line.
 
     Anchors for the same width can be compared.
     """
@@ -77,7 +77,7 @@ class Viewport:
         self._shown_bytes = 0
 
     def resize(self, width: int, height: int) -> None:
-        """Set the size in cells. The top stays, unless the viewport is pinned or reaches the end."""
+        """Set the size in cells. The top line stays, unless the viewport is pinned or reaches the end."""
         width = max(1, width)
         if self.wrap and width != self.width:
             self.top = Anchor(self.top.offset)

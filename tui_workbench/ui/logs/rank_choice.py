@@ -1,4 +1,4 @@
-"""The part of a torchrun run's output that the Log pane shows: all of it, or that of a node or of a rank."""
+"""The output of a torchrun run that the Log pane shows: that of all ranks, of a node, or of one rank."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ALL_RANKS = -1  # the choice of the combined output instead of a rank
 
 
 class RankChoice:
-    """The ranks of a run, and the user's choice. `ranks` is None for a run without ranks, and until they are read."""
+    """The ranks of a run, and the user's choice. `ranks` is None if the run has no ranks, or until they are read."""
 
     def __init__(self) -> None:
         self._ranks: Ranks | None = None
@@ -44,7 +44,7 @@ class RankChoice:
         return self.ranks is not None and bool(self.ranks.nodes)
 
     def step_rank(self, direction: int) -> None:
-        """Choose the next or previous rank of the chosen node (`direction` 1 or -1).
+        """Choose the next or previous rank (`direction` 1 or -1), of the chosen node or of all nodes.
 
         All ranks together are one step of the cycle.
         """

@@ -1,4 +1,4 @@
-"""The reason for the state of a run, a warning, or its last exception, shown above its log."""
+"""The lines above the log of a run: the reason for its state, a warning, or the last exception."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MARGIN = 4
 
 
 def reason_lines(text: str, width: int) -> list[str]:
-    """Wrap a safe text to at most `MOST_LINES` lines of this width."""
+    """Wrap a safe text to at most `MOST_LINES` lines of this width. The middle of a longer text is omitted."""
     lines = textwrap.wrap(text, width, break_on_hyphens=False)
     if len(lines) > MOST_LINES:
         # The beginning of the text says what happened, and the end how to fix it, so the middle is omitted.

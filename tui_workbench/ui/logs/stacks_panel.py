@@ -75,7 +75,6 @@ class StacksPanel(TextView):
             self.show(lines)
 
     def hide(self) -> None:
-        """Hide the stacks."""
         self._run, self.display = None, False
 
     def update_run(self, run: Run) -> None:
@@ -101,7 +100,7 @@ class StacksPanel(TextView):
 
 
 def why_not_read(run: Run) -> str:
-    """Return a sentence that says why the stacks of a run cannot be read now; "" if they can."""
+    """Return the reason why the stacks of a run cannot be read now, as a sentence; "" if they can be read."""
     why = why_no_stacks(run)
     return f"{capitalized(why)}." if why else ""
 
