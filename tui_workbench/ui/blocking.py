@@ -119,8 +119,7 @@ def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[R
 class CallQueue:
     """A queue of calls that run in threads, one at a time, even after their widget was removed.
 
-    The results are passed on in that case, too: an undo step is recorded even if the user leaves the screen
-    immediately.
+    Results are passed on even then, so that an undo step is recorded although the user has left the screen.
     """
 
     def __init__(self, widget: Widget) -> None:

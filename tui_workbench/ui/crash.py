@@ -1,8 +1,8 @@
 """Crash handling: restore the terminal, write a report and print one line with the path of the report.
 
 The invariants: the report and the line contain no control characters and no passwords, and only the user can read the
-report; an exception in any thread ends the screens like one in the event loop; SIGQUIT ends them even when the event
-loop hangs.
+report; an exception in any thread ends the screens, as it does in the event loop; SIGQUIT ends them even when the
+event loop hangs.
 """
 
 from __future__ import annotations

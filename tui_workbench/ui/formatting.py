@@ -89,7 +89,7 @@ VERDICTS = {
 
 
 def verdict_look(word: str) -> StateLook:
-    """Return the appearance of a verdict. Verdicts of later versions count as unknown."""
+    """Return the appearance of a verdict. A verdict that only a later version knows counts as unknown."""
     return VERDICTS.get(word, VERDICTS["unknown"])
 
 

@@ -34,7 +34,7 @@ class Update(_DataMessage):
 
 
 class FileChosen(Request):
-    """A request to open a file in the editor, at `line` (from 1) unless that is 0."""
+    """A request to open a file in the editor, at `line` (from 1) unless `line` is 0."""
 
     path: str
     line: int = 0

@@ -10,7 +10,7 @@ from tui_workbench.ui.messages import Request, Update
 
 
 class TargetChosen(Request):
-    """A request to choose a run configuration of the compute target in the run bar."""
+    """A request to select a run configuration of the compute target `name` in the run bar."""
 
     name: str
 
@@ -90,13 +90,13 @@ class RunBarRequested(Request):
 
 
 class RequestChanged(Request):
-    """Posted when the request in the run bar changes. `request` is None while it is incomplete."""
+    """Posted when the request in the run bar changes. `request` is None if the run bar is incomplete."""
 
     request: RunRequest | None
 
 
 class RunStalled(Update):
-    """Posted when an active run has stalled. `text` is its GPU verdict, which is untrusted text."""
+    """Posted when an active run has stalled. `text` is the GPU verdict of the run, as untrusted text."""
 
     run: Run
     text: str

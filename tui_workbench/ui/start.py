@@ -17,8 +17,8 @@ def run(project_path: str = "", *, ascii_only: bool = False) -> int:
     The project is the folder `project_path`, or the nearest parent folder that is a project. If `project_path` is "",
     the search begins in the current folder; if it finds no project, the start screen is shown.
 
-    Raises ProjectNotFound, and UnsupportedTerminal when the terminal cannot show the screens. `ascii_only` limits the
-    screens to ASCII on any terminal.
+    Raises ProjectNotFound if `project_path` is not in a project, and UnsupportedTerminal if the terminal cannot show
+    the screens. `ascii_only` limits the screens to ASCII on any terminal.
     """
     root = _root_of(project_path)
     terminal = detect_terminal(ascii_only=ascii_only)

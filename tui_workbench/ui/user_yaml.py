@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def compose(text: str, path: str, remedy: str) -> yaml.Node | None:
-    """Return the root node, or None for an empty file. Raises ConfigurationError with `remedy` for invalid YAML."""
+    """Return the root node, or None for an empty text. Raises ConfigurationError with `remedy` for invalid YAML."""
     import yaml
 
     try:

@@ -3,7 +3,7 @@
 While nothing changes, a poll only lists the configuration folder and calls `stat`. Polling works on every file system,
 needs no watch handles, and takes less than 0.1 % of a processor. After a change, and otherwise every 15 seconds, git
 counts the changed files (less often in large repositories, see `ChangedFiles`). Files are read again only when their
-signature has changed. While a run is active, the thread polls more often.
+modification time or size has changed. While a run is active, the thread polls more often.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
     """The screen that shows and applies a change. Its result is the applied change set, or None."""
 
     def __init__(self, change: Change, history: ChangeHistory, editor: EditorPane, source: str = "") -> None:
-        """`source` is the path of a file that the change reads, besides those that it writes."""
+        """`source` is the path of another file that the change reads, or ""."""
         self._view = ChangeView(change.asked, self)
         super().__init__(box_of(change.title, self._view))
         self._change = change

@@ -22,7 +22,7 @@ from tui_workbench.ui.widgets.dialog_view import DialogField
 
 
 class Hunk(NamedTuple):
-    """A part of a change. A hunk with an `id` is optional."""
+    """A part of a change. The user can exclude a hunk that has an `id`."""
 
     path: str  # the changed file, relative to the project
     lines: tuple[tuple[str, str], ...]  # kind (`+`, `-`, ` `) and text
@@ -82,7 +82,7 @@ def create_run_configuration(root: str, target: str = "") -> Change:
 
 
 def duplicate(root: str, path: str) -> Change:
-    """Return the change that copies a file under another name."""
+    """Return the change that copies a configuration file under another name."""
     name = _free(f"{_stem(path)}-copy", ProjectContext(root).names(os.path.splitext(path)[1]))
     return Change(
         f"Duplicate {os.path.basename(path)}",
@@ -92,7 +92,7 @@ def duplicate(root: str, path: str) -> Change:
 
 
 def rename(root: str, path: str) -> Change:
-    """Return the change that renames a file and updates the run configurations that refer to it."""
+    """Return the change that renames a configuration file and updates the run configurations that refer to it."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         if values["name"] == _stem(path):
@@ -106,7 +106,7 @@ def rename(root: str, path: str) -> Change:
 
 
 def delete(root: str, path: str) -> Change:
-    """Return the change that moves a file to the trash."""
+    """Return the change that moves a configuration file to the trash."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         change_set = lifecycle.delete(path)
@@ -132,7 +132,7 @@ def detach(project: Project, name: str) -> Change:
 
 
 def make_gpu_ready(root: str, name: str) -> Change:
-    """Return the change with all edits that a target or run configuration needs to use a GPU."""
+    """Return the change that edits a target or run configuration so that runs use the GPU."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         plan = plan_gpu_ready(root, name, image=values.get("image", ""))

@@ -43,7 +43,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._lines: list[Strip] | None = None
 
     def show(self, curves: Sequence[Curve], look: Look | None = None) -> None:
-        """Show these curves with the current scales, smoothing, zoom and cursor. If `look` is None, keep the title."""
+        """Show these curves with the current view and cursor. If `look` is None, the title and the axes stay."""
         self.curves = tuple(curves)
         self._message = ""
         if look is not None:

@@ -239,8 +239,8 @@ def run_curves(runs: Iterable[tuple[Run, int]], name: str) -> list[Curve]:
 def family_curve(family: Family, name: str, look: int) -> Curve:
     """Return the mean of a metric over the completed runs of a family, with a band of ± the standard deviation. Blocks.
 
-    Between two steps of a run, its values are interpolated linearly. Before its first and after its last step, the mean
-    is that of the other runs. Where fewer than two runs have a value, the band is omitted.
+    Between two steps of a run, its values are interpolated linearly. Before the first and after the last step of a
+    run, the mean is that of the other runs. Where fewer than two runs have a value, the band is omitted.
     """
     completed = [run for run in family.runs if run.state == RunState.COMPLETED]
     runs = [points for run in completed if (points := _finite_points(run, name)).xs]

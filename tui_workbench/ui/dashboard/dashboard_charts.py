@@ -1,8 +1,9 @@
 """The charts above the table of runs: values by run or curves of the chosen metrics, durations, and states.
 
 As many charts are shown as fit, the chosen metrics first. Values by run, durations and states are those of the runs
-that match the table's filter. Curves are those of the marked runs and families, else of the selected run and of active
-runs, or of the selected family and of other families in the table. A family has a curve of the means, with a band.
+that match the table's filter. Curves are those of the marked runs and families. Without marks, they are those of the
+selected run and of active runs, or of the selected family and of other families in the table. A family has a curve of
+the means, with a band.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def metric_column(name: str, width: int) -> TableColumn:
 
 
 def value_cells(metric: str) -> int:
-    """Return the width of a metric's values, in cells. They are aligned with the title of the column."""
+    """Return the width of a metric's values, in cells. The values are aligned with the title of the column."""
     return max(VALUE_CELLS, min(len(metric), WIDEST_VALUE))
 
 

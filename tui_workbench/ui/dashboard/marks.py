@@ -32,7 +32,7 @@ class Marks:
         self._places.clear()
 
     def update(self, found: Mapping[str, Run | Family | None]) -> bool:
-        """Replace the marked values with those in `found`; unmark rows that are None. Return True if a mark changed."""
+        """Update the marked values from `found`, and unmark rows whose value is None. Return True if a mark changed."""
         before = dict(self._places)
         for key, (_, place) in before.items():
             value = found.get(key)

@@ -1,6 +1,7 @@
 """The details of a run in tabs: metrics, outputs, log, plan, snapshot, environment, GPU and Spark.
 
-A tab is read when it is first shown. While the run is active, the shown tab is read again once a second.
+The content of a tab is read when the tab is first shown. While the run is active, the content of the shown tab is read
+again once a second.
 """
 
 from __future__ import annotations

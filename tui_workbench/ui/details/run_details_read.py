@@ -380,7 +380,7 @@ def error_lines(error: WorkbenchError) -> list[Line]:
 
 
 def lines_or_error(call: Callable[[], list[Line]]) -> list[Line]:
-    """Return the lines of a call, or the lines of its error."""
+    """Return the lines that a call returns, or the lines of the error that the call raises."""
     try:
         return call()
     except WorkbenchError as error:

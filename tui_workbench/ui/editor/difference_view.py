@@ -61,7 +61,7 @@ def compare(old: str, new: str) -> list[DifferenceLine]:
 
 
 class DifferenceView(ScrollView, can_focus=True, inherit_bindings=False):
-    """A scrollable difference."""
+    """A scrollable view of a difference."""
 
     DEFAULT_CSS = """
     DifferenceView {
@@ -83,7 +83,7 @@ class DifferenceView(ScrollView, can_focus=True, inherit_bindings=False):
         """Posted when the user closes the difference."""
 
     def __init__(self, lines: list[DifferenceLine], *, removed: str, added: str) -> None:
-        """`removed` and `added` are the legend of `-` and `+` lines."""
+        """`removed` and `added` explain the `-` and `+` lines in the legend."""
         super().__init__()
         legend = [DifferenceLine("-", removed), DifferenceLine("+", added), DifferenceLine("@", "")]
         self.lines = legend + [line._replace(text=safe_text(line.text)) for line in lines]

@@ -1,7 +1,7 @@
 """The project's files as a tree, of which only open folders are read. This module does not use Textual.
 
 Paths are relative to the root, with `/`; the root is "". `read_folder`, `walk` and `read_ignore_files` block and are
-called from threads; everything else uses their results.
+called from threads; the other functions use their results.
 """
 
 from __future__ import annotations

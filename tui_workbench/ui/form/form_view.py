@@ -67,7 +67,7 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         return self._editing is not None and self._editing.result != self._editing.row.text
 
     def show(self, rows: list[FormRow], findings: Sequence[Finding], *, empty: str = "") -> None:
-        """Show these rows, or the text `empty` without rows; the cursor stays on its row."""
+        """Show these rows, or the text `empty` if there are no rows; the cursor stays on its row."""
         self._empty = empty
         self._form.show(rows, findings)
         if self._editing is not None and all(row.key != self._editing.row.key for row in rows):

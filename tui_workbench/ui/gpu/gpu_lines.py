@@ -32,7 +32,7 @@ LONGEST = 200
 class KnownRuns(NamedTuple):
     """The runs of the project by ID, and the ID of the selected run.
 
-    `held` maps processes that do not carry a run ID, by target name and process ID, to the ID of their run. `stalled`
+    `held` holds the run IDs of processes that do not carry their run ID, keyed by target name and process ID. `stalled`
     holds the IDs of stalled runs.
     """
 
@@ -170,7 +170,7 @@ class GpuState(NamedTuple):
 
     @property
     def held(self) -> HeldGpu | None:
-        """The reservation of this GPU on a shared machine."""
+        """The reservation of this GPU on a shared machine, or None."""
         return self.state.reserved.gpus.get(self.device.uuid) if self.state.reserved is not None else None
 
     def troubles(self) -> list[tuple[str, str]]:

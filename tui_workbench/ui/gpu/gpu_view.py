@@ -351,7 +351,7 @@ def entries_of(
     height: int,
     matches: Callable[[str], bool] | None = None,
 ) -> list[Entry]:
-    """Return all lines. `matches` returns True for the search text of a GPU that is shown; None shows all GPUs."""
+    """Return the lines of the list. Only GPUs whose search text `matches` accepts are shown; None shows all GPUs."""
     shown = {state.key: gpus_of(state) for state in states}
     high = graph_height(states, width, height)
     devices = [each.device for group in shown.values() for each in group]

@@ -177,7 +177,7 @@ class MonitorPane(Pane):
         self._fit()
 
     def _fit(self) -> None:
-        """Show the details only if the GPUs in the list have no graphs."""
+        """Show the details if there is room for them and the GPUs in the list have no graphs."""
         width, height = self.content_size
         has_graphs = bool(graph_height(self._states, width, height))
         has_gpus = any(map(_gpu_count, self._states))

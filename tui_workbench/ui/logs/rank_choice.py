@@ -62,7 +62,7 @@ class RankChoice:
             self._node, self._rank = order[(order.index(self._node) + direction) % len(order)], ALL_RANKS
 
     def log_of(self, run: Run) -> str:
-        """Return the path of the chosen output."""
+        """Return the path of the log with the chosen output."""
         if self.ranks is not None and self._rank != ALL_RANKS:
             return rank_path(run.directory, self._node or self.ranks.current[self._rank], self._rank)
         return node_log(run.directory, self._node) if self._node else run.log_path

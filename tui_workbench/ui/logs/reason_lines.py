@@ -69,7 +69,7 @@ class ReasonLines(Widget, inherit_bindings=False):
 class TracebackLine(Line):
     """A traceback in one line: `✗ ValueError: shapes do not match    train.py:41 in forward`.
 
-    Both parts can be clicked.
+    The exception and the location can be clicked.
     """
 
     class Chosen(Message):
