@@ -29,7 +29,7 @@ PROGRESS_SECONDS = 0.1  # interval at which the progress of the count is publish
 
 
 class LogReader:
-    """A reader of one log at a time. `deliver` is called in the thread when a new state or an error is ready for `take`."""
+    """A reader of one log at a time. `deliver` is called in the thread when `take` has a new state or an error."""
 
     def __init__(self, deliver: Callable[[], None]) -> None:
         self._deliver = deliver

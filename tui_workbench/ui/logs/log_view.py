@@ -199,7 +199,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
             self.refresh()
         elif old.rows != state.rows:
             self.refresh(Region(0, 0, self._width, self.size.height))  # the width without the scroll bar
-        if state.revision >= self._sent:  # if it is older, a command that may scroll is still queued
+        if state.revision >= self._sent:  # for an older state, a command that may scroll is still queued
             self._scroll_bar.show(state.total, state.position)
         if _command_state(old) != _command_state(state):
             self.refresh_bindings()
