@@ -95,7 +95,7 @@ class Page(NamedTuple):
     first: int
     lines: list[RunRow | Heading]
     best: tuple[str, float | None] = ("", None)  # a metric and its best value among the runs of the query
-    marked: Mapping[str, Run | Family | None] = {}  # the values of the marked rows, by row key; None for a row that no longer exists
+    marked: Mapping[str, Run | Family | None] = {}  # marked rows by row key; None for a removed row
 
 
 def best_of(index: RunIndex, query: RunQuery, metrics: Sequence[str]) -> tuple[str, float | None]:
