@@ -1,8 +1,8 @@
 """The screens in a browser: a server on the loopback address, also usable through `ssh -L`.
 
-A request is refused unless its Host header names this machine, it does not come from a page of another site, and it
-carries the token, or a cookie that this server issued. The token works once: the browser receives a cookie in
-exchange. When the server ends, it ends the workbenches that it started; their runs continue.
+A request is refused if its Host header does not name this machine, or if it comes from a page of another site. A
+request must also carry the token, or a cookie that this server issued. The token works once: the browser receives a
+cookie in exchange. When the server ends, it ends the workbenches that it started; their runs continue.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def extremes(points: Points, x: Scale, *, log: bool) -> Iterator[float]:
 
 
 def strokes(xs: Sequence[float], ys: Sequence[float], x: Scale, columns: int, *, log: bool) -> tuple[Stroke, ...]:
-    """Return the buckets of all columns with points, split where a column has only values that cannot be drawn.
+    """Return the buckets of all columns with points, split at columns whose values cannot be drawn.
 
     The nearest points outside the window are included, so that lines reach the edges of the chart.
     """

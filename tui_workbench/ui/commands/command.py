@@ -60,7 +60,7 @@ def quiet(id: str, default_keys: str, action: str, name: str, help: str, *, prio
 
 
 class Scope:
-    """The commands of a widget. `title` and `about` tell the user where the commands work."""
+    """The commands of a widget. `title` and `about` name the screens or widgets in which the commands work."""
 
     def __init__(self, name: str, title: str, commands: tuple[Command, ...], about: str = "") -> None:
         self.name = name

@@ -1,7 +1,7 @@
 """The search row of an open file, which finds text or goes to a line.
 
-The invariant: after each change of the pattern, the search starts where the cursor was when the row was opened, or at
-the match that the user last stepped to.
+The invariant: after each change of the pattern, the search starts at the match that the user last stepped to. Without
+such a match, it starts at the position of the cursor when the row was opened.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Owner(NamedTuple):
 
 
 def owner_of(process: Process, state: MachineState, known: KnownRuns) -> Owner:
-    """Return the owner of a process: the selected run, another run, or the process's user, who may be hidden."""
+    """Return the owner of a process: the selected run, another run, or a user, whose name may be unknown or hidden."""
     held = [known.held[name, process.pid] for name in state.targets if (name, process.pid) in known.held]
     if run_id := process.run or "".join(held[:1]):
         run = known.runs.get(run_id)

@@ -1,8 +1,8 @@
 """A scrollable log of any size. The cost of drawing depends only on the number of visible lines.
 
 The view draws the latest `LogState` of the reader's thread. Keys and mouse become commands for the reader; the result
-is drawn a frame later. The event loop reads the file only to copy a selection, and runs no code of the view while the
-log does not grow or is hidden.
+is drawn a frame later. The event loop reads the file only to copy a selection. While the log does not grow or is
+hidden, the event loop runs no code of the view.
 """
 
 from __future__ import annotations
