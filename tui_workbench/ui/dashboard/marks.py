@@ -110,5 +110,5 @@ def why_not_compare(found: Sequence[Run | Family]) -> str:
     if families not in (0, len(found)):
         return f"A family cannot be compared with a run. Unmark one of them with {mark}."
     if families > 2:
-        return f"{families} families are marked, but only two can be compared. Unmark others with {mark}."
+        return f"{families} families are marked, but only two can be compared. Unmark all except two with {mark}."
     return ""
