@@ -218,7 +218,10 @@ def read_metrics(run: Run) -> RunMetrics:
 
 
 def read_attempts(directory: str) -> tuple[AttemptBegin, ...]:
-    """Return the start of each attempt of a run after the first. Attempts that never started are left out. Blocks."""
+    """Return the number and the start time of each attempt of a run after the first. Blocks.
+
+    Attempts that never started are left out.
+    """
     later = attempts_of(RunDirectory(directory))[1:]
     return tuple(AttemptBegin(each.number, each.start) for each in later if each.start)
 

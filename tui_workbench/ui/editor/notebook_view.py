@@ -34,7 +34,7 @@ FIRST_LINES, LAST_LINES = 200, 100
 """Numbers of lines that are shown at the beginning and at the end of a longer output."""
 
 MOST_LINES = 2_000
-"""Maximum number of source lines that are shown of a cell."""
+"""Maximum number of source lines that are shown for a cell."""
 
 LONGEST_LINE = 2_000  # characters
 INDENT = "  "

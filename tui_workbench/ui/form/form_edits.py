@@ -80,7 +80,7 @@ def clear(document: Document, row: FormRow) -> None:
 
 
 def move(document: Document, row: FormRow, by: int) -> Path:
-    """Move a list entry down (1) or up (-1), and return its path. An entry at that end of the list stays."""
+    """Move a list entry down (1) or up (-1), and return its path, which is unchanged if the entry cannot move."""
     if row.kind != "item" or not isinstance(row.path[-1], int):
         return row.path
     parent, index = row.path[:-1], row.path[-1]

@@ -222,7 +222,7 @@ class LogSession:
         self._finder = self._find(self._search, start, direction > 0)
 
     def end_search(self, *, keep: bool) -> None:
-        """If `keep`, stay at the match and keep the search for `step`; else end the search.
+        """Stay at the match and keep the search for `step` if `keep`, else end the search.
 
         The end of a search restores the position before the search, unless `step` was called.
         """

@@ -122,7 +122,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self.post(lambda session: session.search(pattern))
 
     def end_search(self, *, keep: bool) -> None:
-        """If `keep`, stay at the match and keep the search for later steps; else end the search.
+        """Stay at the match and keep the search for later steps if `keep`, else end the search.
 
         The end of a search restores the position before the search, unless the user stepped to another match.
         """
