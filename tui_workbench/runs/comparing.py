@@ -1,7 +1,7 @@
 """Compare runs: their metrics, arguments, configuration, code, packages and machine.
 
 Rows with different values are first, in the order of the sections; equal rows follow. A missing value is None, which
-differs from every value. The notes name the values that could not be compared.
+counts as different from every other value. The notes name the values that could not be compared.
 """
 
 from __future__ import annotations

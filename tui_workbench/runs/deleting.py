@@ -1,7 +1,7 @@
 """Delete runs: move them to the trash, restore them, and free their disk space.
 
-A purge cannot be reversed. It first renames the directories again, so that a run that is partly deleted cannot be
-restored. If it is interrupted, the next purge completes it.
+A purge cannot be reversed. It first renames the directories in the trash, so that a partly deleted run cannot be
+restored. The next purge completes an interrupted purge.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Purged(NamedTuple):
 
 
 def check(project: Project, run_id: str) -> None:
-    """Raise the error of `delete` if the run is unknown, active, pinned or needed by other runs."""
+    """Raise RunNotFound for an unknown run, and UsageError if the run is active, pinned or needed by other runs."""
     directory = find_run(project, run_id)
     with _locked(directory):
         _refuse_needed(project, directory)
@@ -76,8 +76,8 @@ def delete(project: Project, run_id: str) -> str:
 def _locked(directory: RunDirectory) -> Iterator[None]:
     """Lock an ended run of this user, so that no other process starts it again. Raises UsageError or StorageError.
 
-    The files of other users' runs do not show whether they are active. Such a run counts as ended if no process holds
-    its lock.
+    The files of another user's run do not show whether the run is active. Such a run counts as ended if no process
+    holds its lock.
     """
     if not directory.is_own:
         if ControllerLock.holder(directory):
@@ -158,10 +158,11 @@ def restore(project: Project, run_id: str) -> str:
 def purge(
     project: Project, run_ids: Sequence[str], delete_copies: Callable[[frozenset[str]], list[str]] = lambda _: []
 ) -> Purged:
-    """Delete runs in the trash, and runs whose purge was interrupted, with the snapshots that only they used.
+    """Delete runs in the trash, and runs whose purge was interrupted, with the snapshots that no other run uses.
 
-    `delete_copies` is called first, with the IDs of the runs that this user submitted on this machine, and returns
-    errors. The result contains these and other errors; the runs without an error are deleted. Raises StorageError.
+    Before the directories are deleted, `delete_copies` is called with the IDs of the runs that this user submitted on
+    this machine, and returns errors. The result contains these errors and the errors of the deletion. Raises
+    StorageError.
     """
     with cache_lock(f"purge-{file_name(project.state_directory)[-150:]}"):
         problems: list[str] = []

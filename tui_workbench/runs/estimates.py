@@ -63,7 +63,7 @@ def estimate(values: Sequence[float]) -> Estimate | None:
 def difference(first: Estimate | None, second: Estimate | None) -> Difference | None:
     """Return the difference of two means with its 95% confidence interval, for unequal variances.
 
-    Return None if an estimate has fewer than two values, or if no value differs from its mean. Source: B. L. Welch,
+    Return None if an estimate has fewer than two values, or if both standard deviations are 0. Source: B. L. Welch,
     "The generalization of 'Student's' problem when several different population variances are involved", Biometrika 34,
     1947; the degrees of freedom are those of Satterthwaite.
     """
@@ -81,7 +81,7 @@ def t_quantile(degrees: float) -> float:
     """Return the t for which Student's distribution has a probability of 95% between -t and t.
 
     `degrees` is at least 1. The density (Abramowitz and Stegun, 26.7.1) is integrated by Simpson's rule after the
-    substitution t = sqrt(degrees) tan(angle), which makes it a power of a cosine.
+    substitution t = sqrt(degrees) tan(angle), which makes the density a power of a cosine.
     """
     factor = 2 * math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(math.pi)
 
@@ -106,14 +106,14 @@ def plus_minus(value: float, spread: float) -> str:
 
 
 def estimate_text(found: Estimate | None) -> str:
-    """Format a mean with its standard deviation; "" without an estimate."""
+    """Format a mean, with its standard deviation if there is one; "" without an estimate."""
     if found is None:
         return ""
     return f"{found.mean:.6g}" if found.sd is None else plus_minus(found.mean, found.sd)
 
 
 def verdict(names: tuple[str, str], metric: str, found: tuple[Estimate | None, Estimate | None]) -> str:
-    """Return a sentence that says which of two families is better, or that this is not known."""
+    """Return a sentence that says which family has the better or higher mean, or why the means cannot be compared."""
     for name, each in zip(names, found, strict=True):
         if each is None or each.n < 2:
             have = "no value" if each is None else "only 1 value"

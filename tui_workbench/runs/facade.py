@@ -1,6 +1,6 @@
 """`Runs`, the interface to the runs of a project for the screens and the command line.
 
-The calls block, so the screens make them in threads. No state is kept between calls: each call reads the files again.
+The methods block, so the screens call them in threads. No state is kept between calls: each call reads the files again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,20 @@ class Runs(History):
     """The runs of a project: `History`, and actions on runs."""
 
     def get(self, run_id: str, *, adopt: bool = False) -> Run:
-        """Return a run. With `adopt`, this user's active run without a controller gets one. Raises RunNotFound."""
+        """Return a run. Raises RunNotFound.
+
+        With `adopt`, start a controller if the run is active, belongs to this user and has no controller.
+        """
         run = super().get(run_id)
         if adopt and run.is_active and resuming.resume_runs(self.project, [run.run_id]):
             return super().get(run.run_id)
         return run
 
     def list(self, *, adopt: bool = False) -> builtins.list[Run]:
-        """Return all runs, newest first. With `adopt`, this user's active runs without a controller get one."""
+        """Return all runs, newest first.
+
+        With `adopt`, start a controller for each active run of this user that has none.
+        """
         reap()
         runs = super().list()
         active = [run.run_id for run in runs if run.is_active] if adopt else []
@@ -83,7 +89,8 @@ class Runs(History):
     def start_again(self, run_id: str) -> Run:
         """Start another attempt of an ended run of this user, in its working copy, with its outputs so far.
 
-        Raises RunNotFound, ImportedRun, StorageError, and UsageError or ConfigurationError if that is impossible.
+        Raises RunNotFound, ImportedRun, StorageError, and UsageError or ConfigurationError if the run cannot be started
+        again.
         """
         directory = self.directory(run_id)
         resuming.start_again(directory)
@@ -165,7 +172,7 @@ class Runs(History):
         return undoable(self.project)
 
     def check_deletable(self, run_id: str) -> None:
-        """Raise the error of `delete` if the run is unknown, active, pinned or needed by other runs."""
+        """Raise RunNotFound for an unknown run, and UsageError if the run is active, pinned or needed by other runs."""
         deleting.check(self.project, run_id)
 
     def delete(self, run_id: str) -> str:
@@ -183,7 +190,7 @@ class Runs(History):
     def purge(
         self, run_ids: Sequence[str], delete_copies: Callable[[frozenset[str]], builtins.list[str]] = lambda _: []
     ) -> deleting.Purged:
-        """Delete runs in the trash permanently, with the snapshots that only they used. Raises StorageError.
+        """Delete runs in the trash permanently, with the snapshots that no other run uses. Raises StorageError.
 
         `delete_copies` deletes the copies of this user's runs on targets, and returns errors.
         """

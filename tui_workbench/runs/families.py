@@ -1,7 +1,7 @@
 """Families: runs of a sweep that differ only in the seed.
 
-The statistics of a metric use its last value in each completed run. Other runs, and runs without a finite number, are
-left out, and the reason is given.
+The statistics of a metric use its last value in each completed run. Runs in other states, and runs whose last value is
+not a finite number, are left out, with the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FAMILY_NAME = r"sweep-\d+\.\d+"  # a regular expression
 
 
 class Sample(NamedTuple):
-    """The statistics of a metric over a family, and the reason for each run that is left out, by run number."""
+    """The statistics of a metric over a family. `left_out` maps the number of each other run to the reason."""
 
     estimate: Estimate | None
     left_out: dict[int, str]
@@ -54,7 +54,7 @@ class Family(NamedTuple):
 
 
 class ComparedMetric(NamedTuple):
-    """A metric of two families: the statistics of each, the difference of the means, and a sentence about them."""
+    """A metric of two families: the statistics of each, the difference of the means, and a verdict sentence."""
 
     name: str
     estimates: tuple[Estimate | None, Estimate | None]
@@ -63,7 +63,7 @@ class ComparedMetric(NamedTuple):
 
 
 def _reason(row: RunRow, metric: str) -> str:
-    """Return why a run is left out of the statistics of a metric, or ""."""
+    """Return the reason why a run is left out of the statistics of a metric, or ""."""
     if row.run.state != RunState.COMPLETED:
         return "not ended" if row.run.is_active else row.run.state
     if metric not in row.facts.metrics:
@@ -72,14 +72,14 @@ def _reason(row: RunRow, metric: str) -> str:
 
 
 def family_of(name: str, rows: Sequence[RunRow]) -> Family:
-    """Return the family of these runs, of which there is at least one, with the arguments that all of them share."""
+    """Return the family of one or more runs, with the arguments that all of them share."""
     first, *others = (arguments_by_name(row.run.words) for row in rows)
     shared = {key: value for key, value in first.items() if all(each.get(key) == value for each in others)}
     return Family(name, tuple(rows), shared)
 
 
 def family_record(family: Family) -> dict[str, Any]:
-    """Return a family as a record: its runs, its shared arguments, and the statistics of each metric."""
+    """Return a family as values for JSON: its runs, its shared arguments, and the statistics of each metric."""
     metrics = {}
     for name in family.metrics:
         found, left_out = family.sample(name)
@@ -108,7 +108,7 @@ def compare_families(families: Sequence[Family]) -> list[ComparedMetric]:
 
 
 def compared_record(families: Sequence[Family], compared: ComparedMetric) -> dict[str, Any]:
-    """Return a metric of two families as a record."""
+    """Return the comparison of a metric as values for JSON."""
     found = compared.difference
     return {
         "metric": compared.name,
@@ -122,7 +122,7 @@ def compared_record(families: Sequence[Family], compared: ComparedMetric) -> dic
 
 
 def left_out_notes(family: Family) -> list[str]:
-    """Return a text for each reason why runs of the family are left out of the statistics."""
+    """Return a note for each reason why runs are left out of the statistics, or one note if there are no statistics."""
     if not family.metrics:
         return [f"{family.name}: no completed run has a metric with a finite number"]
     runs: dict[str, list[int]] = {}

@@ -70,7 +70,7 @@ class History:
         return [family_of(name, found[name]) for name in names or found]
 
     def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
-        """Return a part of the table of runs; see `tui_workbench.runs.store.table`."""
+        """Return at most `limit` rows of the table of runs, starting at `offset`; see `runs.store.table`."""
         with RunIndex(self.project) as index:
             return index.page(query, offset, limit)
 
@@ -123,8 +123,8 @@ class History:
     def exportable(self, run_ids: Sequence[str] = (), *, hidden: bool = False) -> builtins.list[RunRow]:
         """Return the runs to export: the given runs in this order, or all ended runs, newest first.
 
-        Archived runs are only returned if they are given, or with `hidden`. Raises RunNotFound, and UsageError for an
-        active run.
+        Archived runs are returned only if they are given, or with `hidden`. Raises RunNotFound, and UsageError for a
+        given run that is active.
         """
         wanted = [History.get(self, run_id) for run_id in run_ids]
         for run in wanted:

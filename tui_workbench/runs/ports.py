@@ -1,7 +1,7 @@
-"""Open ports of a run (TensorBoard, Jupyter, or a port of the script), or Jupyter on the files of a project.
+"""Open a port of a run (TensorBoard, Jupyter, or a port of the script), or start Jupyter on the files of a project.
 
-The process that opens a port keeps it open; nothing is stored. It answers other processes of the user on a Unix socket
-in the folder of the SSH connections, which only the user can enter, so that they can list its ports and close them.
+The process that opens a port keeps it open; nothing is stored. Through a Unix socket, the user's other processes can
+list and close the port. The socket is in the folder of the SSH connections, which only the user can enter.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ANSWER_SECONDS = 5.0
 """Time limit in seconds for an answer from another process of the workbench."""
 
 LIST_SECONDS = 1.0
-"""Time limit in seconds for each process to list its port. A suspended process is omitted."""
+"""Time limit in seconds for each process to list its port. A process that is too slow, or suspended, is omitted."""
 
 CLOSE_SECONDS = 30.0
 """Time limit in seconds for another process to close a port, whose server may need time to end."""
@@ -64,7 +64,7 @@ class PortRecord(NamedTuple):
 
 
 class Destination(NamedTuple):
-    """A port to open: of the machine or container of the run, or of a host that the machine can reach."""
+    """A port to open. It belongs to the machine or container of the run, or to a host that this machine can reach."""
 
     port: int
     host: str = ""  # "" for the machine or container itself
@@ -88,22 +88,23 @@ def parse_destination(text: str) -> Destination:
 
 
 class PortOwner(NamedTuple):
-    """The run for which a port is opened, or the project, which has no run ID."""
+    """The run or project for which a port is opened. The specification for a project has no run ID."""
 
     spec: RunSpec
     title: str
 
 
 def run_owner(directory: RunDirectory) -> PortOwner:
-    """Return the owner for a run. Raises RunNotFound, or ImportedRun if it is not this user's own."""
+    """Return the port owner for a run. Raises RunNotFound, or ImportedRun if the run is not this user's own."""
     run = directory.own_record()
     return PortOwner(run.spec, label_of(run.spec, run.run_number))
 
 
 def project_owner(project: Project, target: str = "", configuration: str = "") -> PortOwner:
-    """Return the owner for the files of a project, with the Python of a target or run configuration.
+    """Return the port owner for the files of a project, with the Python of a target or run configuration.
 
-    The default is the target `local`. Raises ConfigurationError, or UsageError for other machines.
+    The default is the target `local`. Raises ConfigurationError, or UsageError if the target is on another machine or
+    needs a run configuration.
     """
     chosen = project.run_configuration(configuration) if configuration else None
     compute = project.target_of(chosen, target) if chosen is not None else project.target(target or "local")
@@ -125,7 +126,10 @@ class OpenPort:
     """A port that stays open until `close`, or until this process ends. `wait` returns when the port must be closed."""
 
     def __init__(self, owner: PortOwner, kind: str, destination: Destination | None = None) -> None:
-        """Start a server if needed, and forward its port. `destination` is only for PORT. Raises WorkbenchError."""
+        """Start the server of `kind`, or for PORT use `destination`, and forward the port if necessary.
+
+        Raises WorkbenchError.
+        """
         spec = owner.spec
         place = target_for(spec.target).server_place(spec)
         token = secrets.token_urlsafe(16)
@@ -156,7 +160,7 @@ class OpenPort:
         return self._server is not None or self._forward is not None
 
     def wait(self) -> str:
-        """Answer other processes until the port must be closed. Return the reason, or "" if one of them asked."""
+        """Answer other processes until the port must be closed. Return the reason, or "" if a process requested it."""
         ends = {self._server.descriptor(): "the server has ended"} if self._server is not None else {}
         if self._forward is not None:
             ends[self._forward.connection.fileno()] = "the connection has ended"
@@ -167,7 +171,10 @@ class OpenPort:
                 return why
 
     def _answer(self) -> bool:
-        """Answer a process. Return True if it requests to close the port; the answer to this follows in `close`."""
+        """Send the record to a process. Return True if the process requests to close the port.
+
+        `close` then ends the connection, which tells the process that the port is closed.
+        """
         caller, _ = self._asked.accept()
         caller.settimeout(ANSWER_SECONDS)
         try:
@@ -182,20 +189,21 @@ class OpenPort:
         return is_closing
 
     def close(self) -> None:
-        """End the forward and the server. Can be called again."""
+        """Stop forwarding the port, and end the server. The call can be repeated."""
         self._undo.close()
         for caller in self._callers:
             caller.close()
 
     def forget(self) -> None:
-        """Remove the files of the port. For a process that is about to end, which closes the port."""
+        """Remove the files of the port. Call this before the process ends, which closes the port."""
         _remove(self._path)
         _remove(self._path + PAGE)
 
     def show_in_browser(self) -> bool:
         """Open the browser. Return False if this machine has none. Raises StorageError.
 
-        The browser opens a file that redirects it to the URL: all users of the machine can read its arguments.
+        The browser opens a file that redirects to the URL. The URL is not an argument of the browser, because all users
+        of the machine can read arguments.
         """
         if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             return False
@@ -238,7 +246,7 @@ def _record(
 
 
 def _listen(path: str, undo: contextlib.ExitStack) -> socket.socket:
-    """Listen for processes that list or close ports. Raises StorageError."""
+    """Create the socket through which other processes list and close the port. Raises StorageError."""
     listener = undo.enter_context(socket.socket(socket.AF_UNIX))
     with storage_errors("create", path):
         # The socket is renamed when it listens, because other processes remove sockets at which no process listens.
@@ -274,7 +282,7 @@ def close_ports(name: str = "") -> Iterator[PortRecord]:
     """Close the open ports with this number or this URL, by default all, and yield each when it is closed.
 
     Ports of several containers can have the same number. Raises UsageError if there is no such port, and WorkbenchError
-    if a process that may have it does not answer.
+    if a process that may have this port does not answer.
     """
     closed, silent = 0, []
     for path in _paths():
@@ -300,7 +308,10 @@ def close_ports(name: str = "") -> Iterator[PortRecord]:
 
 
 def _close(path: str, name: str) -> PortRecord | None:
-    """Close the port of a process if it has this name; return None if it has another. Raises OSError."""
+    """Close the port of a process if `name` is its number, its URL or ""; otherwise, return None.
+
+    Raises OSError, ValueError or TypeError.
+    """
     with _call(path, ANSWER_SECONDS) as connection:
         record = _received(connection)
         if name not in ("", str(record.port), record.url):
@@ -313,7 +324,7 @@ def _close(path: str, name: str) -> PortRecord | None:
 
 
 def _paths() -> list[str]:
-    """Return the sockets of open ports; remove other files of processes that were killed. Raises StorageError."""
+    """Return the paths of the sockets, and remove other files of processes that were killed. Raises StorageError."""
     folder, found = _folder(), []
     with storage_errors("read", folder):
         names = os.listdir(folder)

@@ -63,7 +63,7 @@ def project_shell(project: Project, run_configuration: str = "", *, is_interacti
 def run_shell(project: Project, directory: RunDirectory, *, is_interactive: bool = True) -> Shell:
     """Return a shell in the files of a run; `_copy_of` chooses the folder.
 
-    Raises ConfigurationError, StorageError, or UsageError if the snapshot cannot be read on this machine.
+    Raises RunNotFound, ConfigurationError, StorageError, or UsageError if the snapshot cannot be read on this machine.
     """
     record = directory.read_record()
     folder = _copy_of(project, directory, record)

@@ -1,4 +1,4 @@
-"""Python stacks of a running run: read them from its processes, keep them with the run, and describe them.
+"""Read the Python stacks of a running run from its processes, keep them with the run, and describe them.
 
 Each reading is a JSON file in the folder `stacks/` of the run directory. The files of imported runs are not trusted.
 """
@@ -33,7 +33,7 @@ from tui_workbench.targets.base.stacks import (
 )
 
 MOST_KEPT = 20
-"""Number of readings that are kept for a run. Older files are removed."""
+"""Maximum number of readings that are kept for a run. Older files are removed."""
 
 LARGEST = 8 << 20
 """Maximum size of a file in bytes. A process with four threads takes about 10 kB."""
@@ -227,10 +227,11 @@ def _process_from_record(found: dict[str, Any]) -> NamedProcess:
 
 
 def rank_places(processes: Iterable[NamedProcess]) -> list[tuple[str, tuple[Frame, ...]]]:
-    """Return the places of the main threads of the ranks, most frequent first: `ranks 0-2, 5` and one or two calls.
+    """Group the ranks by the calls in which their main threads are, most frequent first.
 
-    The calls are the innermost call in a file of the project and, if that has called a library, the innermost call. The
-    list is empty for fewer than two ranks. If training hangs, a rank at another place is often the cause.
+    A group is a text such as `ranks 0-2, 5` and one or two calls: the innermost call in a file of the project and, if
+    this call has called a library, the innermost call. The list is empty for fewer than two ranks. If training hangs,
+    the cause is often a rank that is in a different call.
     """
     ranks: dict[tuple[Frame, ...], list[int]] = {}
     for each in processes:
@@ -271,7 +272,7 @@ def place_of(frame: Frame) -> str:
 
 
 def process_title(named: NamedProcess, *, has_nodes: bool) -> str:
-    """Return the role and the ID of a process, and its node if the run has several."""
+    """Return the role and the ID of a process, and with `has_nodes` its node."""
     node = f" on {named.stacks.node}" if has_nodes else ""
     return f"{named.title}, process {named.stacks.pid}{node}"
 

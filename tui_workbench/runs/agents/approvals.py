@@ -1,8 +1,8 @@
 """Requests of agents that exceed the limits and wait for an approval of the user.
 
-A request is a file in `agents/requests/` of the user's state directory, named by its number. It contains the plan that
-the user reviews and a fingerprint of everything that the run would use. Only the state of a request changes: if the
-project has changed, the request is closed, and a new request has the new plan.
+A request is a file in `agents/requests/` of the user's state directory, named after its number. It contains the plan
+that the user reviews, and a fingerprint of everything that the run would use. The plan and the fingerprint never
+change: if the project has changed, the request is closed, and a new request has the new plan.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LARGEST = 256 << 10
 """Maximum size of the file of a request in bytes."""
 
 MOST_KEPT = 200
-"""Maximum number of requests that are kept after the decision."""
+"""Maximum number of decided requests that are kept."""
 
 
 class Approval(NamedTuple):
@@ -79,7 +79,7 @@ def read_approvals() -> list[Approval]:
 
 
 def find_approval(number: int) -> Approval:
-    """Return a request. Raises UsageError if it does not exist."""
+    """Return a request. Raises UsageError if it does not exist or cannot be read."""
     found = _read(number)
     if found is None:
         raise UsageError(f"no request {number}", remedy="`workbench-tui agent list` lists the requests.")
@@ -87,7 +87,7 @@ def find_approval(number: int) -> Approval:
 
 
 def find_waiting(number: int) -> Approval:
-    """Return a request that waits. Raises UsageError if it does not exist or has been decided."""
+    """Return a request that waits. Raises UsageError if there is no such request, or if it has been decided."""
     found = find_approval(number)
     if found.state != WAITING:
         new = f" Request {found.replaced_by} has the new plan." if found.replaced_by else ""
@@ -101,10 +101,11 @@ def find_waiting(number: int) -> Approval:
 def add_approval(
     project: Project, prepared: Prepared, request: RunRequest, reasons: Sequence[str], *, replaced: int = 0
 ) -> Approval:
-    """Store a request and return it; hold `ledger.exclusive`. A request that waits already is not stored again.
+    """Store a request and return it. If an equal request waits already, return that request instead.
 
-    `replaced` is the request that the new one replaces, and that the caller closes. Raises UsageError if too many
-    requests wait or the request is too large, and StorageError.
+    The caller holds `ledger.exclusive`. `replaced` is the number of the request that the new request replaces; the
+    caller closes the old request. Raises UsageError if too many requests wait or the request is too large, and
+    StorageError.
     """
     known = read_approvals()
     waiting = [each for each in known if each.state == WAITING and each.number != replaced]
@@ -135,7 +136,7 @@ def add_approval(
 
 
 def write_approval(approval: Approval) -> None:
-    """Write a request; hold `ledger.exclusive`. Raises StorageError."""
+    """Write a request. The caller holds `ledger.exclusive`. Raises StorageError."""
     path = _path(approval.number)
     with storage_errors("write", path):
         os.makedirs(requests_directory(), mode=0o700, exist_ok=True)
@@ -154,8 +155,8 @@ def fingerprint_of(project: Project, request: RunRequest, spec: RunSpec) -> str:
     """Return a digest of the request, its configuration and target, and the files that the run would get.
 
     A file counts as changed if it was written, even with the same content. The files include the targets of links, the
-    script and the dependency files, wherever they are. Data that the run configuration declares is not included, and
-    neither are the files of folders outside the project. Raises StorageError.
+    script and the dependency files, wherever they are. They do not include data that the run configuration declares,
+    or files in linked folders outside the project. Raises StorageError.
     """
     digest = blake2b(repr((request, spec.run_configuration, spec.target, spec.script, spec.arguments)).encode())
     configuration = spec.run_configuration
@@ -197,7 +198,7 @@ def _path(number: int) -> str:
 
 
 def _numbers() -> list[int]:
-    """Return the numbers of all files of requests. Raises StorageError."""
+    """Return the numbers of all requests, including unreadable requests. Raises StorageError."""
     folder = requests_directory()
     with storage_errors("read", folder):
         try:

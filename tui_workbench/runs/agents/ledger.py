@@ -24,7 +24,7 @@ FILE = "runs.json"
 
 
 class Use(NamedTuple):
-    """The use of a run: at most `minutes` on `gpus` GPUs."""
+    """The resources that an agent's run uses: `gpus` GPUs for at most `minutes`."""
 
     agent: str
     at: float  # time of the submission
@@ -46,12 +46,12 @@ def agents_directory() -> str:
 
 
 def exclusive() -> AbstractContextManager[None]:
-    """Hold the lock of the list and of the approvals. Raises StorageError."""
+    """Return a context manager that holds the lock of the list and of the approvals. Raises StorageError."""
     return locks.lock_file(os.path.join(agents_directory(), "lock"))
 
 
 def read_uses() -> list[Use]:
-    """Return the runs of agents that count. Raises StorageError, and ConfigurationError for an invalid file."""
+    """Return the runs that count toward the limits. Raises StorageError, and ConfigurationError for an invalid file."""
     path = os.path.join(agents_directory(), FILE)
     with storage_errors("read", path):
         try:
@@ -69,7 +69,7 @@ def read_uses() -> list[Use]:
 
 
 def write_uses(uses: Sequence[Use]) -> None:
-    """Write the list; hold `exclusive`. Raises StorageError."""
+    """Write the list. The caller holds `exclusive`. Raises StorageError."""
     path = os.path.join(agents_directory(), FILE)
     with storage_errors("write", path):
         os.makedirs(agents_directory(), mode=0o700, exist_ok=True)
@@ -79,7 +79,7 @@ def write_uses(uses: Sequence[Use]) -> None:
 
 
 def _now(use: Use) -> Use:
-    """Return the use with the current state of its run. A deleted run counts with its maximum."""
+    """Return the use with the current state of its run. A deleted run counts with its maximum duration."""
     longest = use.minutes / 60
     if not use.run:
         return use._replace(is_active=time.time() < use.at + 60 * use.minutes, hours=longest)

@@ -1,7 +1,7 @@
 """The user's limits for the runs of agents, and the reasons why a run exceeds them.
 
-The limits apply to the resolved specification of a run. The files of the project only say what the run would do: the
-project is not trusted.
+The limits apply to the resolved specification of a run. The project is not trusted, so its files cannot change the
+limits.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def _gpus_of_part(spec: RunSpec) -> int | None:
 
 
 def machines_of(target: ComputeTarget) -> list[str]:
-    """Return the machines of a target in the form of `targets` of the limits."""
+    """Return the machines of a target, as `targets` of the limits names them."""
     return sorted({part.address or THIS_MACHINE for part in target.parts or (target,)})
 
 
 def use_of(spec: RunSpec, agent: str) -> Use:
-    """Return the largest use of a run. An unknown number of GPUs, which needs an approval, counts as one."""
+    """Return the resources that a run may use. An unknown number of GPUs, which needs an approval, counts as 1."""
     gpus = gpus_of(spec)
     return Use(agent, time.time(), minutes_of(spec), 1 if gpus is None else gpus)
 

@@ -26,7 +26,7 @@ from tui_workbench.targets.hosts.host_for import ssh_host_of
 
 
 class LimitExceeded(WorkbenchError):
-    """A run exceeds the user's limits for agents, for these reasons."""
+    """A run exceeds the user's limits for agents. `reasons` lists the exceeded limits."""
 
     def __init__(self, reasons: list[str]) -> None:
         super().__init__("; ".join(reasons))
@@ -99,7 +99,7 @@ def approve(number: int) -> Run:
 
 
 def target_of_waiting(number: int) -> ComputeTarget:
-    """Return the target of a request that waits, for a login before `approve`.
+    """Return the target of a waiting request, so that the user can log in to the target before `approve`.
 
     Raises UsageError if the request does not wait, PlanChanged if the project has changed, and the errors of `prepare`.
     """
@@ -132,7 +132,7 @@ def _mark_submitted(approval: Approval, spec: RunSpec) -> None:
 
 
 def _require_same(project: Project, approval: Approval, spec: RunSpec) -> None:
-    """Replace a request if the project has changed, and raise PlanChanged."""
+    """If the project has changed, replace the request and raise PlanChanged."""
     if approvals.fingerprint_of(project, approval.request, spec) == approval.fingerprint:
         return
     prepared = prepare(project, approval.request)
@@ -147,7 +147,7 @@ def _require_same(project: Project, approval: Approval, spec: RunSpec) -> None:
 
 
 def _require_login(target: ComputeTarget) -> None:
-    """Raise TargetUnreachable if the login to a target needs an answer of the user, which the run could not ask for."""
+    """Raise TargetUnreachable if the login to a target needs input from the user, which a run cannot request."""
     if target.uses_ssh:
         with contextlib.suppress(ConnectionLost):  # the run waits until the machine is reachable
             ssh_host_of(target).run(["true"])

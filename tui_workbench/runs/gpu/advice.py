@@ -1,7 +1,7 @@
 """Give advice about a run that uses its GPUs badly: for each problem, a sentence with a figure and the usual fix.
 
-The advice contains only facts that the samples show. They do not show why a GPU waits: the CPU time of the run is not
-sampled, and pauses of less than a second appear only as a lower utilization.
+The advice contains only facts that the samples show. The samples do not show why a GPU waits: the CPU time of the run
+is not sampled, and pauses of less than a second appear only as a lower utilization.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORKING_PERCENT = 30.0
 
 
 def advice_on(usage: Usage) -> tuple[str, ...]:
-    """Return the sentences about a run, the most important first; empty without advice.
+    """Return the advice on a run as sentences, the most important first; empty without advice.
 
     GPUs with the same problem share a sentence.
     """
@@ -120,7 +120,10 @@ def _full(machine: Machine, names: _Names, held: dict[int, DeviceUse]) -> str:
 
 
 def _most(held: dict[int, DeviceUse], seconds: Sequence[float]) -> tuple[int, float]:
-    """Return the GPU for which `seconds` are the largest part of its time, and that part."""
+    """Return the GPU with the largest fraction of its time in `seconds`, and this fraction.
+
+    `seconds` has a value for each GPU in `held`.
+    """
     parts: Iterator[tuple[int, float]] = (
         (number, spent / use.held) for (number, use), spent in zip(held.items(), seconds, strict=True)
     )

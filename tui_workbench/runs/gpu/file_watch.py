@@ -1,4 +1,4 @@
-"""Find out for how long the files of an active run have not changed."""
+"""Measure the time since the files of an active run last changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tui_workbench.targets.gpu.changes import LOOK_SECONDS, Silence, log_mark
 
 
 class FileWatch:
-    """Measures for how long the files of the run in `directory` have not changed.
+    """The time since the files of the run in `directory` last changed.
 
     The run directory on this machine contains the logs of the run, or copies of them. Listing the files of the run may
     need a connection to another machine, so `files` is called only while the logs do not change. `files` returns a text
@@ -23,7 +23,7 @@ class FileWatch:
         self._due = 0.0
 
     def quiet(self, now: float) -> float | None:
-        """Return the seconds without a change; None if they are not known. `now` is a time in seconds."""
+        """Return the seconds since the last change, or None if unknown. `now` is the current time in seconds."""
         is_first = not self._silence.is_known
         self._silence.see_logs(log_mark(self._directory), now)
         if is_first:

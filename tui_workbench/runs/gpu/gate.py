@@ -1,6 +1,6 @@
 """Before a run that requests a GPU starts, check that it would not train on the CPU.
 
-The check covers the driver, the GPUs and, if the environment exists, the framework. Otherwise, the framework is checked
+The check covers the driver, the GPUs and the framework. If the environment does not exist yet, the framework is checked
 after the environment is built and before the script starts. Other problems, such as an unreachable machine, are
 ignored here, because later steps of the run report them.
 """
@@ -64,7 +64,7 @@ def check_gpu(spec: RunSpec) -> GpuCheck:
 
 
 def _check_request(spec: RunSpec) -> GpuCheck:
-    """Check that the job of a run requests GPUs. Everything else can only be checked on its nodes."""
+    """Check that the job of a run requests GPUs. Everything else can be checked only on the nodes of the job."""
     count = requested_gpus(spec.slurm)
     if count != 0:
         return GpuCheck("the job requests GPUs")
@@ -75,7 +75,10 @@ def _check_request(spec: RunSpec) -> GpuCheck:
 
 
 def admit(spec: RunSpec) -> RunSpec:
-    """Return the specification, marked if the check must be repeated before the script starts. Raises NoGpu."""
+    """Check the GPU of a run. Raises NoGpu if the run must not start.
+
+    Return the specification; `gpu_check_due` is set if the check must be repeated before the script starts.
+    """
     check = check_gpu(spec)
     if check.refusal is not None:
         raise check.refusal

@@ -1,4 +1,4 @@
-"""Read the GPU samples of all members of a group as those of one run."""
+"""Read the GPU samples of all members of a group as the samples of one run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui_workbench.targets.hosts.host_for import host_of
 
 
 def may_use_gpus(part: RunSpec) -> bool:
-    """Return True if a part of a run may use GPUs of its member. A member that does not answer may have GPUs.
+    """Return True if the part of a run on one member may use GPUs. A member that does not answer may have GPUs.
 
     Raises ConfigurationError as `host_of` does.
     """
@@ -39,7 +39,7 @@ def files_of_parts(parts: Sequence[RunSpec]) -> str:
 
 
 class GroupSamples(contextlib.AbstractContextManager["GroupSamples"]):
-    """The samples of the members, as `feed.Feed` returns those of a machine.
+    """The GPU samples of the members of a group, with the interface of `feed.Feed`.
 
     The processes of the run have the user OWN. `machine` describes the GPUs of all members that have answered; it is
     None until a member with GPUs or all members have answered. The numbers of a member's GPUs depend on its place in
@@ -47,7 +47,9 @@ class GroupSamples(contextlib.AbstractContextManager["GroupSamples"]):
     """
 
     def __init__(self, spec: RunSpec, parts: Sequence[RunSpec], is_over: Callable[[], bool]) -> None:
-        """Read the samples of the members with these parts of a run. Raises StorageError or ConfigurationError.
+        """Read the samples of the members on which `parts` of the run execute.
+
+        Raises StorageError or ConfigurationError.
 
         Once `is_over` returns True, samples of one member no longer wait for those of others.
         """
@@ -98,7 +100,7 @@ class GroupSamples(contextlib.AbstractContextManager["GroupSamples"]):
 
 
 class _Member(Source):
-    """The samples of one member, with the names and numbers of the group."""
+    """The samples of one member, with the device names and numbers of the group."""
 
     def __init__(self, number: int, part: RunSpec) -> None:
         super().__init__()

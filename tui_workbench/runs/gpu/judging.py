@@ -55,7 +55,7 @@ def judge(
     final: bool,
     stop_minutes: int | None = 0,
 ) -> Verdict:
-    """Return the verdict on a run; `variables` are those of its run configuration.
+    """Return the verdict on a run; `variables` are the environment variables of its run configuration.
 
     `stop_minutes` is StopIfStalledMinutes of its run configuration, or None if the run cannot be stalled.
     """

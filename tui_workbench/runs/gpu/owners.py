@@ -14,7 +14,10 @@ from tui_workbench.targets.hosts import supervisor
 
 
 class Owners:
-    """Finds the owners of GPU processes. The processes of the run are kept from one sample to the next."""
+    """The owners of the GPU processes in the samples of a run.
+
+    The run's processes in the last sample are remembered.
+    """
 
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec

@@ -59,7 +59,7 @@ FACTS_EVERY = 300.0
 
 
 class Recorder:
-    """Recorder of the GPU use of a run.
+    """A thread that records the GPU use of a run, and enforces the policies.
 
     `end` is called with the reason if a policy ends the run, and `end_attempt` if the time limit ends an attempt.
     `on_stall` is called for the first stall of each attempt.
@@ -164,7 +164,6 @@ class Recorder:
             self._enforce_without_samples(has_no_gpu=True)
 
     def _record_group(self) -> None:
-        """Record the GPUs of the members of a group."""
         parts = [part for part in self._spec.parts if may_use_gpus(part)]
         watch = FileWatch(self._directory.path, lambda: files_of_parts(self._spec.parts))
         has_gpu = False
@@ -279,7 +278,7 @@ class Recorder:
             os.write(self._file, line)
 
     def _open(self) -> None:
-        """Open the file, and load the totals of an earlier controller."""
+        """Open `gpu.jsonl`, and load the totals of an earlier controller."""
         machine, gives_all = self._usage.machine, self._usage.gives_all
         known = read_usage(self._directory.file(GPU_SAMPLES))
         if known is not None and known.samples:
@@ -294,7 +293,7 @@ class Recorder:
 
 
 def _gives_all(spec: RunSpec) -> bool:
-    """Return True if the run was given all GPUs in its samples; False if it may use them, but need not."""
+    """Return True if all GPUs in the samples were assigned to the run; False if they were merely available to it."""
     return all(_gives_gpus(part.target) for part in spec.parts)
 
 
@@ -333,7 +332,7 @@ class Policies:
         self._is_over = True
 
     def resume(self, usage: Usage) -> None:
-        """Continue after an earlier controller. The idle time that it measured is not counted."""
+        """Continue after an earlier controller. Idle time before this call does not count."""
         if any(use.held for use in usage.devices.values()):
             self._absent = -1.0
 

@@ -11,7 +11,7 @@ from tui_workbench.runs.store.rundir import GPU_SAMPLES, RunDirectory
 
 
 def verdict_of(directory: RunDirectory) -> Verdict | None:
-    """Return the GPU verdict of a run, or None without GPU samples. Raises RunNotFound."""
+    """Return the GPU verdict of a run, or None without valid GPU samples. Raises RunNotFound."""
     stored = stored_verdict(directory.path)
     if stored is not None:
         return stored
@@ -22,7 +22,7 @@ def verdict_of(directory: RunDirectory) -> Verdict | None:
 
 
 def brief_of(directory: str) -> Mapping[str, Any]:
-    """Return the verdict, its text, the GPU seconds and the energy in Wh, for run lists; {} without GPU samples.
+    """Return the verdict, its text, the GPU seconds and the energy in Wh, for run lists; {} without valid samples.
 
     The log of an active run is not read.
     """

@@ -17,7 +17,7 @@ LONGEST_SILENCE = 6 * 3600.0
 """Silence in seconds after which a run whose mean interval is unknown counts as stalled."""
 
 LEARN_CHANGES, LEARN_SECONDS = 5, SHORTEST_STALL
-"""The mean interval is known after this number of changes, and this number of seconds until the last of them."""
+"""The mean interval is known after this number of changes, if their pauses add up to this number of seconds."""
 
 ABSENT_SECONDS = 10.0
 """Seconds without memory of a GPU after which a run no longer counts as using it.
@@ -44,7 +44,8 @@ class Progress:
     def add(self, quiet: float | None, passed: float, load: float | None, *, is_held: bool) -> None:
         """Add a sample, which represents `passed` seconds. `is_held` means that the run holds memory of a GPU.
 
-        `quiet` is the number of seconds since the last change of the files. If it is None, the silence does not change.
+        `quiet` is the number of seconds since the last change of the files. If it is None, the silence does not grow,
+        and the next sample with a value begins a new silence.
         """
         self.absent = 0.0 if is_held else self.absent + passed
         if quiet is None or self.absent >= ABSENT_SECONDS:
@@ -90,7 +91,7 @@ class Progress:
         return max(shortest, _OF_LONGEST * self.longest, _OF_SECOND * self.second)
 
     def is_stalled(self, minutes: int = 0) -> bool:
-        """Return True if the run is stalled; after `minutes` of silence at the latest, unless it is 0."""
+        """Return True if the silence has reached `limit`, or the limit of `minutes`; 0 means no limit in minutes."""
         return self.quiet >= (min(self.limit, 60.0 * minutes) if minutes else self.limit)
 
     def to_json(self) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 `gpu.jsonl` in the run directory has one line for each sample, in the format of `targets/gpu/sample.py`, except that the
 `user` of a process is OWN for processes of the run. After every SUM_EVERY samples, a line contains the totals so far,
 so that only the end of a long file must be read. Time without samples is neither use nor idle time. Before the
-samples of each attempt after the first, a line contains its number. `GpuCurves` reads only the lines that are new since
-its last refresh.
+samples of each attempt after the first, a line contains the number of the attempt. `GpuCurves` reads only the lines
+that are new since its last refresh.
 """
 
 from __future__ import annotations
@@ -104,13 +104,13 @@ class DeviceUse:
 
     @property
     def idle_percent(self) -> float | None:
-        """Percentage of `held` in which the device did not compute; None if the driver did not report it."""
+        """Percentage of `held` in which the device did not compute; None if the utilization was not reported."""
         known = self.held - self.untold
         return max(0.0, 100 * (1 - self.busy / known)) if known > 0 else None
 
     @property
     def has_computed(self) -> bool:
-        """True if the device computed while the run held its memory. The mean also shows short bursts of work."""
+        """True if the device computed while the run held its memory. The mean utilization also shows short bursts."""
         is_busy = self.busy >= max(1.0, self.held * BUSY_PERCENT / 100)
         return is_busy or (self.mean_utilization or 0.0) >= BUSY_PERCENT
 
@@ -192,7 +192,7 @@ class DeviceUse:
 
 
 class Usage:
-    """The totals of all devices of a run, with notes and facts about its processes."""
+    """The totals of all devices of a run, with notes. `facts` describes its processes; see `targets.gpu.facts`."""
 
     def __init__(self) -> None:
         self.machine = Machine()
@@ -250,7 +250,7 @@ class Usage:
             self.of_attempt.note(time, text)
 
     def add_facts(self, facts: Mapping[str, Any]) -> None:
-        """Add facts about the run's processes on one machine. `cuda` stays True once a process has loaded it."""
+        """Add facts about the run's processes on one machine. Once `cuda` is True, it stays True."""
         has_cuda = self.facts.get("cuda") is True
         self.facts.update(facts)
         if has_cuda:
@@ -333,7 +333,7 @@ def sample_in(line: bytes) -> Machine | Sample | Note | None:
 
 
 def read_usage(path: str) -> Usage | None:
-    """Return the totals of the samples in a file, or None if it is unreadable. Invalid lines are skipped."""
+    """Return the totals of the samples in a file, or None if the file is unreadable. Invalid lines are skipped."""
     try:
         lines = read_end(path, _TAIL).split(b"\n")[:-1]
         if not any(line.startswith(_SUM_MARK) for line in lines):
@@ -375,9 +375,10 @@ def read_attempt(path: str, number: int) -> Usage | None:
 
 
 def _seek_attempt(file: BinaryIO, number: int) -> Usage:
-    """Move to the line after the last totals of an attempt, and return them. Without totals, move to its first line.
+    """Move to the line after the last totals of an attempt, and return these totals.
 
-    If the file does not contain the attempt, move to its end. Samples are not decoded here.
+    Without totals, move to the first line of the attempt. If the file does not contain the attempt, move to the end of
+    the file. Samples are not decoded here.
     """
     usage, totals, current, first, after = Usage(), b"", 1, 0, 0
     while line := file.readline(LARGEST):

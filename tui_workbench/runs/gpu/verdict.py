@@ -76,7 +76,7 @@ class Verdict(NamedTuple):
 
 
 def figures_text(figures: Sequence[DeviceFigures]) -> str:
-    """Return the totals of the devices, of which there is at least one, in one line."""
+    """Return the totals of one or more devices in one line."""
     names = {each.number: each.name for each in figures}
     node, model = split_name(figures[0].name)
     said = [f"{gpus_text(sorted(names), names)}{',' if node else ''} {model}"]
@@ -96,7 +96,7 @@ def figures_text(figures: Sequence[DeviceFigures]) -> str:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return the node and the model of a device; the node is "" unless the run has several (see `sample.on_node`)."""
+    """Return the node and model of a device. The node is "" for a run on one machine; see `sample.on_node`."""
     node, colon, model = name.partition(": ")
     return (node, model) if colon else ("", name)
 
@@ -109,7 +109,8 @@ def number_on_node(number: int, name: str) -> int:
 def gpus_text(numbers: Sequence[int], names: Mapping[int, str]) -> str:
     """Return the numbers of GPUs: `GPU 3`, `GPUs 3,5`, or `GPUs 0,1 on box1, GPU 0 on box2` with several nodes.
 
-    `names` are the names of the devices by number.
+    With more than MOST_NODES nodes, return only the counts, such as `9 GPUs on 5 nodes`. `names` are the names of the
+    devices by number.
     """
     by_node: dict[str, list[int]] = {}
     for number in numbers:

@@ -10,9 +10,10 @@ from tui_workbench.runs.store.rundir import Ending, Record, RunDirectory
 
 
 def record_attempts(directory: RunDirectory, record: Record, ending: Ending | None) -> None:
-    """Write the missing records of ended attempts; `ending` is that of the last attempt, if it has ended.
+    """Write the missing records of ended attempts.
 
-    The call can be repeated. Raises StorageError.
+    `ending` is the ending of the last attempt, or None if this attempt has not ended. The call can be repeated. Raises
+    StorageError.
     """
     configuration = record.spec.run_configuration
     ended = attempts_of(directory)[:-1]

@@ -57,12 +57,12 @@ class Cleanup:
         return found
 
     def remove_runs(self, run_ids: Collection[str]) -> list[CleanupResult]:
-        """Remove the folders of these runs on the targets. Return them, and the targets that did not answer."""
+        """Remove the folders of these runs on the targets. Return the results, also for targets that did not answer."""
         found = (each for each in self.find() if each.item is None or each.item.kind == "run")
         return [self.remove(each) for each in found if each.item is None or each.item.name in run_ids]
 
     def remove(self, found: CleanupResult) -> CleanupResult:
-        """Remove an item, and return it. `problem` is set if it could not be removed."""
+        """Remove an item, and return the result. `problem` is set if the item could not be removed."""
         if found.item is None:
             return found
         try:

@@ -116,7 +116,7 @@ class Helpers:
 
 
 class Controller:
-    """Executes the steps of a run. The caller holds the lock of the run.
+    """The executor of the steps of a run. The caller holds the lock of the run.
 
     The descriptor `interrupted` becomes readable when there may be a cancel request; -1 means no descriptor. Pass
     `lock` if this process drives only this run: the controller then also watches the run directory, records the GPUs
@@ -150,7 +150,7 @@ class Controller:
     def finish(self) -> None:
         """Execute all remaining steps. Raises StorageError if the end of the run cannot be recorded.
 
-        With a lock, and a target with `waits_together`, raises LeftToWatcher if the script runs for long.
+        Raises LeftToWatcher if the script runs for long, the controller has a lock and the target has `waits_together`.
         """
         if not self.begin():
             return
@@ -212,7 +212,7 @@ class Controller:
             self._ended_copy.remove_unused()
 
     def conclude(self, outcome: Outcome | None) -> bool:
-        """Execute the steps after the end of the script. None stands for the outcome that `Target.wait` returns soon.
+        """Execute the steps after the end of the script. If `outcome` is None, get it from `Target.wait`.
 
         Return False if `Retry` requests another attempt, which another controller must start. Raises StorageError if
         the end cannot be recorded.
@@ -304,7 +304,7 @@ class Controller:
             signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
 
     def _leave_if_possible(self) -> None:
-        """Raise LeftToWatcher, unless this is too early, or the provenance is still being collected."""
+        """Raise LeftToWatcher if the timer has ended and the provenance is not being collected."""
         is_collecting = self.provenance >= 0 and not wait_ready([self.provenance], timeout=0.0)
         if time.monotonic() >= self._alone_until and not is_collecting:
             raise LeftToWatcher
@@ -327,7 +327,7 @@ class Controller:
                 return self._ending(outcome)
 
     def _ending(self, outcome: Outcome) -> Ending:
-        """Return the ending of the script. After a warning of the time limit, the limit counts as the cause."""
+        """Return the ending of the script. After a warning about the time limit, the limit counts as the cause."""
         ending = _ending(outcome, self._directory.now())
         # The recording thread may be sending the warning. The time until another attempt must not count as idle time.
         self._helpers.stop_recording()
@@ -384,7 +384,7 @@ class Controller:
             return ending
 
     def _record_attempts(self, ending: Ending | None = None) -> None:
-        """Write the missing records of ended attempts; `ending` is that of the last. Errors do not affect the run."""
+        """Write the missing records of ended attempts; see `record_attempts`. Errors do not affect the run."""
         if not self._directory.attempts():
             return
         from tui_workbench.runs.lifecycle.attempt_records import record_attempts

@@ -51,7 +51,7 @@ def dependents_of(directory: RunDirectory) -> list[Run]:
 
 
 def waiting_for(directory: RunDirectory) -> list[RunDirectory]:
-    """Return the queued runs that start after this run, or that check its state before they start."""
+    """Return the queued runs that depend on this run, even if this run has ended."""
     return [other for other, _ in _waiting(directory)]
 
 

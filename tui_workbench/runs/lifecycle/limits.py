@@ -1,4 +1,4 @@
-"""Limits on concurrent runs: the number of places that a run takes, and the reason why a run must wait."""
+"""Limits on concurrent runs. The limit of a target is a number of places, and a run takes one or more places."""
 
 from __future__ import annotations
 

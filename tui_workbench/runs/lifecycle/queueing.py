@@ -84,7 +84,10 @@ def leave(directory: RunDirectory) -> None:
 
 
 def lift_sweep_limit(directory: RunDirectory) -> None:
-    """Start all runs of the sweep of an active run, because a scheduler limits them. Raises StorageError."""
+    """Remove the limit of an active run's sweep, and start its queued runs. A scheduler then limits the runs.
+
+    Raises StorageError.
+    """
     with _locked_queue() as queue:
         queue.lift_limit(directory)
 
@@ -121,7 +124,7 @@ class _Queue:
         return added
 
     def claim(self, directories: Iterable[RunDirectory]) -> bool:
-        """Move runs to the queue of this machine if the machine that queued them has no active run of this user.
+        """Move runs to the queue of this machine if no active run of the machine that queued them has a controller.
 
         The other machine was probably renamed, or was a container that was replaced. Return True if a run was moved.
         """
@@ -150,7 +153,7 @@ class _Queue:
                     os.symlink(other.path, os.path.join(self._folder, ACTIVE, _ticket_name(other)))
 
     def lift_limit(self, directory: RunDirectory) -> None:
-        """Remove the limit of the sweep of a run, and start the runs that waited because of it."""
+        """Remove the limit of the sweep of a run, and start the runs that waited because of this limit."""
         group = read_demand(directory).group
         if not group:
             return

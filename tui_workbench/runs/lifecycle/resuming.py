@@ -104,8 +104,8 @@ def _acquire(directory: RunDirectory) -> ControllerLock | None:
 def start_again(directory: RunDirectory) -> None:
     """Start another attempt of an ended run of this user, in its working copy. Return when it has a controller.
 
-    Raises UsageError or ConfigurationError if that is impossible, ImportedRun, StorageError, and WorkbenchError if no
-    controller can be started.
+    Raises UsageError or ConfigurationError if the run cannot be started again, ImportedRun, StorageError, and
+    WorkbenchError if no controller can be started.
     """
     if not directory.is_own:
         directory.read_record()

@@ -1,7 +1,7 @@
 """Start a run again after its script has ended, as `Retry` of its run configuration says.
 
-An attempt is an event, which is recorded before anything else happens, so a new controller continues where an earlier
-one was killed. The attempts of a run share its directory, its log and its working copy.
+An attempt is an event, which is recorded before anything else happens. If a controller is killed, a new controller
+therefore continues at the same step. The attempts of a run share its directory, its log and its working copy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def attempt_number(directory: RunDirectory) -> int:
 
 
 def plan_attempt(directory: RunDirectory, record: Record, ending: Ending) -> bool:
-    """If `Retry` requests it, record another attempt after this ending and return True. Raises StorageError."""
+    """Record another attempt after this ending if `Retry` requests one. Return True if so. Raises StorageError."""
     retry = retry_of(record.spec.run_configuration)
     if not retry.times or cause_of(directory, ending) not in retry.on or directory.cancel_requested:
         return False
@@ -52,7 +52,10 @@ def add_attempt(directory: RunDirectory, ending: Ending, *, delay: float = 0.0, 
 
 
 def with_attempt(directory: RunDirectory, ending: Ending) -> Ending:
-    """Return the ending of the last of several attempts. Its reason names the attempt, unless it completed."""
+    """Return the ending, with the number of the last attempt in its reason.
+
+    The ending of a completed run, or of a single attempt, is unchanged.
+    """
     number = attempt_number(directory)
     if number == 1 or ending.state == RunState.COMPLETED:
         return ending

@@ -125,7 +125,7 @@ class TargetLifecycle:
         self.progress.done(CONNECT)
 
     def _check_gpu(self) -> None:
-        """Check that a run that requests a GPU would use it. The environment of the run exists now."""
+        """Check that a run that requests a GPU would use one. The environment of the run exists now."""
         spec = self._record.spec
         if not spec.gpu_check_due or STEP in self._directory.status().done:
             return

@@ -178,7 +178,10 @@ class LogFile:
         return min(self._line_stop(start, start) + 1, self.size)
 
     def _line(self, start: int, stop: int, data: bytes) -> LogLine:
-        """Return the line from `start` to `stop`, its newline or the end of the file. `data` are its bytes, if read."""
+        """Return the line at `start`. `stop` is the offset of its newline, or the end of the file.
+
+        `data` contains the bytes of the line, or b"" if they have not been read.
+        """
         end = min(stop + 1, self.size)
         length = stop - start
         if length <= LINE_CAP:

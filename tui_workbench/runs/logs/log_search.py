@@ -87,7 +87,7 @@ class Pattern:
 
 
 class Search:
-    """Search a log, up to its end at the last `poll`: count matching lines, and find the next one.
+    """A search in a log, up to its end at the last `poll`, that counts matching lines and finds the next or previous.
 
     Create a new object when the `generation` of the log changes.
     """

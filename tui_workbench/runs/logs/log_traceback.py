@@ -1,7 +1,7 @@
 """Find the last Python traceback in a log: its offset, the exception, and the line of the project that raised it.
 
-If the exception ended the script, it becomes the reason of the run. The module reads normal tracebacks, tracebacks with
-a prefix on each line (`[rank0]: ` of torchrun), exception groups, and syntax errors of the script, which have no
+An exception that ended the script becomes the reason why the run failed. The module reads normal tracebacks, tracebacks
+with a prefix on each line (`[rank0]: ` of torchrun), exception groups, and syntax errors of the script, which have no
 header.
 """
 
@@ -50,7 +50,7 @@ class Traceback(NamedTuple):
 
 
 def read_traceback(log: LogFile, offset: int) -> Traceback | None:
-    """Parse the traceback at the offset of its first line. Return None if it is not a traceback."""
+    """Parse the traceback at the offset of its first line. Return None if no traceback begins there."""
     # Ignore an incomplete line, which may lack a part of the exception.
     lines = [_text(line) for line in log.lines_from(offset, MOST_LINES) if line.stop < line.end]
     header = _HEADER_LINE.match(lines[0]) if lines else None
@@ -66,7 +66,10 @@ def read_traceback(log: LogFile, offset: int) -> Traceback | None:
 
 
 def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
-    """Return the exception, or "" if it is not written yet, and the frame for `Traceback`, or None without frames."""
+    """Return the exception and the frame for `Traceback`.
+
+    The exception is "" if it is not written yet, and the frame is None if there are no frames.
+    """
     frame: Frame | None = None
     exception = ""
     for line in lines:
@@ -98,7 +101,7 @@ def _text(line: LogLine) -> str:
 
 
 def with_cause(log: str, ending: Ending, start: int = 0) -> Ending:
-    """Return the ending. If the run failed, its reason contains the uncaught exception at the end of the file `log`.
+    """Return the ending. If the script ended with an uncaught exception that is in the file `log`, the reason names it.
 
     The output of the last attempt begins at the offset `start` of the log. Earlier output is ignored.
     """

@@ -1,4 +1,4 @@
-"""Find the rank of a run with torchrun that failed first, and its error.
+"""Find the rank that failed first in a run with torchrun, and the error of this rank.
 
 Each rank has a file with its output. `output.log` contains the lines of all ranks, with the rank as prefix. On several
 nodes, the torchrun process of each node names the rank of this node that failed first.
@@ -122,7 +122,10 @@ def _is_consequence(directory: str, cause: Cause) -> bool:
 
 
 def with_cause(directory: str, ending: Ending) -> Ending:
-    """Return the ending, with the error of the rank that failed first instead of the exit code of torchrun."""
+    """Return the ending. If the run failed, its reason is the error of the rank that failed first, or of torchrun.
+
+    If no error is found, the reason does not change.
+    """
     if ending.state != RunState.FAILED or not ending.exit_code:
         return ending
     cause = cause_of(directory)

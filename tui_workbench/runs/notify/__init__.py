@@ -1,4 +1,4 @@
-"""Notifications about runs that reach the user away from the terminal: the user's channels, and sending to them.
+"""Send notifications about runs to the user's channels, such as e-mail or Slack.
 
 The notifications of the screens are in `ui`.
 """

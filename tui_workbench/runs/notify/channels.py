@@ -25,7 +25,7 @@ _CONDITION = re.compile(r"\s*(.*?\S)\s*([<>])\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE]
 
 
 class Condition(NamedTuple):
-    """A condition on a metric, such as `loss < 0.1`. It is met when any value of the run meets it."""
+    """A condition on a metric, such as `loss < 0.1`. One value of the run is enough to meet the condition."""
 
     metric: str
     operator: str  # < or >
@@ -98,7 +98,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def _channel(name: str, values: dict[str, Any]) -> Channel:
-    """Return a channel. Raises ValueError, TypeError or KeyError for invalid values."""
+    """Parse a channel. Raises ValueError, TypeError or KeyError for invalid values."""
     channel = Channel(name, str(values["url"]), tuple(values["events"]), tuple(values["metrics"]))
     if not (_NAME.fullmatch(name) and is_reference(channel.reference) and set(channel.events) <= set(EVENTS)):
         raise ValueError(name)

@@ -22,7 +22,7 @@ class MetricWatch:
         self.conditions = {parse_condition(text) for channel in channels for text in channel.metrics}
 
     def check(self, metrics: RunMetrics) -> bool:
-        """Announce conditions that are met for the first time. Return False after the last one."""
+        """Announce conditions that are met for the first time. Return False if no conditions are left."""
         summary = metrics.summary()
         met = {
             condition

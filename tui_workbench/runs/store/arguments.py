@@ -1,4 +1,4 @@
-"""The arguments of runs by name, and the names of those that differ."""
+"""Find the arguments of runs by name, and the arguments that differ between runs."""
 
 from __future__ import annotations
 

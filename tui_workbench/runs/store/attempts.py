@@ -1,7 +1,7 @@
 """The attempts of a run: the executions of its script.
 
 They are derived from the events of the run. For each ended attempt of a run with several attempts, the folder
-`attempts/NUMBER` in the run directory contains the same values in `attempt.json`, and the GPU verdict in `gpu.json`.
+`attempts/NUMBER` in the run directory contains its record in `attempt.json`, and its GPU verdict in `gpu.json`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Convert runs to history records, which have the keys of Azure ML Workbench, so that existing queries work.
 
-As in Azure ML Workbench, a metric is a top-level key. If its name is a reserved key, it has the prefix `metric_`, so
-that it never replaces another value.
+As in Azure ML Workbench, a metric is a top-level key. A metric whose name is a reserved key has the prefix `metric_`,
+so that the metric never replaces another value.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NO_FACTS = Facts()
 
 
 def facts_of(directory: str, known: Facts | None = None) -> Facts:
-    """Read the facts from the run directory. If `known` is given, only read the annotations again."""
+    """Read the facts from the run directory. If `known` is given, read only the annotations again."""
     annotations = read_annotations(directory)
     if tags := script_tags(directory):
         annotations = annotations._replace(tags={**tags, **annotations.tags})

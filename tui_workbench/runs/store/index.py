@@ -194,7 +194,8 @@ class RunIndex:
     def arguments(self, query: RunQuery, limit: int = 1000) -> list[tuple[str, int, bool]]:
         """Return the names of arguments of the matching runs, the most frequent first.
 
-        Each has the number of its runs, and True if its values differ or some of the matching runs do not have it.
+        Each name has the number of runs with this argument, and True if the values differ or a matching run lacks the
+        argument.
         """
         condition = condition_of(query.filter, archived=query.archived)
         shown = f"SELECT listed.id AS shown FROM {SCANNED} WHERE {condition.sql}"
@@ -208,9 +209,10 @@ class RunIndex:
 
     @_rebuilds
     def families(self, names: Sequence[str] | None = None) -> dict[str, list[RunRow]]:
-        """Return the runs of these families, or of all, by family. The newest family is first; its oldest run is first.
+        """Return the runs of these families, or of all families, by the name of the family.
 
-        Archived runs are included, so that archiving a run does not change the statistics of its family.
+        The newest family is first. In each family, the oldest run is first. Archived runs are included, so that
+        archiving a run does not change the statistics of its family.
         """
         chosen = f"SELECT run, facts FROM {SCANNED} JOIN runs ON runs.id = listed.id WHERE family != ''"
         if names is not None:

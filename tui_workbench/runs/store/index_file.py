@@ -1,4 +1,4 @@
-"""The file of the run index: its tables, how to open it, and how to store runs.
+"""Open the file of the run index, and store runs in its tables.
 
 If the file is damaged, or if another program or another version of the workbench wrote it, reading it raises
 `sqlite3.DatabaseError`, and the caller creates it again.

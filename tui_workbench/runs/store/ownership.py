@@ -67,9 +67,9 @@ def register(record: str, path: str = "") -> None:
 
 
 def own_record(path: str, moved: str = "") -> bytes | None:
-    """Return the content of the record at `path`, or None if it is not this user's own.
+    """Return the content of the record at `path`, or None if the record is not this user's own.
 
-    `moved` is its current path if its folder was renamed.
+    `moved` is the current path of the record if its folder was renamed.
     """
     path = _resolved(path)
     known = _read_entry(_entry_path(path))
@@ -160,7 +160,7 @@ def _write(path: str, entry: Entry) -> None:
 
 
 def _read_entry(place: str) -> Entry | None:
-    """Read an entry. Return None if it is invalid, or another user may have written it."""
+    """Read an entry. Return None if the entry is invalid, or if another user may have written it."""
     try:
         with open_regular(place) as file:
             status = os.fstat(file.fileno())

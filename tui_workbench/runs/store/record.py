@@ -89,7 +89,7 @@ def _target_from_json(stored: dict[str, Any]) -> ComputeTarget:
 
 
 def _references(stored: Any) -> dict[str, str]:
-    """Return the data of a run. Earlier versions stored a list. Raises TypeError for other values."""
+    """Return the data references of a run. Earlier versions stored a list of paths. Raises TypeError or ValueError."""
     found = dict(stored) if isinstance(stored, dict) else {path: path for path in stored}
     if not all(isinstance(text, str) for pair in found.items() for text in pair):
         raise TypeError("a data reference is not a string")
@@ -141,7 +141,10 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
 
 
 def _sweep_task(name: str, number: int, size: int, limit: int) -> SweepTask:
-    """Check the position of a run in its sweep, whose values become parts of paths. Raises ValueError or TypeError."""
+    """Validate the position of a run in its sweep, because `name` becomes part of paths.
+
+    Raises ValueError or TypeError.
+    """
     if not re.fullmatch(r"sweep-\d+-\d+", name) or not all(type(each) is int for each in (number, size, limit)):
         raise ValueError("`sweep` is malformed")
     return SweepTask(name, number, size, limit)

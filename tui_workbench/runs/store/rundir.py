@@ -374,8 +374,8 @@ class RunDirectory:
 class ControllerLock:
     """The lock of the process that controls a run.
 
-    The lock belongs to an open file description. It can be passed to a child, and is released when all holders have
-    ended.
+    The lock belongs to an open file description, which can be passed to a child process. The lock is released when no
+    process has this description open.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -492,7 +492,7 @@ def _above_standard(descriptor: int) -> int:
 
 
 def json_bytes(value: Any, *, indent: int | None = None) -> bytes:
-    """Encode a value as a line of JSON in UTF-8. If it has lone surrogates, escape all characters beyond ASCII."""
+    """Encode a value as JSON in UTF-8, with a final newline. Values with lone surrogates are encoded as ASCII."""
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent).encode() + b"\n"
     except UnicodeEncodeError:

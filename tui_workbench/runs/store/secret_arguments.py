@@ -24,7 +24,7 @@ FOLDER = "arguments"  # in the user's state directory
 
 
 def refuse_masks(arguments: Sequence[str]) -> None:
-    """Raise UsageError for arguments with masks instead of secrets, which were copied from a record."""
+    """Raise UsageError for arguments with masks instead of secrets. Such arguments were copied from a record."""
     masked = find_mask(arguments)
     if masked:
         raise UsageError(

@@ -181,9 +181,9 @@ def _on_text(column: str, operator: str, value: str) -> Condition | None:
 
 
 def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | None:
-    """Translate the comparison of a metric. Return None if it compares sizes and `value` is not a number.
+    """Translate the comparison of a metric. Return None if the operator needs a number, but `value` is not a number.
 
-    `lr=0.1` may also be an argument, so the row is searched for it too.
+    `lr=0.1` may also be an argument, so the texts of the row are searched too.
     """
     one = f"{_OF_METRIC} AND value"
     compared: float | str = value

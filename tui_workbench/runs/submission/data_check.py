@@ -12,7 +12,7 @@ from tui_workbench.targets.hosts.data import missing_data
 
 
 def require_data(spec: RunSpec) -> None:
-    """Raise ConfigurationError if a reference is impossible for the run, or if data does not exist on this machine."""
+    """Raise ConfigurationError if a reference is invalid for the run, or if data is missing on this machine."""
     root, references, path = spec.project_root, spec.run_configuration.data_references, spec.run_configuration.path
     other_machine = spec.target.name if spec.target.kind.is_remote else ""
     for problem in data_problems(root, references, tracked=spec.tracked, other_machine=other_machine).values():

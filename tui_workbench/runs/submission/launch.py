@@ -1,7 +1,7 @@
 """Submit a run: check the request, take the snapshot, create the run directory and start the script.
 
-After all checks, the snapshot is taken, `run.json` is written, and the directory gets its final name. Before that,
-other processes do not see the run; after that, any controller can complete it.
+After all checks, the snapshot is taken, `run.json` is written, and the directory gets its final name. Before this
+rename, other processes do not see the run. After the rename, any controller can complete the run.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def create_run(
 
 
 def _admitted(spec: RunSpec, request: RunRequest) -> RunSpec:
-    """Check that a run that must use a GPU can use one. Raises NoGpu."""
+    """Check that a run that must use a GPU can use one, and return its specification. Raises NoGpu."""
     if not asks_for_gpu(spec, request):
         return spec
     # Only the first run of a sweep is checked now. The others, which are similar, are checked when they start.

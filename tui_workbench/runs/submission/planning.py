@@ -129,7 +129,7 @@ def bare_spec(project: Project, configuration: RunConfiguration, target: Compute
 
 
 def asks_for_gpu(spec: RunSpec, request: RunRequest) -> bool:
-    """Return True if the run must use a GPU: its files request a GPU, and the request does not allow the CPU.
+    """Return True if the target or run configuration requests a GPU, and the request does not allow the CPU.
 
     On targets with a scheduler, only `RequireGpu` counts.
     """
@@ -183,7 +183,7 @@ def _with_slurm_options(configuration: RunConfiguration, target: ComputeTarget, 
 
 
 def _require_nodes(configuration: RunConfiguration, target: ComputeTarget) -> None:
-    """Raise ConfigurationError if the target cannot have several nodes, or if the file sets two numbers of nodes."""
+    """Raise ConfigurationError if the target cannot have several nodes, or if the file sets two different numbers."""
     count, path = configuration.nodes, configuration.path
     line = line_of_key(path, NODES)
     if count > 1 and not target.kind.reads(NODES):

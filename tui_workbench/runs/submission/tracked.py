@@ -41,7 +41,11 @@ def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, 
 
 
 def script_in_snapshot(project: Project, request: RunRequest, origin: Record) -> str:
-    """Return the script of a request that runs a snapshot. Raises UsageError if the snapshot does not contain it."""
+    """Return the script of a request that runs a snapshot, relative to the project.
+
+    Raises UsageError if the snapshot is missing or does not contain the script. An ignored script can be in the project
+    instead.
+    """
     store = SnapshotStore(project.root, project.state_directory)
     script = os.path.normpath(request.script)
     if os.path.isabs(script):

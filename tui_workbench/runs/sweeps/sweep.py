@@ -2,7 +2,7 @@
 
 A sweep consists of a file with the requested runs (members), and of the runs, whose `group` is the name of the sweep.
 With git, all runs use the snapshot and the configuration from the start of the sweep, because later members repeat the
-first. If the process that creates them is killed, another process creates the missing runs. The queue (`queueing`)
+first. If the process that creates the runs is killed, another process creates the missing runs. The queue (`queueing`)
 limits the number of active runs.
 """
 
@@ -65,8 +65,8 @@ def members_of(
     """Return a member for each different set of values.
 
     A value replaces `{name}` in the arguments, or else the value of the option `--name`, `-name` or `name=`. Without
-    these, it is added in the form of the other arguments: `--name=value`, `name=value`, or else `--name value`. Raises
-    UsageError if the sweep has no members or too many, or if it is not clear which word is the value of an option.
+    these, the value is added in the form of the other arguments: `--name=value`, `name=value`, or else `--name value`.
+    Raises UsageError if the sweep has no members or too many, or if the value of an option is ambiguous.
     """
     if seeds is not None and not seeds.variable and any(seeds.name in values for values in value_sets):
         raise UsageError(
@@ -151,7 +151,7 @@ def _unclear(name: str, what: str) -> UsageError:
 
 
 def check_parallel(number: int) -> None:
-    """Raise UsageError for an invalid maximum number of runs at the same time."""
+    """Raise UsageError for an invalid maximum number of parallel runs."""
     if number < 1:
         raise UsageError(f"invalid maximum number of parallel runs: {number}", remedy="Use `--max-parallel 1` or more.")
 
@@ -225,7 +225,7 @@ def request_of(request: RunRequest, member: Member) -> RunRequest:
 
 
 def _repeating(request: RunRequest, member: Member, first: RunDirectory | None) -> RunRequest:
-    """Return the request, changed to repeat the first run if that exists and can be repeated."""
+    """Return the request, changed to repeat the first run if this run exists and can be repeated."""
     if first is None or first.read_record().snapshot == "copy":
         return request
     return request._replace(
@@ -277,7 +277,7 @@ def _is_locked(project: Project, group: str) -> bool:
 
 
 def stop(project: Project, group: str) -> list[str]:
-    """Stop the creation of runs of a sweep. Return the IDs of active runs, the last member first.
+    """Stop the creation of runs of a sweep. Return the IDs of its active runs, in reverse order of the members.
 
     Raises RunNotFound or StorageError.
     """

@@ -134,7 +134,7 @@ def chosen(parameters: Sequence[Parameter], number: int, seed: int) -> list[dict
 def listed(path: str) -> list[dict[str, str]]:
     """Read combinations from a file: CSV or TSV with a header, JSON, or one JSON object on each line.
 
-    An empty cell, or null in JSON, omits its parameter. Raises StorageError, or UsageError with the place of the error.
+    An empty cell, or null in JSON, omits its parameter. Raises StorageError, or UsageError that names the line or item.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:

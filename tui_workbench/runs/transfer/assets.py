@@ -1,4 +1,4 @@
-"""Promote artifacts to assets of the project, which have versions, a link file in `assets/`, and content.
+"""Promote artifacts to assets of the project. An asset has versions, a link file in `assets/`, and content.
 
 Link files have the format of Azure ML Workbench, and can be committed. The content is in
 `.workbench/assets/<name>/<version>/`. It is written atomically and never changed. Version numbers are never reused,
@@ -39,7 +39,7 @@ LONGEST_NAME = 200
 
 
 class Asset(NamedTuple):
-    """A version of an asset. `link` is the link file, `content` the file or folder."""
+    """A version of an asset, with the paths of its link file and of its content, a file or folder."""
 
     name: str
     version: int
@@ -87,7 +87,7 @@ def promote(project: Project, directory: str, artifact: str, name: str = "") -> 
 
 
 def asset_of(project: Project, link: str) -> Asset:
-    """Return the asset of a link file. Raises UsageError if it is not a link file, or its content is missing."""
+    """Return the asset of a link file. Raises UsageError if the link file is missing or invalid, or has no content."""
     if not os.path.lexists(link):
         raise UsageError(
             f"link file not found: {link}",

@@ -1,7 +1,7 @@
 """Find and copy the artifacts of a run: files in `outputs`, `work`, `ranks`, `spark` and `stacks`, and its record.
 
 An artifact is a regular file in the run directory; its name is the relative path. Links out of the run directory are
-refused. A download only writes below the requested folder, writes files atomically, and replaces existing files only on
+refused. A download writes only below the requested folder, writes files atomically, and replaces existing files only on
 request.
 """
 
@@ -205,7 +205,7 @@ def is_folder(directory: str, name: str) -> bool:
 
 
 def target_below(destination: str, name: str) -> str:
-    """Return the destination of an artifact. Raises UsageError if a link leads out of the folder."""
+    """Return the path of an artifact below `destination`. Raises UsageError if a link leads out of this folder."""
     path = os.path.join(destination, name)
     root = os.path.realpath(destination)
     folder = os.path.realpath(os.path.dirname(path))

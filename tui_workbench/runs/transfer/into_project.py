@@ -1,4 +1,4 @@
-"""Copy files of a run to its project: on request, or when the run completes if they match `--keep-outputs`.
+"""Copy files of a run to its project: on request, and files that match `--keep-outputs` when the run completes.
 
 Links are not followed. Files of the project are saved before they are replaced.
 """
@@ -48,7 +48,7 @@ class CopyResult(NamedTuple):
 
 
 def keep_outputs(directory: RunDirectory, record: Record) -> None:
-    """Copy the files of a completed run that match `--keep-outputs` to the project, if all files have been fetched.
+    """Copy files that match `--keep-outputs` from a completed run to the project, if all files have been fetched.
 
     An event records the result. A file that cannot be copied does not affect the run. Raises StorageError if the event
     cannot be written.
@@ -66,7 +66,7 @@ def keep_outputs(directory: RunDirectory, record: Record) -> None:
 
 
 def kept_outputs(directory: str, project_root: str, state_directory: str, patterns: Sequence[str]) -> CopyResult:
-    """Copy the files of a run that match `patterns` to the project. Replaced files are saved first.
+    """Copy files that match `patterns` from a run to the project. Replaced files are saved first.
 
     Patterns have the syntax of `.gitignore`, and match paths in the project: `out/*.pt`, `data/`, `outputs/`.
     """

@@ -162,7 +162,7 @@ def _export_artifacts(directory: str, folder: str) -> None:
 
 
 class _Names:
-    """Converts names to valid file names, which are unique regardless of case."""
+    """The file names for the metrics, parameters or tags of a run. They are valid, and unique regardless of case."""
 
     def __init__(self, run_id: str, report: ExportReport) -> None:
         self.run_id = run_id

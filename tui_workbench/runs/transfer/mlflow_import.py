@@ -88,7 +88,7 @@ def import_mlflow(project: Project, source: str) -> ImportReport:
 
 
 def _sources(root: str, notes: list[str]) -> Iterator[_Source]:
-    """Yield the runs of a file store or experiment. Reasons for skipping runs are added to `notes`."""
+    """Yield the ended runs of a file store or experiment. Reasons for skipping runs are added to `notes`."""
     for experiment in (root, *(os.path.join(root, name) for name in sorted(_folders(root)))):
         about = _experiment(experiment)
         if "experiment_id" not in about or "run_id" in about or "run_uuid" in about:
