@@ -65,7 +65,7 @@ def difference(first: Estimate | None, second: Estimate | None) -> Difference | 
 
     Return None if an estimate has fewer than two values, or if both standard deviations are 0. Source: B. L. Welch,
     "The generalization of 'Student's' problem when several different population variances are involved", Biometrika 34,
-    1947; the degrees of freedom are those of Satterthwaite.
+    1947; the degrees of freedom follow Satterthwaite.
     """
     if first is None or second is None or first.sd is None or second.sd is None:
         return None

@@ -104,7 +104,7 @@ class Runs(History):
         return mask_plan(prepare(self.project, request).plan)
 
     def plan_details(self, request: RunRequest) -> tuple[Plan, str]:
-        """Return the plan with details from the target, and the error if the target is unreachable, or "".
+        """Return the plan with details from the target, and "" or the error of an unreachable target.
 
         Nothing is changed. Raises ConfigurationError, UsageError or StorageError.
         """

@@ -156,7 +156,7 @@ class OpenPort:
 
     @property
     def stays_open(self) -> bool:
-        """False if the address is that of the run itself, so that there is nothing to close."""
+        """False if the URL leads directly to a port of the run, so that there is nothing to close."""
         return self._server is not None or self._forward is not None
 
     def wait(self) -> str:

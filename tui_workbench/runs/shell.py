@@ -1,9 +1,8 @@
 """Open a shell in the project or in the files of a run, with the interpreter of the target first on the PATH.
 
-The `az ml ...` commands of Azure ML Workbench work in the shell, because a script `az` precedes the real program on
-the PATH. The shell reads the user's startup files, and then adjusts the PATH. The shell of an ended tracked
-run uses a copy of the snapshot and of the files that the run changed outside `outputs/`, so that the run itself stays
-unchanged.
+The `az ml ...` commands of Azure ML Workbench work in the shell, because a script `az` precedes the real program on the
+PATH. The shell reads the user's startup files, and then adjusts the PATH. The shell of an ended tracked run uses a copy
+of the snapshot and of the files that the run changed outside `outputs/`. The run itself stays unchanged.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class Shell(NamedTuple):
 def project_shell(project: Project, run_configuration: str = "", *, is_interactive: bool = True) -> Shell:
     """Return a shell in the project for a run configuration.
 
-    The default is a run configuration whose scripts run on this machine outside containers: `local`, or else the
-    first. Without such a configuration, the shell has no interpreter of a target. Raises ConfigurationError or
-    StorageError.
+    The default is chosen from the run configurations whose scripts run on this machine outside containers: `local` if
+    possible, otherwise the first. If there are none, the shell has no interpreter of a target. Raises
+    ConfigurationError or StorageError.
     """
     configuration = project.run_configuration(run_configuration) if run_configuration else _first_here(project)
     if configuration is None:
@@ -188,7 +187,7 @@ def _shell(
 
 
 def _enter_environment(environment: dict[str, str], prefix: str) -> None:
-    """Remove the variables of virtual environments, and set those of the environment at `prefix`, if any."""
+    """Remove the variables of virtual environments, and set the variables of an environment at `prefix`."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME"):
         environment.pop(name, None)
     if os.path.exists(os.path.join(prefix, "pyvenv.cfg")):

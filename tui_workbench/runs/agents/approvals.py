@@ -155,8 +155,8 @@ def fingerprint_of(project: Project, request: RunRequest, spec: RunSpec) -> str:
     """Return a digest of the request, its configuration and target, and the files that the run would get.
 
     A file counts as changed if it was written, even with the same content. The files include the targets of links, the
-    script and the dependency files, wherever they are. They do not include data that the run configuration declares,
-    or files in linked folders outside the project. Raises StorageError.
+    script and the dependency files, wherever they are. They do not include data that the run configuration declares, or
+    files in linked folders outside the project. Raises StorageError.
     """
     digest = blake2b(repr((request, spec.run_configuration, spec.target, spec.script, spec.arguments)).encode())
     configuration = spec.run_configuration

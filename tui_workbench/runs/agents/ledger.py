@@ -1,7 +1,8 @@
 """The runs that agents have started in the last 24 hours, in all projects, with their time and GPUs.
 
-The file `agents/runs.json` in the user's state directory lists them. A process holds `exclusive` while it compares a
-run with the limits, submits it and adds it to the list, so that concurrent submissions cannot exceed a limit together.
+The file `agents/runs.json` in the user's state directory lists these runs. A process holds `exclusive` while it
+compares a run with the limits, submits the run and adds it to the list. Concurrent submissions therefore cannot exceed
+a limit together.
 """
 
 from __future__ import annotations

@@ -54,13 +54,13 @@ def load_limits() -> AgentLimits:
 
 
 def minutes_of(spec: RunSpec) -> int:
-    """Return the maximum duration of a run in minutes, with all its attempts; 0 if it has no limit."""
+    """Return the maximum duration of a run in minutes, including all attempts; 0 means no limit."""
     configuration = spec.run_configuration
     return configuration.max_duration_minutes * (1 + retry_of(configuration).times)
 
 
 def gpus_of(spec: RunSpec) -> int | None:
-    """Return the number of GPUs that a run gets on all its machines, or None if it is not known."""
+    """Return the number of GPUs that a run gets on all its machines, or None if unknown."""
     if any(name.endswith(_DEVICES) for name in spec.run_configuration.environment_variables):
         return None
     if spec.target.kind.has_scheduler:

@@ -1,8 +1,8 @@
 """Before a run that requests a GPU starts, check that it would not train on the CPU.
 
 The check covers the driver, the GPUs and the framework. If the environment does not exist yet, the framework is checked
-after the environment is built and before the script starts. Other problems, such as an unreachable machine, are
-ignored here, because later steps of the run report them.
+after the environment is built and before the script starts. Other problems, such as an unreachable machine, are ignored
+here, because later steps of the run report them.
 """
 
 from __future__ import annotations

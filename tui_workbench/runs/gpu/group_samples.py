@@ -42,8 +42,8 @@ class GroupSamples(contextlib.AbstractContextManager["GroupSamples"]):
     """The GPU samples of the members of a group, with the interface of `feed.Feed`.
 
     The processes of the run have the user OWN. `machine` describes the GPUs of all members that have answered; it is
-    None until a member with GPUs or all members have answered. The numbers of a member's GPUs depend on its place in
-    the group.
+    None until a member with GPUs or all members have answered. The numbers of a member's GPUs depend on the position of
+    the member in the group.
     """
 
     def __init__(self, spec: RunSpec, parts: Sequence[RunSpec], is_over: Callable[[], bool]) -> None:
@@ -51,7 +51,7 @@ class GroupSamples(contextlib.AbstractContextManager["GroupSamples"]):
 
         Raises StorageError or ConfigurationError.
 
-        Once `is_over` returns True, samples of one member no longer wait for those of others.
+        Once `is_over` returns True, samples of one member no longer wait for samples of the other members.
         """
         self._is_over = is_over
         self.machine: Machine | None = None

@@ -1,7 +1,7 @@
 """Derive the GPU verdict of a run from the totals of its samples.
 
 The verdict `proven` requires that processes of the run held memory of a GPU while this GPU computed. Gaps in the
-samples are listed and do not count as idle time. The verdict of an ended run is stored; that of an active run is
+samples are listed and do not count as idle time. The verdict of an ended run is stored; the verdict of an active run is
 derived from the samples so far.
 """
 

@@ -1,9 +1,9 @@
 """Record the GPU samples of a run in `gpu.jsonl`, and enforce the GPU policies of its run configuration.
 
-A thread of the controller reads the samples of the machine and stores those of the run. A problem with the samples is
-recorded, and does not affect the run. Only a policy of the run configuration ends a run: a required GPU, a limit on
-idle time or on time without progress, or a limit on the duration. Values that the driver does not report never end a
-run.
+A thread of the controller reads the samples of the machine, and stores the samples of the GPUs that the run may use. A
+problem with the samples is recorded, and does not affect the run. Only a policy of the run configuration ends a run: a
+required GPU, a limit on idle time or on time without progress, or a limit on the duration. Values that the driver does
+not report never end a run.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Recorder:
             self._enforce_time()
 
     def _enforce_time(self) -> None:
-        """Warn the script if its time is nearly over, and end the attempt at its limit."""
+        """Warn the script if its time is nearly over, and end the attempt at the time limit."""
         if warning := self._policies.warning():
             self._warn(warning)
         if reason := self._policies.by_time():

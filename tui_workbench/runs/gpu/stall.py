@@ -2,8 +2,8 @@
 
 Only time with samples counts, so a suspended machine, a lost connection or a changed clock does not make a run stalled.
 A silence is long if it is longer than the earlier pauses of the same run. Only pauses in which the run held memory of a
-GPU count, not those of a download before the training. If a run has had few changes, or changes only in its first
-minutes, its mean interval is unknown, and a silence means little.
+GPU count, unlike the pauses of a download before the training. If a run has had few changes, or changes only in its
+first minutes, its mean interval is unknown, and only a silence of LONGEST_SILENCE is long.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Totals of the GPU samples of a run, updated with each sample in constant memory.
 
-`gpu.jsonl` in the run directory has one line for each sample, in the format of `targets/gpu/sample.py`, except that the
-`user` of a process is OWN for processes of the run. After every SUM_EVERY samples, a line contains the totals so far,
-so that only the end of a long file must be read. Time without samples is neither use nor idle time. Before the
-samples of each attempt after the first, a line contains the number of the attempt. `GpuCurves` reads only the lines
-that are new since its last refresh.
+`gpu.jsonl` in the run directory has one line for each sample, in the format of `targets/gpu/sample.py`. The `user` of a
+process of the run is OWN. After every SUM_EVERY samples, a line contains the totals so far, so that only the end of a
+long file must be read. Time without samples is neither use nor idle time. Before the samples of each attempt after the
+first, a line contains the number of the attempt. `GpuCurves` reads only the lines that are new since its last refresh.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def number_on_node(number: int, name: str) -> int:
-    """Return the number of a device on its machine; `number` and `name` are those in the samples of the run."""
+    """Return the number of a device on its machine; `number` and `name` come from the samples of the run."""
     return number % NODE_STEP if split_name(name)[0] else number
 
 

@@ -175,7 +175,7 @@ def likely_run_id(project: Project) -> str:
 
 
 def reserve_run_id(project: Project) -> str:
-    """Return a new run ID, whose time is later than that of all others even if the clock was set back.
+    """Return a new run ID. Its time is later than the time in every other run ID, even if the clock was set back.
 
     Raises StorageError.
     """

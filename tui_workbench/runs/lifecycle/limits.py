@@ -50,8 +50,8 @@ class Demand(NamedTuple):
 def limit_of(target: ComputeTarget) -> int:
     """Return the maximum number of concurrent runs on the target; 0 means no limit.
 
-    By default, a target that requests GPUs has as many places as its GPUs allow, or one place if they are on another
-    machine. A group has the smallest limit of its members. Targets with a scheduler have no limit, because the
+    By default, a target that requests GPUs has as many places as the GPUs of this machine allow, or one place on
+    another machine. A group has the smallest limit of its members. Targets with a scheduler have no limit, because the
     scheduler has its own.
     """
     if target.max_concurrent_runs >= 0:

@@ -92,7 +92,7 @@ def take_over(directory: RunDirectory) -> bool:
 
 
 def _acquire(directory: RunDirectory) -> ControllerLock | None:
-    """Lock a run. If its controller was just killed, wait until the system has released its lock."""
+    """Lock a run, or return None. If its controller was just killed, wait until the system has released the lock."""
     deadline = time.monotonic() + RELEASE_SECONDS
     while (lock := ControllerLock.acquire(directory)) is None:
         if not has_ended(ControllerLock.holder(directory)) or time.monotonic() > deadline:

@@ -1,9 +1,9 @@
 """Read a log by byte offset, with a sparse index of its lines.
 
-All calls refer to the file at the last `poll` (`size` bytes of one `generation`), so that they are consistent while a
-run continues to write. The index has one number for each 64 KiB of the log: 128 KiB of memory for a gigabyte. Only the
-requested lines are read, so that opening a log at its end takes the same time for any size. The classes are not
-thread-safe.
+All calls refer to the file at the last `poll` (`size` bytes of one `generation`), so that their results are consistent
+while a run continues to write. The index has one number for each 64 KiB of the log: 128 KiB of memory for a gigabyte.
+Only the requested lines are read, so that opening a log at its end takes the same time for any size. The classes are
+not thread-safe.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class LogFile:
         return found
 
     def index(self, budget: int = 1 << 20) -> bool:
-        """Count the newlines in up to `budget` more bytes. Return True if the whole file is counted."""
+        """Count the newlines in up to `budget` more bytes. Return True at the end of the file."""
         end = min(self.size, self.counted + budget)
         while self.counted < end:
             limit = min(end, (len(self._totals) + 1) * BLOCK)

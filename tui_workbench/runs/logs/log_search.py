@@ -114,7 +114,7 @@ class Search:
         return self._tail[0] == self.log.size or self.counted == self.log.size
 
     def count(self) -> bool:
-        """Search another slice. Return True if the whole file is searched."""
+        """Search another slice. Return True at the end of the file."""
         if self.complete:
             return True
         data = self.log.read(self._position, SLICE)

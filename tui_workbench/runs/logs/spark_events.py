@@ -1,8 +1,8 @@
 """Read the stages and failed tasks of Spark from the event logs that applications write to the run directory.
 
 Each line of an event log is a JSON object; the source of the format is JsonProtocol of Spark. The script can write any
-content, so at most SPARK_BYTES of a file are read, long lines are skipped, and the numbers of stages, failed tasks and
-characters are limited. The texts may contain characters that are unsafe for terminals.
+content. Therefore, at most SPARK_BYTES of a file are read, and long lines are skipped. The numbers of stages, failed
+tasks and characters are limited. The texts may contain characters that are unsafe for terminals.
 """
 
 from __future__ import annotations

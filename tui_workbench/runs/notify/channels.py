@@ -1,7 +1,7 @@
 """The user's channels for notifications: services such as e-mail, ntfy or Slack, with the events that each reports.
 
-`notify.json` in the user's configuration folder holds the channels of all projects. The URL of a channel can contain
-a password or a token, so it is in the keyring, and the file holds only its reference.
+`notify.json` in the user's configuration folder holds the channels of all projects. The URL of a channel can contain a
+password or a token. The URL is therefore in the keyring, and the file holds only a reference to it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The annotations of a run are in a small file in the run directory. It is written atomically under a lock, so that no
 change by another process is lost, and keys of later versions are kept. A line in the journal of the project makes the
-index read the run again. The line is written before the file while the lock is held, so that a reader that finds the
-line and a free lock also finds the new file. A file that cannot be parsed is reported as a problem and never
+index read the run again. The line is written before the file, and the lock is held for both. A reader that finds the
+line and a free lock therefore also finds the new file. A file that cannot be parsed is reported as a problem and never
 overwritten.
 
 The tags of a script are lines of `metrics.jsonl`. For each name, the last line applies, unless the user has set a tag
@@ -67,10 +67,10 @@ def is_being_changed(directory: str) -> bool:
 def change_annotations(
     directory: str, state_directory: str, change: Callable[[Annotations], Annotations]
 ) -> Annotations:
-    """Replace the annotations of the run at `directory` with the result of `change`, which gets the current ones.
+    """Replace the annotations of the run at `directory` with the result of `change`.
 
-    `state_directory` is that of the project. Raises UsageError for invalid annotations, and StorageError if the file
-    cannot be parsed or written, or is from a later version.
+    `change` gets the current annotations. `state_directory` is the state directory of the project. Raises UsageError
+    for invalid annotations, and StorageError if the file cannot be parsed or written, or is from a later version.
     """
     with storage_errors("lock", f"{directory}/{LOCK}"):
         lock = open_below(directory, LOCK, os.O_RDWR | os.O_CREAT)

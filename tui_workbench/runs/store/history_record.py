@@ -156,7 +156,7 @@ def metric_key(name: str) -> str:
 
 
 def metric_name(key: str) -> str:
-    """Return the name of the metric at a key, or "" if the key is not that of a metric."""
+    """Return the name of the metric at a key, or "" if the key does not belong to a metric."""
     if key in RESERVED:
         return ""
     return key.removeprefix(METRIC_PREFIX) if _plain(key) in RESERVED else key

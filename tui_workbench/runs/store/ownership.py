@@ -8,7 +8,7 @@ folder (inode), inode, ctime and digest, belongs to this user, and is reached wi
 archives and modified records have no valid entry. Such runs are imported: they can be read, but not started, resumed or
 canceled until the user takes them over.
 
-Device numbers are not compared, because those of network file systems and removable disks change with each mount.
+Device numbers are not compared, because network file systems and removable disks get a new number with each mount.
 """
 
 from __future__ import annotations

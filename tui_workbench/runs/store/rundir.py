@@ -2,7 +2,7 @@
 
 All data of a run is in its directory. `run.json` is written once, before the run starts. `events.jsonl` only grows, by
 one event per line; an incomplete last line is ignored. The script itself writes `output.log`. The state of the run is
-derived from these files, so that any process can end at any time, and another process can read, follow or resume the
+derived from these files. Any process can therefore end at any time, and another process can read, follow or resume the
 run.
 """
 

@@ -140,9 +140,10 @@ def asks_for_gpu(spec: RunSpec, request: RunRequest) -> bool:
 
 
 def basis_of(project: Project, request: RunRequest) -> Basis:
-    """Return the configuration, target and snapshot of a request; the defaults are those of the run to repeat.
+    """Return the configuration, target and snapshot of a request.
 
-    Raises RunNotFound, ConfigurationError, or UsageError if the snapshot of the run is not available.
+    If the request repeats a run, the defaults come from that run. Raises RunNotFound, ConfigurationError, or UsageError
+    if the snapshot of the run is not available.
     """
     origin = _record_of(project, request.origin) if request.origin else None
     if origin is None or request.run_configuration:

@@ -2,8 +2,8 @@
 
 A sweep consists of a file with the requested runs (members), and of the runs, whose `group` is the name of the sweep.
 With git, all runs use the snapshot and the configuration from the start of the sweep, because later members repeat the
-first. If the process that creates the runs is killed, another process creates the missing runs. The queue (`queueing`)
-limits the number of active runs.
+first run. If the process that creates the runs is killed, another process creates the missing runs. The queue
+(`queueing`) limits the number of active runs.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ def create(project: Project, request: RunRequest, members: tuple[Member, ...], m
 def make_members(project: Project, group: str, made: Callable[[Run], object] | None = None) -> bool:
     """Create and queue the missing runs of a sweep.
 
-    Return False if another process is creating them. Raises the errors of `read` and `create_run`. After an error, a
-    later call creates the runs that are still missing.
+    Return False if another process is creating these runs. Raises the errors of `read` and `create_run`. After an
+    error, a later call creates the runs that are still missing.
     """
     sweep = read(project, group)
     with open_regular(_path(project, group, _REQUEST)) as file:

@@ -50,7 +50,7 @@ class Asset(NamedTuple):
 def promote(project: Project, directory: str, artifact: str, name: str = "") -> Asset:
     """Store a file or folder of the run at `directory` as the next version of an asset.
 
-    The default `name` is that of the artifact. Raises UsageError for unknown artifacts and invalid names, and
+    The default `name` is the name of the artifact. Raises UsageError for unknown artifacts and invalid names, and
     StorageError if the asset cannot be written.
     """
     artifact = os.path.normpath(artifact)

@@ -81,8 +81,8 @@ def copy_artifacts(
 ) -> CopyResult:
     """Copy artifacts (default: all files outside outputs/) to the project.
 
-    Raises UsageError, before any file is copied, for unknown names, for names outside `outputs/` and `work/`, and if a
-    file would be replaced and `overwrite` is not set.
+    Before any file is copied, raises UsageError for unknown names, for names outside `outputs/` and `work/`, and
+    without `overwrite` for files that would be replaced.
     """
     chosen = chosen_artifacts(directory, names) if names else sorted(written_files(directory))
     record = next((name for name in chosen if name.split(os.sep)[0] not in (OUTPUTS, WORKING_COPY)), "")

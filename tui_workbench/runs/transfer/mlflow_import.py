@@ -37,7 +37,7 @@ _KEPT_TAGS = ("mlflow.parentRunId", store.RUN_NAME_TAG)
 class ImportReport(NamedTuple):
     """The IDs of the new runs, the numbers of known and skipped runs, and the reasons for skipping runs.
 
-    `elsewhere` contains notes on artifacts that were not copied, because they are in another kind of store.
+    `elsewhere` contains notes on artifacts that were not copied, because they are in a store such as S3.
     """
 
     imported: list[str]
@@ -208,7 +208,7 @@ def _copy_artifacts(artifacts: list[tuple[str, str]], directory: str) -> None:
 
 
 def _elsewhere(source: _Source) -> list[str]:
-    """Return a note if the artifacts are in another kind of store, which is not read; otherwise, return []."""
+    """Return a note if the artifacts are in a store such as S3, which is not read; otherwise, return []."""
     place = str(source.meta.get("artifact_uri") or "")
     if os.path.isdir(source.part(store.ARTIFACTS)) or not place or place.startswith(("file:", "/", ".")):
         return []
