@@ -198,7 +198,7 @@ def _is_own_purged(project: Project, run_id: str) -> bool:
 
 @contextlib.contextmanager
 def _noted(problems: list[str], what: str) -> Iterator[None]:
-    """Add an error to `problems` instead of raising it."""
+    """Add a StorageError or OSError to `problems` instead of raising it."""
     try:
         yield
     except StorageError as error:

@@ -98,7 +98,7 @@ def t_quantile(degrees: float) -> float:
 
 
 def plus_minus(value: float, spread: float) -> str:
-    """Format a value with its spread, such as `0.9123 ± 0.0042`. The spread has at least two significant digits."""
+    """Format a value with its spread, such as `0.9123 ± 0.0042`. The spread determines the number of decimals."""
     if spread and 1e-6 <= spread < 1e6:
         decimals = max(0, 1 - math.floor(math.log10(spread)))
         return f"{value:.{decimals}f} ± {spread:.{decimals}f}"

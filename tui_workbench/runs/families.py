@@ -19,7 +19,7 @@ FAMILY_NAME = r"sweep-\d+\.\d+"  # a regular expression
 
 
 class Sample(NamedTuple):
-    """The statistics of a metric over a family. `left_out` maps the number of each other run to the reason."""
+    """The statistics of a metric over a family. `left_out` maps the numbers of omitted runs to the reasons."""
 
     estimate: Estimate | None
     left_out: dict[int, str]
@@ -38,7 +38,7 @@ class Family(NamedTuple):
 
     @property
     def metrics(self) -> list[str]:
-        """The names of the metrics that have a number in at least one completed run."""
+        """The names of the metrics that have a finite number in at least one completed run."""
         names = dict.fromkeys(name for row in self.rows for name in row.facts.metrics)
         return [name for name in names if self.sample(name).estimate is not None]
 

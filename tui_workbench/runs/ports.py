@@ -64,7 +64,10 @@ class PortRecord(NamedTuple):
 
 
 class Destination(NamedTuple):
-    """A port to open. It belongs to the machine or container of the run, or to a host that this machine can reach."""
+    """A port to open.
+
+    It belongs to the machine or container of the run, or to a host that the machine of the run can reach.
+    """
 
     port: int
     host: str = ""  # "" for the machine or container itself

@@ -48,7 +48,7 @@ def project_shell(project: Project, run_configuration: str = "", *, is_interacti
     """Return a shell in the project for a run configuration.
 
     The default is chosen from the run configurations whose scripts run on this machine outside containers: `local` if
-    possible, otherwise the first. If there are none, the shell has no interpreter of a target. Raises
+    possible, otherwise the first. Without such a configuration, the shell has no interpreter of a target. Raises
     ConfigurationError or StorageError.
     """
     configuration = project.run_configuration(run_configuration) if run_configuration else _first_here(project)

@@ -87,9 +87,10 @@ class Pattern:
 
 
 class Search:
-    """A search in a log, up to its end at the last `poll`, that counts matching lines and finds the next or previous.
+    """A search for matching lines in a log, up to its end at the last `poll`.
 
-    Create a new object when the `generation` of the log changes.
+    It can count these lines, and find the next or previous of them. Create a new object when the `generation` of the
+    log changes.
     """
 
     def __init__(self, log: LogFile, pattern: Pattern) -> None:

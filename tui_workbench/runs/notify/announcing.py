@@ -1,8 +1,8 @@
 """Announce events of runs from the processes that drive them. A detached process sends the notifications.
 
 Loading Apprise takes longer than a short script, and a service may not answer, so the driving process never sends. Many
-runs can end at the same time, so one process of the user sends all notifications: an event is a file in a folder, and
-this process removes the files and sends the notifications.
+runs can end at the same time, so one process of the user sends all notifications. Each event is a file in a folder.
+This process removes the files and sends the notifications.
 """
 
 from __future__ import annotations

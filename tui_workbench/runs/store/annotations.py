@@ -80,7 +80,7 @@ def change_annotations(
         except _DAMAGES as error:
             raise StorageError(
                 f"cannot read the annotations of the run: {error}",
-                remedy="Update the workbench if a newer version wrote the file. Otherwise move the file away.",
+                remedy="Update the workbench if a newer version wrote the file. Otherwise, move the file away.",
                 file=f"{directory}/{FILE}",
             ) from error
         wanted = change(found)

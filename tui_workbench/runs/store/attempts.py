@@ -1,7 +1,7 @@
 """The attempts of a run: the executions of its script.
 
-They are derived from the events of the run. If a run has several attempts, its folder `attempts/NUMBER` contains the
-record of an ended attempt in `attempt.json`, and the GPU verdict in `gpu.json`.
+They are derived from the events of the run. If a run has several attempts, each ended attempt has a folder
+`attempts/NUMBER` in the run directory, with its record in `attempt.json` and its GPU verdict in `gpu.json`.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ class RunDirectory:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise RunNotFound(
                 f"cannot read this run record ({type(error).__name__}: {error})",
-                remedy="Update the workbench if a newer version wrote the record. Otherwise move the run directory "
+                remedy="Update the workbench if a newer version wrote the record. Otherwise, move the run directory "
                 "away.",
                 file=self.file(RECORD),
             ) from error

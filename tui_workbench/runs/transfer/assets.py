@@ -87,7 +87,7 @@ def promote(project: Project, directory: str, artifact: str, name: str = "") -> 
 
 
 def asset_of(project: Project, link: str) -> Asset:
-    """Return the asset of a link file. Raises UsageError if the link file is missing or invalid, or has no content."""
+    """Return the asset of a link file. Raises UsageError if the file or the content is missing or invalid."""
     if not os.path.lexists(link):
         raise UsageError(
             f"link file not found: {link}",
