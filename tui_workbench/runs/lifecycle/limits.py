@@ -52,7 +52,7 @@ def limit_of(target: ComputeTarget) -> int:
 
     By default, a target that requests GPUs has as many places as the GPUs of this machine allow, or one place on
     another machine. A group has the smallest limit of its members. Targets with a scheduler have no limit, because the
-    scheduler has its own.
+    scheduler has its own limits.
     """
     if target.max_concurrent_runs >= 0:
         return target.max_concurrent_runs
