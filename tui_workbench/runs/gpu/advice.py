@@ -29,7 +29,7 @@ WORKING_PERCENT = 30.0
 def advice_on(usage: Usage) -> tuple[str, ...]:
     """Return the advice on a run as sentences, the most important first; empty without advice.
 
-    GPUs with the same problem share a sentence.
+    A sentence names the GPUs that have a problem, or the GPU on which the problem is worst.
     """
     held = {number: use for number, use in sorted(usage.devices.items()) if use.held > 0}
     if max((use.held for use in held.values()), default=0.0) < SHORTEST_SECONDS:

@@ -198,7 +198,7 @@ class Controller:
         return not (is_ending or self._directory.is_waiting or "start" in status.done)
 
     def keep_copy(self) -> None:
-        """Keep a large working copy for the next run. Call this after the end, but before queued runs start."""
+        """Keep a large working copy for the next run. Call this after the run has ended, but before queued runs start."""
         if self._ended_copy is not None:
             self._ended_copy.keep()
 

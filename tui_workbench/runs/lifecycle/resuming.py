@@ -194,7 +194,7 @@ PATIENCE_SECONDS = 60.0  # seconds after `grace` for which `cancel` waits for an
 def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SECONDS) -> Run:
     """Cancel a run; see `Runs.cancel`.
 
-    Raises WorkbenchError after `grace` + `patience` seconds; the cancel request stays.
+    Raises WorkbenchError if the run has not ended after `grace` + `patience` seconds; the cancel request is kept.
     """
     run = directory.run()
     if not (run.is_active or run.imported):

@@ -80,7 +80,10 @@ def torchrun_logs(directory: str) -> dict[str, str]:
 
 
 def file_of_rank(directory: RunDirectory, rank: int) -> str:
-    """Return the path of a rank's file, which an active run may create later. Raises UsageError for an unknown rank."""
+    """Return the path of a rank's output file. Raises UsageError for an unknown rank.
+
+    The file may not exist yet if the run is active.
+    """
     ranks = ranks_of(directory.path)
     spec = directory.read_record().spec
     wanted = spec.run_configuration.processes_per_node
@@ -97,7 +100,7 @@ def file_of_rank(directory: RunDirectory, rank: int) -> str:
 
 
 def file_of_node(directory: RunDirectory, node: str) -> str:
-    """Return the path of a node's file. Raises UsageError for an unknown node."""
+    """Return the path of a node's output file. Raises UsageError for an unknown node."""
     nodes = [name for name in ranks_by_node(directory.path) if name]
     if node in nodes:
         return node_log(directory.path, node)

@@ -128,7 +128,7 @@ class RunIndex:
     def history_json(self, *, hidden: bool = False) -> bytes:
         """Return the history records of all runs as JSON objects, newest first, separated by commas.
 
-        With `hidden`, archived runs are included. The duration of an active run is the time until now.
+        With `hidden`, archived runs are included. The duration of an active run is the time from its start until now.
         """
         active = "SELECT run_id, run, facts FROM runs WHERE open AND open = ?"
         now = {
