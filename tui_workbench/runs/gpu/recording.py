@@ -307,7 +307,7 @@ REQUIRED_SECONDS = 600.0
 
 
 class Policies:
-    """The policies of a run configuration: a required GPU, and limits on idle time, on silence and on the duration."""
+    """The policies of a run configuration: a required GPU, and limits on idle time, inactivity and duration."""
 
     def __init__(self, configuration: RunConfiguration, directory: RunDirectory) -> None:
         self._configuration = configuration

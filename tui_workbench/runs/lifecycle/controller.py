@@ -198,7 +198,7 @@ class Controller:
         return not (is_ending or self._directory.is_waiting or "start" in status.done)
 
     def keep_copy(self) -> None:
-        """Keep a large working copy for the next run. Call this after the run has ended, but before queued runs start."""
+        """Keep a large working copy for the next run. Call this after the run's end, but before queued runs start."""
         if self._ended_copy is not None:
             self._ended_copy.keep()
 
@@ -295,7 +295,7 @@ class Controller:
             self._set_timer(0.0)
 
     def _set_timer(self, seconds: float) -> None:
-        """Interrupt the wait after `seconds`, if the watcher can then wait for the script; 0 to end the timer.
+        """Interrupt the wait after `seconds`, if the watcher can then wait for the script. With 0, end the timer.
 
         A run whose GPUs are recorded keeps its controller, because the recorder's state is only in memory.
         """

@@ -154,7 +154,7 @@ class TargetLifecycle:
         self.progress.done(RESET)
 
     def _pause(self, end: float) -> None:
-        """Wait until a time. Raises Interrupted."""
+        """Wait until the time `end`. Raises Interrupted."""
         watched = [self.progress.interrupted] if self.progress.interrupted >= 0 else []
         while (left := end - time.time()) > 0:
             if wait_ready(watched, timeout=left):
