@@ -270,7 +270,7 @@ def _record_of(project: Project, run_id: str) -> Record:
 
 
 def _target_of(project: Project, target: ComputeTarget) -> ComputeTarget:
-    """Return the recorded target with the current credentials of the same user on the same machine."""
+    """Return the recorded target, with the current credentials if its type, address and user have not changed."""
     path = os.path.join(project.config_directory, target.name + COMPUTE_SUFFIX)
     target = target._replace(path=path)
     try:
