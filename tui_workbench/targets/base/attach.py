@@ -87,7 +87,8 @@ class Attached(NamedTuple):
 class Attachment:
     """A machine that is being attached to the project at `root`.
 
-    After `connect`, `install_by_hand` is the key whose public part the user must install on the machine, or None.
+    After `connect`, `install_by_hand` is the key whose public part the user must install on the machine. It is None if
+    the user need not install a key.
     """
 
     def __init__(self, root: str, request: AttachRequest) -> None:
@@ -130,10 +131,10 @@ class Attachment:
             self.give_passphrase(secret)
 
     def connect(self) -> None:
-        """Log in, install the workbench's key if requested, and look for a GPU.
+        """Log in, install the workbench's key if requested, and look for a GPU if the target file depends on it.
 
-        Raises TargetUnreachable. After HostKeyRefused with an empty `known`, accept the key, and after SecretNeeded,
-        give the secret; then call this method again.
+        Raises TargetUnreachable. After HostKeyRefused with an empty `known`, accept the host key. After SecretNeeded,
+        give the secret. Then call this method again.
         """
         login = self._login()
         if login is not None:
@@ -305,7 +306,7 @@ def _slurm_values(request: AttachRequest) -> dict[str, Any]:
 
 
 def _forget(host: SshHost) -> None:
-    """End a login that has a secret. One without secrets is kept, because another project may use it too."""
+    """Close the connection if its login has a secret. Otherwise keep it, because another project may use it too."""
     if host.login.password or host.login.passphrase:
         host.disconnect()
 
@@ -382,7 +383,7 @@ def _text(values: dict[str, Any]) -> bytes:
 
 
 def _from_home(path: str) -> str:
-    """Return the absolute path with the home folder replaced by `~`, so that the target file works for other users."""
+    """Return the path with the home directory replaced by `~`, so that the target file works for other users."""
     if path.startswith("~"):
         return path
     path, home = os.path.abspath(path), os.path.expanduser("~")

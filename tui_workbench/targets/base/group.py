@@ -1,8 +1,8 @@
-"""Follow many runs with one object, on targets whose runs one process drives or waits for.
+"""Follow many runs with one object, the `RunGroup`.
 
-One *watcher* process waits for the ends of all these runs with one `RunGroup` instead of `Target.wait`. With
-`drives_together`, it also prepares and starts them, with the ordinary methods of `Target`. With `waits_together`,
-another process starts each run, and then leaves it to the watcher.
+A *watcher* process waits for the ends of many runs with one `RunGroup` instead of `Target.wait`. On targets with
+`drives_together`, the watcher also prepares and starts the runs, with the ordinary methods of `Target`. On targets with
+`waits_together`, another process starts each run, and then leaves the run to the watcher.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tui_workbench.targets.base.values import Outcome, Report
 
 
 class RunGroup(abc.ABC):
-    """Waits for the ends of any number of runs on targets with the same `Target.group_key`.
+    """The base class of objects that wait for many runs, all on targets with the same `Target.group_key`.
 
     All calls come from one thread. There may be thousands of runs, so a queued run must not need a separate thread,
     process or descriptor.
@@ -40,13 +40,13 @@ class RunGroup(abc.ABC):
     def wait(self, interrupted: int, timeout: float | None = None) -> Mapping[str, Outcome | None]:
         """Wait until runs end; return the outcomes of these runs by run ID, and stop following them.
 
-        None instead of an outcome means that the script has ended or was never started, and that `Target.wait` returns
-        soon. It may have to end processes, for which a group must not wait.
+        None instead of an outcome means that the script has ended or was never started. Then call `Target.wait`, which
+        returns soon. It may have to end processes of the run, for which a group must not wait.
 
-        Returns an empty mapping soon after the descriptor `interrupted` has become readable (-1: never), even while the
-        target does not answer, and after `timeout` seconds (None: no limit). Copies the output of all runs meanwhile;
+        Returns an empty mapping after `timeout` seconds (None: no limit), or soon after the descriptor `interrupted`
+        has become readable (-1: never), even while the target does not answer. Copies the output of all runs meanwhile;
         `output.log` of a returned run is complete. An unreachable target is not an error: the group keeps trying. An
-        error of one run, such as a full disk, must not affect the others.
+        error of one run, such as a full disk, must not affect the other runs.
         """
 
     @abc.abstractmethod

@@ -18,7 +18,7 @@ _ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 def python_version(interpreter: str) -> str:
     """Return the version of an interpreter, such as `3.11.7`. Starts the interpreter unless the version is cached.
 
-    Raises ConfigurationError if the file is not a Python interpreter or does not answer.
+    Raises ConfigurationError if the file is missing, is not a Python interpreter or does not answer.
     """
     try:
         status = os.stat(interpreter)
@@ -45,9 +45,9 @@ def _version(interpreter: str, _mtime_ns: int, _size: int) -> str:
 def version_without_project(interpreter: str, project_root: str) -> str:
     """Return the version of an interpreter without executing a file of the project or of another user.
 
-    Returns "" if this is impossible, or if the interpreter is missing. In a virtual environment, starts the interpreter
-    that the link points to: an interpreter that is started through the link reads the project's pyvenv.cfg, which can
-    name a library to load. Raises the error of `python_version`.
+    Returns "" if this is impossible, or if the interpreter is missing. In a virtual environment, `bin/python` is a
+    symbolic link. This function starts the interpreter to which the link points: an interpreter that is started through
+    the link reads the project's pyvenv.cfg, which can name a library to load. Raises the error of `python_version`.
     """
     real, root = os.path.realpath(interpreter), os.path.realpath(project_root)
     if real.startswith(f"{root}{os.sep}") or not os.path.basename(real).startswith(("python", "pypy")):

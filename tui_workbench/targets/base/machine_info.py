@@ -1,7 +1,7 @@
 """Facts about the environment of a run: packages, interpreter, machine and GPUs.
 
-The interpreter and the machine that execute the run report them. A part that cannot be read is missing and listed in
-`problems`.
+The facts come from the interpreter and the machine that execute the run. A fact that cannot be read is missing, and
+`problems` contains the error.
 """
 
 from __future__ import annotations

@@ -20,13 +20,13 @@ Every target guarantees these behaviors (tests/targets/test_conformance.py check
 12. `prepare` can be called again at any time, even after its caller was killed.
 13. After `collect`, all files of the run are in its directory on this machine. `collect` can be called again until
     `release`.
-14. After `release`, the run uses no memory, processes or working copy on the target.
+14. After `release`, no memory, process or working copy of the run is left on the target.
 15. Every call raises TargetUnreachable if the target does not answer, and can then be repeated. Only `wait` keeps
     trying: it calls `report.lost` and later `report.regained`.
 16. A script can `import workbench` with any interpreter. Values that it logs are in the run's directory after
     `collect`. In PYTHONPATH, the workbench's folder precedes the user's folders.
-17. With `drives_together` or `waits_together`, a group in any process returns, once for each run, the outcome that
-    `wait` would return, or None if `wait` returns it soon.
+17. With `drives_together` or `waits_together`, a group in any process returns each run once. The outcome is that of
+    `wait`, or None if `wait` must be called and will return soon.
 18. If the type reads `Retry`, an ended run can be started again after `reset`. Its log continues. After `release`, it
     can be started again after `reset` with `anew`, and `prepare`.
 19. `warn` sends SIGTERM to the processes of a run and returns at once. The run continues until its script ends.
@@ -121,14 +121,14 @@ class Target(abc.ABC):
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:  # noqa: B027
         """Send the files that the run needs, and build its environment.
 
-        Before that, check that its data exists (`hosts.data.place_data`); with `starts_at_once`, `start` does this.
+        First, check that the run's data exists (`hosts.data.place_data`). With `starts_at_once`, `start` checks it.
         `tree` returns the files of the run's working copy. Raises Interrupted or WorkbenchError.
         """
 
     def reserve(self, spec: RunSpec) -> None:
         """Reserve the GPUs of the run, if the target chooses them. `start` reserves the same GPUs again.
 
-        Does nothing after the start. Raises WorkbenchError if not enough are free.
+        Does nothing after the start. Raises WorkbenchError if too few GPUs are free.
         """
         # After the start, the processes on the GPUs may be those of the run.
         if choice.chooses(self.target) and not self.started(spec):
@@ -206,7 +206,7 @@ class Target(abc.ABC):
         """Close connections; the next call opens them again."""
 
     def wait_until_reachable(self, interrupted: int) -> None:  # noqa: B027
-        """Block until the target answers. Raises Interrupted if the descriptor becomes readable first."""
+        """Block until the target answers. Raises Interrupted if the descriptor `interrupted` becomes readable first."""
 
     def cluster_gpus(self) -> ClusterGpus:
         """Return the GPUs of the cluster and of this user's jobs; empty without a scheduler. Raises WorkbenchError."""
@@ -217,7 +217,7 @@ class Target(abc.ABC):
         return ""
 
     def read_stacks(self, spec: RunSpec) -> Reading:
-        """Return the Python stacks of the processes of a running script. There may be no process.
+        """Return the Python stacks of the processes of a running script; empty if no Python process is found.
 
         The script is not paused and not changed. Raises WorkbenchError.
         """
@@ -228,7 +228,7 @@ class Target(abc.ABC):
         return PythonEnvironment(self.host, spec)
 
     def server_place(self, spec: RunSpec) -> ServerPlace:
-        """Return where TensorBoard and Jupyter are started for a run, and how its ports are reached.
+        """Return the machine or container in which TensorBoard and Jupyter are started for a run, and its address.
 
         Raises WorkbenchError, also if the type of target cannot forward ports.
         """

@@ -14,7 +14,10 @@ from tui_workbench.targets.hosts.host import Host
 
 
 class PythonEnvironment:
-    """An interpreter that exists on the machine of the target. Targets with other environments override methods."""
+    """The Python environment of a run: by default, an interpreter that exists on the machine of the target.
+
+    Subclasses override methods for other environments, such as images.
+    """
 
     def __init__(self, host: Host, spec: RunSpec) -> None:
         self.host = host
@@ -25,7 +28,7 @@ class PythonEnvironment:
         return self.spec.target.python_location
 
     def command(self, arguments: Sequence[str], path: str = "") -> list[str]:
-        """Return a command that starts this Python with the network of its machine; `path` is PYTHONPATH, if not "".
+        """Return a command that starts this Python with the network of its machine. A non-empty `path` is PYTHONPATH.
 
         Raises the errors of `framework_location`.
         """

@@ -6,7 +6,7 @@ For a notebook, the command starts nbclient (see sdk/workbench_notebook.py).
 
 With `ProcessesPerNode`, the command starts torchrun, which chooses a free port. Each rank writes to a file in the run's
 directory, and output.log holds the lines of all ranks (see sdk/workbench_ranks.py). On several nodes, the target
-starts the command on each of them, and sets the variables that this file reads.
+starts the command on each node, and sets the variables that workbench_ranks.py reads.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def prefix_env(
     """Prefix a command with `env NAME=VALUE` for variables that a shell would drop or overwrite.
 
     Returns the command and the remaining variables. A shell drops variables whose names are not identifiers. If
-    `reserved` is given, only names in it count as overwritten.
+    `reserved` is given, variables that it does not contain do not count as overwritten.
     """
     taken = _SHELL_VARIABLES if reserved is None else _SHELL_VARIABLES.intersection(reserved)
     passing = {
@@ -172,9 +172,10 @@ def run_variables(
 ) -> dict[str, str]:
     """Return the variables that the workbench and the run configuration add.
 
-    The run configuration has precedence, except for the run ID.
+    The run configuration has precedence, except for the run ID and the folder `sdk`, which is first in PYTHONPATH.
 
-    Folders are paths from the script's point of view. `inherited_path` is the default of PYTHONPATH.
+    Folders are paths from the script's point of view. `inherited_path` follows `sdk` in PYTHONPATH if the run
+    configuration does not set this variable.
     """
     own = spec.run_configuration.environment_variables
     path = python_path(sdk, own.get(PYTHON_PATH_VARIABLE, inherited_path))

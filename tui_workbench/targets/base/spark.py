@@ -1,8 +1,8 @@
 """The Spark launcher: find `spark-submit`, and build its command line up to the script.
 
-Spark is not a target. `spark-submit` precedes the script, as torchrun does, and everything else of a run stays the
-same. The script runs in the Spark driver, with the interpreter of the target. Spark writes its event log into the
-folder `spark/` of the run's directory, from which the workbench reads stages and failed tasks.
+A run with Spark differs from other runs in its command: `spark-submit` precedes the script, as torchrun does. The
+script runs in the Spark driver, with the interpreter of the target. Spark writes its event log into the folder `spark/`
+of the run's directory. The workbench reads stages and failed tasks from this log.
 
 One `sh` script finds Spark and Java on this machine, on another machine or in an image. It starts no program of the
 project.
@@ -284,7 +284,7 @@ def submit_words(spec: RunSpec, spark: Spark, interpreter: str, run_directory: s
 def _cluster_properties(spec: RunSpec, given: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of an application whose driver runs in the cluster. Raises ConfigurationError.
 
-    The driver inherits no variables of `spark-submit`, except the interpreters.
+    The driver inherits no variables of `spark-submit`, except those that name the interpreters.
     """
     configuration = spec.run_configuration
     own = configuration.environment_variables

@@ -1,8 +1,8 @@
 """The Python stacks of a run's processes, and the output of `hosts.py_spy.SCRIPT`, which reads them.
 
 The output begins with a line `stacks SCOPE COUNT NODE`: the setting kernel.yama.ptrace_scope (`-` if the kernel has
-none), the number of Python processes, and the name of the machine. A block for each process follows, which ends with
-a line that consists of the control character RS:
+none), the number of Python processes, and the name of the machine. A block for each process follows. It ends with a
+line that consists of the control character RS:
 
 ```
 process PID PARENT
@@ -71,7 +71,7 @@ class Reading(NamedTuple):
     total: int = 0  # all Python processes, including those beyond MOST_PROCESSES
 
     def with_machine(self, other: Reading) -> Reading:
-        """Return a reading that also contains the stacks in `other`, which are of another machine."""
+        """Return the stacks of this reading and of `other`, the reading of another machine."""
         scope, total = max(self.scope, other.scope), self.total + other.total
         return Reading((*self.processes, *other.processes), scope, total)
 

@@ -71,7 +71,7 @@ class ClusterGpus(NamedTuple):
 
 
 class Report:
-    """Receives the progress of a run. This base class ignores it; the controller records it."""
+    """A receiver of the progress of a run. This base class ignores all reports; subclasses record or print them."""
 
     interrupted = -1
     """A file descriptor that becomes readable when there may be a cancel request; -1 for none."""

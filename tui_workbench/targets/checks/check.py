@@ -101,8 +101,8 @@ def run_checks(target: ComputeTarget, *, with_job: bool = False) -> Iterator[Che
 def run_gpu_checks(spec: RunSpec, hosts: Mapping[str, Host | None] = MappingProxyType({})) -> Iterator[CheckResult]:
     """Check the GPUs of a target, from the driver to the framework in the environment of a run.
 
-    Earlier checks, such as the connection, are yielded only if they fail. `hosts` contains the machines of the target,
-    or of the members of a group, by name, if they are known. Only the last result can have the state `broken`.
+    Results of earlier checks, such as the login, are yielded only if they fail. `hosts` maps the name of the target, or
+    of each member of a group, to its machine, if known. Only the last result can have the state `broken`.
     """
     for part in spec.parts:
         for found in _run(part.target, part, hosts.get(part.target.name)):
@@ -116,7 +116,7 @@ def _of_member(member: ComputeTarget, found: CheckResult) -> CheckResult:
 
 
 def _group(target: ComputeTarget) -> Iterator[CheckResult]:
-    """Check the members of a group, and yield a result for each. Then compare them."""
+    """Check each member of a group, and yield one result for it. Then compare the members, unless a check failed."""
     for part in target.parts:
         found = list(run_checks(part))
         worst = next((each for each in reversed(found) if each.state in (result.BROKEN, result.WARNING)), None)
@@ -243,7 +243,7 @@ _PASSED = {
 
 
 def _fix(target: ComputeTarget, error: TargetUnreachable) -> tuple[str, bool]:
-    """Return the command that fixes or explains a failed login, and True if it must be run on the other machine."""
+    """Return the command that fixes or explains a failed login, and True if it must be run on the target's machine."""
     name = shlex.quote(target.name)
     if isinstance(error, HostKeyRefused) and error.presented and not error.known:
         return f"workbench-tui computetarget check {name} --accept-host-key {error.presented}", False

@@ -103,7 +103,10 @@ class EngineChecks:
         raise self._no_toolkit("the NVIDIA Container Toolkit is not installed")
 
     def gpu_container(self) -> CheckResult:
-        """Start a container of the target's image with GPUs. Raises CheckFailed or another WorkbenchError."""
+        """Start a container of the target's image with GPUs; warn if the engine does not have the image.
+
+        Raises CheckFailed or another WorkbenchError.
+        """
         if self._in_a_container():
             return CheckResult(CONTAINER, OK, "a container can use the GPUs")
         message = f"not checked: the engine does not have the image {self._target.base_docker_image} yet"
@@ -177,7 +180,10 @@ class EngineChecks:
         )
 
     def refusal(self, error: WorkbenchError) -> WorkbenchError:
-        """Explain an error of the engine at the start of a container with GPUs. Other errors are returned unchanged."""
+        """Return an error that explains why the engine did not start a container with GPUs.
+
+        Errors that are not from the engine are returned unchanged.
+        """
         if not isinstance(error, EngineRefused):
             return error
         message, remedy = start_failure(error, host=self._host.label, image=self._target.base_docker_image)

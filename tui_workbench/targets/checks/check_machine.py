@@ -64,7 +64,7 @@ def ready(target: Target) -> CheckResult:
 
 
 def reservations(target: ComputeTarget, host: Host) -> CheckResult:
-    """Check the folder in which the users of the machine reserve GPUs. Raises WorkbenchError and TargetUnreachable."""
+    """Check the folder in which the users of the machine reserve GPUs. Raises WorkbenchError."""
     found = reserved_of(Folder(host, target).read())
     reserved = f"{counted(len(found.gpus), 'GPU')} reserved, {counted(found.waiting, 'waiting run')}"
     return CheckResult(RESERVATIONS, OK, f"{target.gpu_reservations}: {reserved}")
@@ -77,7 +77,7 @@ def _raise_first(problems: Sequence[Problem], command: str = "") -> None:
 
 
 def tools(target: ComputeTarget, host: Host) -> CheckResult:
-    """Check the programs that runs need on another machine, and how fast its shell starts.
+    """Check the programs that runs need on another machine, and the start time of its shell.
 
     Raises ConfigurationError or TargetUnreachable.
     """

@@ -36,7 +36,7 @@ def spark(target: Target) -> CheckResult:
 
 
 def yarn(target: ComputeTarget, host: Host) -> CheckResult:
-    """Check that YARN answers. Raises CheckFailed or TargetUnreachable."""
+    """Check that YARN answers; warn if `yarn` is not installed. Raises CheckFailed or TargetUnreachable."""
     done = host.run(["yarn", "node", "-list"], timeout=YARN_SECONDS)
     if done.code == _NOT_FOUND:
         remedy = f"Set `{launcher.MASTER_PROPERTY}` in spark_dependencies.yml to the master, such as spark://HOST:7077."

@@ -31,8 +31,8 @@ class CheckResult(NamedTuple):
     """The result of one check.
 
     `state` is `ok`, `warning`, `unneeded` (the check does not apply to the target) or `broken`, which ends the checks.
-    `command` is a command that fixes or explains the problem; if `there` is True, it is for the target's machine. In a
-    result of a group member, `place` is the address of the member.
+    `command` is a command that fixes or explains the problem. If `there` is True, it must be run on the target's
+    machine. In a result of a group member, `place` is the address of the member.
     """
 
     name: str
@@ -54,7 +54,7 @@ class CheckFailed(WorkbenchError):
 
 
 def install_command(target: ComputeTarget) -> str:
-    """Return the command that installs missing software on the machine of a target; "" if its type has none."""
+    """Return the command that installs missing software on a target's machine; "" if the type has no such command."""
     return f"workbench-tui computetarget prepare {shlex.quote(target.name)}" if target.kind.can_prepare else ""
 
 

@@ -4,8 +4,8 @@ The container's command is the supervising shell of local runs, with the same th
 output of the script, `pid` marks the run as started and prevents a second start, and `exit` holds the exit code. The
 script gets its arguments and variables unchanged.
 
-Instead of the run directory, only the files and folders in it that the container needs are mounted, each separately:
-the container cannot replace a mount with a link, and cannot access the record of the run.
+Only the files and folders of the run directory that the container needs are mounted, each separately. The container can
+therefore neither replace a mount with a link nor access the record of the run.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def working_directory(place: Placement) -> str:
 
 
 def written_folders(spec: RunSpec, place: Placement) -> list[str]:
-    """Return the names of the folders of the run directory that the container writes."""
+    """Return the names of the folders in the run directory to which the container writes."""
     ranks = [supervisor.RANKS] if spec.run_configuration.processes_per_node else []
     events = [supervisor.SPARK] if place.spark is not None else []
     scripts = [] if place.copied else [OUTPUTS if place.project_root else WORKING_COPY]
@@ -127,7 +127,10 @@ def written_folders(spec: RunSpec, place: Placement) -> list[str]:
 
 
 def written_files(spec: RunSpec, place: Placement) -> list[str]:
-    """Return the names of the run directory's files that the container writes; they must exist before its start."""
+    """Return the names of the files in the run directory to which the container writes.
+
+    They must exist before the start of the container.
+    """
     launch = [LAUNCH_FILE] if launch_file(spec, place) is not None else []
     record = [supervisor.OUTPUT, supervisor.PID, supervisor.EXIT] if place.mode == FILE_MODE else []
     return [*record, METRICS, *launch]
@@ -184,8 +187,8 @@ def command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
 def launch_file(spec: RunSpec, place: Placement) -> bytes | None:
     """Return the content of LAUNCH_FILE; None if it is not needed.
 
-    The Engine API uses JSON, which can represent only text. If an argument or a variable is not UTF-8, all are written
-    to this file instead; a short Python program reads and truncates it, and executes the script.
+    The Engine API uses JSON, which can represent only text. If an argument or a variable is not UTF-8, this file
+    contains all arguments and variables. A short Python program reads and truncates the file, and executes the script.
     """
     environment, argv = variables(spec, place), command(spec, place)
     items = [f"{name}={value}" for name, value in environment.items()]
@@ -279,8 +282,9 @@ def outcome(
 ) -> Outcome:
     """Return the outcome of a run.
 
-    `container` is None if it no longer exists. `exit_code` is from the supervising shell; None if it wrote none.
-    `restarted` is True if the machine was restarted during the run. `engine_started` is the time of the engine's start.
+    `container` is None if the container no longer exists. `exit_code` is the code that the supervising shell wrote, or
+    None. `restarted` is True if the machine was restarted during the run. `engine_started` is the time of the engine's
+    start.
     """
     memory = container is not None and container.out_of_memory
     starved = f"killed: out of memory on {host}; use smaller batches or fewer workers"

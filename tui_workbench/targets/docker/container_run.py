@@ -3,10 +3,10 @@
 The name of a run's container is unique, so every step can be repeated, even by another process.
 
 If the image has no shell, the output comes from the engine's log, which returns records in the order of the log file.
-Timestamps do not identify records: a line of more than 16 KiB is split into records with one timestamp, records of
+Timestamps do not identify records. A line of more than 16 KiB is split into records with the same timestamp, records of
 stdout and stderr may not be sorted by time, and the clock may be set back. A position in the log is therefore the
-number of copied records; in a large log, they are counted from a few seconds before the last copied record. The
-position is stored with the size of output.log: after a crash, output.log is truncated to that size and copying
+number of copied records. In a large log, records are counted from a few seconds before the last copied record. The
+position is stored with the size of output.log. After a crash, output.log is truncated to that size, and copying
 continues there.
 """
 
@@ -167,7 +167,10 @@ class ContainerRun:
         return self._run.add_full_disk_reason(outcome)
 
     def _last_line(self, found: Container) -> str:
-        """Return the last line in the engine's log: an error of the supervising shell; "" if the image has no shell."""
+        """Return the last line in the engine's log, which is an error of the supervising shell.
+
+        Returns "" if the log is empty, or if the image has no shell.
+        """
         if _keeps_log(found):
             return ""
         records = [text.partition(b" ")[2] for text in self._engine.records(found.id, follow=False)]
@@ -225,7 +228,10 @@ class ContainerRun:
         return reading_of(done, spy, f"the container on {self._host.label}", package_place="in the image")
 
     def server_place(self, python: str, socket: str) -> ServerPlace:
-        """Return where servers are started; `socket` is that of the engine on its host. Raises WorkbenchError."""
+        """Return the container as the place where servers are started. Raises WorkbenchError.
+
+        `socket` is the path of the engine's socket on its host.
+        """
         found, label = self.container(), f"the container on {self._host.label}"
         if found is None or found.state != "running":
             raise WorkbenchError(
@@ -316,7 +322,7 @@ class LogPosition(NamedTuple):
 
 
 class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
-    """Appends a container's log to the file `output` in the run directory, from the stored position on."""
+    """A copy of a container's log: appends to the file `output` in the run directory, from the stored position on."""
 
     def __init__(self, engine: Engine, container: str, directory: str, output: str) -> None:
         self._engine = engine
@@ -333,9 +339,9 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
         os.close(self._state)
 
     def take(self, *, follow: bool) -> None:
-        """Copy new records; if `follow` is true, until the container has ended. Raises the errors of Engine.records.
+        """Copy new records; with `follow`, continue until the container has ended. Raises the errors of Engine.records.
 
-        If another process is copying the log, return at once if `follow` is true; otherwise, wait for that process.
+        If another process is copying the log, return at once with `follow`; without it, wait for that process.
         """
         if not self._is_locked and not self._begin(wait=not follow):
             return

@@ -51,8 +51,8 @@ printf '%s\\n' "$@"
 class EngineOutOfReach(ConfigurationError):
     """The user cannot use an engine. Not a TargetUnreachable, because waiting does not help.
 
-    `command` is an administrator's command that fixes this on the host, or "". `group` is the group that the user must
-    join, or "". `is_missing` is True if Docker is not installed.
+    `command` is the command with which an administrator fixes the problem on the host, or "". `group` is the group that
+    the user must join, or "". `is_missing` is True if Docker is not installed.
     """
 
     exit_code = TargetUnreachable.exit_code

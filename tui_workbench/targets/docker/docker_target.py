@@ -2,7 +2,7 @@
 
 The engine supervises the run; no process of the workbench runs on the host meanwhile. The name of a run's container is
 unique. The shell in the container refuses to start a run twice, and writes the output and the exit code to the run's
-directory on the host. Another process can therefore repeat every step, and after a lost connection the log is read from
+directory on the host. Another process can therefore repeat every step. After a lost connection, the log is read from
 the end of the local copy.
 
 Items to clean up are found by the labels of containers and images, and in the workbench's folder on the engine's host.
@@ -336,7 +336,10 @@ def _unused_containers(
 
 
 def _is_building(host: Host, container: Container) -> bool:
-    """Return True if a process may still build in a container. The processes of other machines are not known."""
+    """Return True if a process may still build in a container.
+
+    Always True for a build that another machine started, because the processes of that machine are not known.
+    """
     tag = container.labels.get(TAG_LABEL, "")
     return container.labels.get(MACHINE_LABEL) != project_key("") or is_cache_locked(build_lock(host, tag))
 

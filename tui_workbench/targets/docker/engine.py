@@ -315,7 +315,7 @@ class Engine:
     def records(self, container: str, *, since: int = 0, follow: bool = True) -> Iterator[bytes]:
         """Yield the records of a container's log, `TIMESTAMP text`, from the second `since` on.
 
-        They are in the order of the log file. With `follow`, wait for more records until the container has ended.
+        Records have the order of the log file. With `follow`, wait for more records until the container has ended.
         """
         wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": str(since)}
         words = ("logs", "--timestamps", "--since", str(since), *(("--follow",) if follow else ()), container)

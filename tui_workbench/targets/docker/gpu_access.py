@@ -2,7 +2,7 @@
 
 Source for AMD: "Running ROCm Docker containers" (rocm.docs.amd.com). Programs in the container open KFD and the files
 in DRI, which belong to the groups `render` and `video` of the machine. A container gets the files of all AMD GPUs, and
-HIP_VISIBLE_DEVICES selects those of the run, because only this works for partitions of a GPU too.
+HIP_VISIBLE_DEVICES selects the GPUs of the run. Unlike device files, this variable can also select partitions of a GPU.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class GpuAccess(NamedTuple):
         return ["--device", KFD, "--device", DRI, *groups]
 
     def variables(self, ids: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
-        """Return the variable that selects AMD GPUs in the container; empty if the variables `own` of the run do that.
+        """Return the variable that selects the AMD GPUs `ids` in the container.
 
-        Also empty for NVIDIA, whose device request selects the GPUs.
+        The result is empty without `ids`, or if the run's own variables `own` select GPUs. It is also empty for NVIDIA,
+        because the device request selects the GPUs.
         """
         is_set = not ids or any(name in own for name in AMD.visible)
         return {AMD.visible[0]: ",".join(ids)} if self.vendor is AMD and not is_set else {}

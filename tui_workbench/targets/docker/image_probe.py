@@ -88,7 +88,7 @@ class ImageFacts(NamedTuple):
 
 
 def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
-    """Return the facts of an image; run a container of it if they are not cached.
+    """Return the facts of an image; if they are not cached, run a container of the image.
 
     Raises ConfigurationError, with the image's `name`, if no Python of the image can be started on the machine.
     """
@@ -182,7 +182,7 @@ def probe(
 
 
 def find_spark(engine: Engine, spec: RunSpec, image: Image, python: str) -> Spark:
-    """Return the Spark of an image, which is cached by the image's ID. Missing parts are empty."""
+    """Return the Spark installation in an image; its missing parts are empty. The result is cached by image ID."""
     words = find_words(spec, python, "", {})
     name = f"{image.id.removeprefix('sha256:')}-spark-{zlib.crc32(repr(words).encode('utf-8', 'replace')):08x}"
     path = os.path.join(user_cache_directory(), "images", name)

@@ -45,7 +45,7 @@ def is_copied(target: ComputeTarget) -> bool:
 
 
 def placement(host: Host, engine: Engine, spec: RunSpec, image: Image, facts: ImageFacts) -> Placement:
-    """Return the placement of the run on the host."""
+    """Return the settings of the run's container that depend on the host and the image."""
     user, group = host.user_ids()
     # In a rootless engine only the container's root can write files of the user who runs the engine.
     user_spec = _ROOT if user and engine.facts().rootless else f"{user}:{group}"
@@ -108,7 +108,7 @@ def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
 
 
 def data_of(spec: RunSpec) -> tuple[str, ...]:
-    """Return the paths of data that links of the working copy lead to, and those that scripts open directly."""
+    """Return the paths of a run's data: the targets of links in the working copy, and paths that scripts open."""
     references = spec.run_configuration.data_references
     linked = data_in_project(spec.project_root, references).values() if spec.tracked else ()
     return tuple(dict.fromkeys((*linked, *data_elsewhere(spec.project_root, references))))

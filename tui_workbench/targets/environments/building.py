@@ -76,7 +76,7 @@ class NoRoute(ConfigurationError):
 
 
 class Builder:
-    """Builds the image of an environment on an engine."""
+    """The build of an environment's image on an engine."""
 
     def __init__(
         self, engine: Engine, recipe: Recipe, base: Image, facts: ImageFacts, spec: RunSpec, report: Report

@@ -41,7 +41,7 @@ class Package(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """The packages of an environment, in the order of the conda environment file `path`, which is "" without a file."""
+    """The packages of an environment, in the order of its conda environment file. `path` is this file, or ""."""
 
     path: str
     channels: tuple[str, ...] = ()
@@ -96,9 +96,10 @@ class Recipe(NamedTuple):
 
 
 def recipe_of(spec: RunSpec) -> Recipe:
-    """Return the recipe of a run; an empty one if no file is configured and the default file does not exist.
+    """Return the recipe of a run.
 
-    Raises ConfigurationError, with the line number.
+    The recipe is empty if no file is configured and the default file does not exist. Raises ConfigurationError, with
+    the line number.
     """
     configuration = spec.run_configuration
     name = configuration.conda_dependencies_file or DEFAULT_FILE

@@ -129,7 +129,7 @@ class Environments:
         return found
 
     def remove(self, folder: str) -> None:
-        """Remove an environment, its mark first, so that a partly removed environment never counts as complete.
+        """Remove an environment, the file MARK first, so that a partly removed environment never counts as complete.
 
         Raises StorageError.
         """
@@ -148,8 +148,6 @@ class Environments:
 
 
 class _Build:
-    """The build of an environment."""
-
     def __init__(self, managed: Managed, report: Report) -> None:
         self._managed = managed
         self._recipe = managed.recipe

@@ -332,7 +332,7 @@ class Stores:
         self._there = self._here if host.is_local else HostLayout(host.home()).offline_packages
 
     def uv(self, facts: ImageFacts) -> str:
-        """Return the folder on the host with a uv that runs in the image."""
+        """Send a uv that runs in the image to the host, and return its folder there."""
         program = find_uv() if _runs_ours(facts) else ""
         if not program:
             program = foreign_uv(facts, os.path.join(self._here, "tools"), os.environ)

@@ -31,7 +31,7 @@ ROCM_READING = ("--showuse", "--showpower", "--showtemp", "--showclocks", "--sho
 
 
 class Failed(Exception):
-    """The tool printed no JSON, or an error. The text is its last line, or the error."""
+    """The tool printed an error or no JSON. The message is this error, or the last line of the output."""
 
 
 def lines_of(words: "tuple[str, ...]") -> "Iterator[str]":
@@ -134,7 +134,7 @@ class AmdSmi:
     """The tool amd-smi, which counts each partition of a GPU as a GPU."""
 
     def listed(self) -> "list[dict[str, Any]]":
-        """Return a record with the ID of each GPU. `-e`, which adds the numbers for HIP, exists since ROCm 6.4.1."""
+        """Return a record of each GPU, with its ID. `-e`, which adds the number for HIP, exists since ROCm 6.4.1."""
         try:
             return [each for value in documents("amd-smi", "list", "-e", "--json") for each in records(value)]
         except Failed:
@@ -283,7 +283,7 @@ class RocmSmi:
         ]
 
     def processes(self, *watch: str) -> "Iterator[list[tuple[str, str, str]]]":
-        """Yield the processes as AmdSmi does. Reads text, because the JSON does not have the numbers of their GPUs."""
+        """Yield the processes as AmdSmi does. Reads text, because the JSON does not contain the GPUs of a process."""
         memory: "dict[str, tuple[str, str]]" = {}
         found: "list[tuple[str, str]]" = []
         pid = ""

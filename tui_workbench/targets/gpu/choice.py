@@ -1,9 +1,9 @@
 """The choice and reservation of GPUs for a run; no two runs get the same free GPU.
 
-A GPU is free if no process computes on it and no other run has reserved it. `reservations` describes the entries by
-which runs reserve GPUs, in a folder of the user or in one that the users of the machine share. An entry holds until the
-run's `exit` file is written or its directory is removed. No process has to keep it, and the same run can reserve the
-GPU again. Without a shared folder, runs of other users are detected by their processes.
+A GPU is free if no process computes on it and no other run has reserved it. Runs reserve GPUs with entries in a folder
+of the user, or in a folder that the users of the machine share (see `reservations`). An entry is valid until the run's
+`exit` file is written or the run's directory is removed. No process has to keep an entry, and the same run can reserve
+the GPU again. Without a shared folder, runs of other users are detected by their processes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def chooses(target: ComputeTarget) -> bool:
 
 
 def wanted_count(target: ComputeTarget) -> int:
-    """Return the number of free GPUs that a run wants; 0 if it wants specific ones, all or none."""
+    """Return the number of free GPUs that a run wants; 0 if it uses listed GPUs, all GPUs or no GPU."""
     return 1 if target.gpus == FREE else int(target.gpus) if target.gpus.isdigit() else 0
 
 
@@ -99,8 +99,8 @@ def take(host: Host, spec: RunSpec) -> tuple[ChosenGpu, ...]:
     """Choose the GPUs of the run, list them in its file CHOSEN, and return them.
 
     Free GPUs are reserved, and the run keeps those that it has already reserved. GPUs that `gpus` names are not
-    reserved. Raises ConfigurationError if a named GPU does not exist, WorkbenchError if not enough are free (on a
-    shared machine GpusBusy), and TargetUnreachable.
+    reserved. Raises TargetUnreachable, ConfigurationError if a named GPU does not exist, and WorkbenchError if too few
+    GPUs are free (GpusBusy if runs wait in a shared folder).
     """
     target, directory = spec.target, _directory(host, spec)
     seen, slices = query(host, target)
@@ -119,9 +119,9 @@ def take(host: Host, spec: RunSpec) -> tuple[ChosenGpu, ...]:
 
 
 def named(host: Host, target: ComputeTarget) -> tuple[ChosenGpu, ...]:
-    """Return the GPUs that a list in `gpus` names, without a reservation; empty for other values.
+    """Return the GPUs that `gpus` lists, without reserving them; empty if `gpus` is not a list.
 
-    Raises ConfigurationError if a named GPU does not exist, WorkbenchError and TargetUnreachable.
+    Raises ConfigurationError if a listed GPU does not exist, TargetUnreachable or another WorkbenchError.
     """
     return _named(target, *query(host, target), host.label) if target.named_gpus else ()
 
@@ -132,9 +132,9 @@ def named_variables(host: Host, spec: RunSpec) -> dict[str, str]:
 
 
 def release(host: Host, spec: RunSpec, *, keeps_place: bool = False) -> None:
-    """Release the GPUs that the run has reserved, and unless `keeps_place` is set, its place in the order.
+    """Release the GPUs that the run has reserved and, without `keeps_place`, its place among the waiting runs.
 
-    Raises WorkbenchError and TargetUnreachable.
+    Raises TargetUnreachable or another WorkbenchError.
     """
     if not wanted_count(spec.target):
         return  # it has reserved none
@@ -190,12 +190,11 @@ def hidden(target: ComputeTarget, own: Mapping[str, str]) -> dict[str, str]:
 
 
 def _directory(host: Host, spec: RunSpec) -> str:
-    """Return the directory of the run on the host."""
     return spec.run_directory if host.is_local else HostLayout(host.home()).run(spec.run_id)
 
 
 def query(host: Host, target: ComputeTarget) -> tuple[list[GpuState], list[str]]:
-    """Return the state of each GPU, and the IDs of MIG slices. Raises WorkbenchError and TargetUnreachable."""
+    """Return the state of each GPU, and the IDs of MIG slices. Raises TargetUnreachable or another WorkbenchError."""
     form = "--format=csv,noheader,nounits"
     script = f"""\
 {SMI}
@@ -301,7 +300,7 @@ def _too_few(
 
 
 def occupied(seen: Sequence[GpuState], listing: Listing) -> list[str]:
-    """Return for each GPU that this run cannot take, why: `GPU 0 is reserved by bob until 14:30`."""
+    """Return the reason for each GPU that this run cannot take, such as `GPU 0 is reserved by bob until 14:30`."""
     found = []
     for device in seen:
         entry = order.holder(listing, device.uuid)

@@ -1,4 +1,4 @@
-"""Facts about the processes of a run that explain why none of them uses a GPU."""
+"""Inspect the processes of a run, to explain why none of these processes uses a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ facts() {{
     done 2>/dev/null | sort -u
 }}
 """
-"""Defines `facts`, which prints the facts about the run `$id`."""
+"""A function of `sh`, `facts`, that prints the facts about the processes of the run `$id`."""
 
 
 def facts_of(host: Host, run_id: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The GPUs of many machines: their current state and the last half hour.
+"""The GPUs of many machines: their current state, and their values in the last half hour.
 
 Targets on the same machine with the same login share one feed. A machine that cannot be read has a `problem`; the
 others are not affected.
@@ -68,7 +68,7 @@ class RecentCurves:
 
 
 class MachineState(NamedTuple):
-    """One machine. `problem` says why it cannot be read, "" if it can; `remedy` says how to fix that, if known."""
+    """The state of a machine. `problem` is the reason why it cannot be read, or "". `remedy` is the fix, or ""."""
 
     key: str
     targets: tuple[str, ...]  # their names
@@ -89,7 +89,7 @@ class MachineState(NamedTuple):
 
 
 class Fleet(contextlib.AbstractContextManager["Fleet"]):
-    """Follows the GPU feeds of the machines of some targets. Calls block only while a few files are read."""
+    """A reader of the GPU feeds of many machines. Calls block only while a few files are read."""
 
     def __init__(self, targets: Iterable[ComputeTarget] = ()) -> None:
         self._listeners: dict[str, _Listener] = {}
@@ -123,7 +123,7 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
         return any(list(self.read_each()))
 
     def read_each(self) -> Iterator[bool]:
-        """Read new samples of one machine after the other, and yield True for each whose state changed, else False."""
+        """Read new samples of one machine after the other. For each machine, yield True if its state changed."""
         for listener in list(self._listeners.values()):
             yield listener.read()
 
@@ -147,7 +147,7 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
 
 
 class _Listener:
-    """Follows one machine. Its `state` is replaced only when a value has changed."""
+    """A reader of the GPU feed of one machine. `state` is replaced only when a value has changed."""
 
     def __init__(self, key: str, target: ComputeTarget) -> None:
         self.login = _login(target)
@@ -160,7 +160,7 @@ class _Listener:
         self._reservations: ReservationWatch | None = None
 
     def set_targets(self, targets: Sequence[ComputeTarget]) -> None:
-        """Set the targets on this machine. The first that names a folder of reservations decides which is read."""
+        """Set the targets on this machine. The first target that names a folder of reservations decides the folder."""
         names = tuple(target.name for target in targets)
         if self.state.targets != names:
             self.state = self.state._replace(targets=names)

@@ -242,7 +242,7 @@ _BUSY = re.compile(r"out of memory|OUT_OF_MEMORY|RESOURCE_EXHAUSTED|busy or unav
 
 
 class Framework(NamedTuple):
-    """A report on one framework. `cuda` is the CUDA version of its build, `unknown`, or "" for a CPU build."""
+    """A report on one framework. `cuda` is the CUDA or ROCm version of the build, `unknown`, or "" for a CPU build."""
 
     name: str
     version: str

@@ -1,8 +1,8 @@
 """GPU samples that the job of a run takes itself, for targets whose scheduler chooses the nodes.
 
 On each node an `sh` script runs nvidia-smi or amd-smi as long as the job runs, and appends its lines to a file in the
-run's directory. The file is copied to this machine with the other files of the run. Samples are complete even if this
-machine was not connected; they only arrive later. Nothing is installed on the nodes.
+run's directory. The file is copied to this machine with the other files of the run. The samples are complete even if
+this machine is disconnected for a time; then they arrive later. Nothing is installed on the nodes.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ done
 
 
 class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
-    """The samples in a run's directory, as `feed.Feed` returns those of a machine.
+    """The samples in a run's directory, with the interface of `feed.Feed`.
 
     `machine` describes the GPUs of the job, on all nodes whose files have arrived; None before the first file.
     """
@@ -170,7 +170,7 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
         return facts_in(lines)
 
     def _find(self) -> None:
-        """Open the files of nodes that have arrived."""
+        """Open the files of the nodes that are not open yet."""
         try:
             names = os.listdir(os.path.join(self._directory, GPU))
         except OSError:
@@ -194,7 +194,7 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
 
 
 class _Node(Source):
-    """The file of one node."""
+    """The samples file of one node."""
 
     def __init__(self, number: int, descriptor: int) -> None:
         super().__init__()

@@ -164,7 +164,7 @@ class Nvml:
         return found
 
     def _running(self, question: str, handle: Any) -> dict[int, int | None]:
-        """Return the memory in bytes by process, or None if unknown. Old drivers support only older versions."""
+        """Return the memory in bytes by process ID; None for unknown memory. Old drivers lack the newest function."""
         for version in ("_v3", "_v2"):
             listed = self._ask(question + version, handle)
             if listed is not None:
@@ -216,7 +216,7 @@ class Owners:
         self._known: dict[tuple[int, bytes], Owner] = {}
 
     def of(self, pid: int) -> Owner:
-        """Return the owner of a running process; an empty one if the process has ended or is not visible."""
+        """Return the owner of a running process; an empty Owner if the process has ended or is not visible."""
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         if len(fields) < 20:
             return Owner()
@@ -230,7 +230,7 @@ class Owners:
 
 
 def hides_processes() -> bool:
-    """Return True in a container: its process IDs are not those that the driver reports."""
+    """Return True in a container, where process IDs differ from the IDs that the driver reports."""
     try:
         return os.readlink("/proc/self/ns/pid") != FIRST_NAMESPACE
     except OSError:

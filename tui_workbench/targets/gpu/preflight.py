@@ -265,7 +265,10 @@ class Preflight:
         return report.frameworks
 
     def _broken_framework(self, message: str, remedy: str) -> CheckFailed:
-        """Return the error with the command that fixes it, which depends on where the framework is installed."""
+        """Return the error for a framework that does not work, with the command that fixes the problem, if known.
+
+        The command depends on the place of installation.
+        """
         name, file = shlex.quote(self._target.name), self._spec.run_configuration.path
         if self._engine is not None:
             if self._is_amd:
@@ -410,7 +413,7 @@ def _refuse_closed_device(host: Host, target: str) -> None:
 
 
 def imported_frameworks(root: str, script: str) -> frozenset[str]:
-    """Return the names of the frameworks that `script` in the folder `root` imports, also through its own modules."""
+    """Return the names of the frameworks that `script` imports, directly or through modules of the project `root`."""
     found: set[str] = set()
     pending, seen = [os.path.join(root, script)], set[str]()
     while pending and len(seen) < _MOST_FILES:

@@ -1,7 +1,10 @@
 """GPU samples of a machine, and their JSON lines.
 
-A line is `{"machine": ...}`, a description of the machine that holds until the next such line, `{"t": ...}`, a sample,
-or `{"note": ...}`, an event or the reason why samples are missing. A value that the driver does not report is null.
+There are three kinds of lines:
+
+- `{"machine": ...}` describes the machine. The description is valid until the next line of this kind.
+- `{"t": ..., "d": ...}` is a sample. A value that the driver does not report is null.
+- `{"t": ..., "note": ...}` is an event, or the reason why samples are missing.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ FIRST_NAMESPACE = "pid:[4026531836]"  # the kernel's name of the root PID namesp
 
 
 class Device(NamedTuple):
-    """The constant properties of a GPU. A number is None if the driver does not report it."""
+    """The constant properties of a GPU. A value is None if the driver does not report it."""
 
     number: int  # the index of the GPU in the output of nvidia-smi or amd-smi
     uuid: str
@@ -44,7 +47,7 @@ class Device(NamedTuple):
 
 
 def on_node(device: Device, first: int, node: str) -> Device:
-    """Return a device of one node of a run, whose devices are numbered from `first`."""
+    """Return the device with its number and name in a run on several nodes; the node's devices start at `first`."""
     return device._replace(number=first + device.number, name=f"{node}: {device.name}")
 
 

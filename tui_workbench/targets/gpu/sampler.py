@@ -31,7 +31,7 @@ LARGEST = 4 << 20
 
 
 class Sampler:
-    """Writes the samples of a machine to the file in `folder`."""
+    """The main loop that writes the samples of a machine to the file in `folder`."""
 
     def __init__(self, folder: str, target: ComputeTarget) -> None:
         self._folder = folder
@@ -42,7 +42,7 @@ class Sampler:
         self._alone_since = 0.0
 
     def run(self) -> int:
-        """Take samples until no reader is left. Return the exit code."""
+        """Take samples until no reader is left; stop at once if there is no GPU. Return the exit code."""
         try:
             host = host_of(self._target)
         except WorkbenchError as error:
@@ -79,7 +79,7 @@ class Sampler:
         return 0
 
     def _until_reachable(self, host: Host) -> bool:
-        """Wait until the machine answers. Return False if no reader is left."""
+        """Wait until the machine answers. Return False if no reader is left, or if waiting is useless."""
         with BackgroundCall(lambda: host.wait_until_reachable()) as reached:
             while self._is_wanted():
                 try:

@@ -85,7 +85,7 @@ FUNCTIONS = SMI + _FUNCTIONS
 
 
 class SmiLines:
-    """Parses the marked lines. `wall` returns the time in seconds since the epoch, `steady` a monotonic time."""
+    """A parser of the marked lines. `wall` returns the time in seconds since the epoch, `steady` a monotonic time."""
 
     def __init__(self, wall: Callable[[], float], steady: Callable[[], float]) -> None:
         self.fields = {"m": DEVICE, "g": READING, "p": RUNNING}
@@ -104,7 +104,7 @@ class SmiLines:
         self._count = 0
 
     def drop_unknown(self, lines: list[str], kind: str) -> bool:
-        """Remove or rename a field that this nvidia-smi does not know. Return True if a line names one."""
+        """Remove or rename a field that this nvidia-smi does not know. Return True if a line names such a field."""
         for line in lines:
             unknown = _UNKNOWN_FIELD.search(line)
             if unknown and unknown.group(1) in self.fields[kind]:

@@ -1,4 +1,4 @@
-"""The vendors of GPUs, and the shell function `smi`, which answers queries for nvidia-smi for both vendors.
+"""The vendors of GPUs, and the shell function `smi`, which answers the queries of nvidia-smi for GPUs of both vendors.
 
 If a machine has tools of both vendors, its NVIDIA GPUs are used, and its AMD GPUs are not shown.
 """
@@ -22,7 +22,7 @@ _PATH = "PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib:/opt/rocm/bin"
 
 
 class Vendor(NamedTuple):
-    """A vendor: its programs, the first of which is preferred, and its names in messages and variables."""
+    """A vendor of GPUs: its programs, names and variables. The first program is preferred."""
 
     name: str
     tools: tuple[str, ...]
@@ -53,7 +53,7 @@ AMD = Vendor(
 )
 
 VISIBLE = tuple(dict.fromkeys((*NVIDIA.visible, *AMD.visible)))
-"""The variables that select the GPUs of a process, of all vendors."""
+"""The variables of all vendors that select the GPUs of a process."""
 
 FIND_TOOL = f"""\
 {_PATH}
@@ -62,7 +62,7 @@ for tool in {NVIDIA.tool} {" ".join(AMD.tools)} ''; do
     command -v "$tool" >/dev/null 2>&1 && break
 done
 """
-"""Sets `tool` to the program that lists the GPUs of the machine, or to ""."""
+"""Shell code that sets `tool` to the program that lists the GPUs of the machine, or to ""."""
 
 SMI = f"""\
 {FIND_TOOL}
@@ -74,14 +74,15 @@ smi() {{
     if [ "$tool" = {NVIDIA.tool} ]; then $lines {NVIDIA.tool} "$@"; else python3 -I -S -c "$amd" "$tool" "$@"; fi
 }}
 """
-"""Defines `smi`, which has the arguments of nvidia-smi, and sets `tool` as FIND_TOOL does, but never to "".
+"""Shell code that defines `smi`, a function with the arguments of nvidia-smi.
 
+It sets `tool` as FIND_TOOL does. Without a program, `tool` is the name of the program to install.
 `stdbuf`, where installed, makes nvidia-smi write each line at once.
 """
 
 
 def vendor_of_tool(tool: str) -> Vendor:
-    """Return the vendor of a program, or of a source of samples; NVIDIA for unknown ones."""
+    """Return the vendor of a program, or of a source of samples; NVIDIA if `tool` is unknown."""
     return AMD if tool in AMD.tools else NVIDIA
 
 

@@ -15,7 +15,7 @@ _Result = TypeVar("_Result")
 def at_once(calls: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result]:
     """Call functions at the same time, and return their results when all have ended.
 
-    Raises the error of one of them; TargetUnreachable only if no call raised another error.
+    Raises the error of one call. Raises TargetUnreachable only if no call raised another error.
     """
     results: dict[str, _Result] = {}
 

@@ -35,7 +35,7 @@ class GroupChecks:
         return {part.target.name: self._members[part.target.name].python_environment(part) for part in parts}
 
     def homes(self) -> CheckResult:
-        """Check that the members have different home folders. Raises WorkbenchError."""
+        """Check that the members have different home directories. Raises WorkbenchError."""
         run_id = f"check-{secrets.token_hex(8)}"  # `experiment clean` removes the folder after a lost connection
         hosts = {part.name: host_of(part) for part in self._target.parts}
         try:
@@ -66,7 +66,7 @@ class GroupChecks:
         return CheckResult(PYTHON, OK, f"all members have {versions}")
 
     def network(self) -> CheckResult:
-        """Check that all other members can connect to the first, as torchrun does. Raises WorkbenchError."""
+        """Check that all other members can connect to the first member, as torchrun does. Raises WorkbenchError."""
         places = {part.name: find_place(self._target, part.name, host_of(part)) for part in self._target.parts}
         try:
             require_connections(self._target, self._environments, places, port_of(secrets.token_hex(8)))

@@ -246,7 +246,7 @@ def _release(member: Target, part: RunSpec, *, keeps_place: bool = False) -> Non
 
 
 def _joined(spec: RunSpec, plans: Sequence[Plan]) -> Plan:
-    """Return one plan with the steps of all members, in the order of the steps."""
+    """Return one plan with the steps of all members. Steps of the same name follow each other."""
     names = dict.fromkeys(step.name for plan in plans for step in plan.steps)
     steps = tuple(
         Step(*step)._replace(title=f"{plan.target}: {step.title}")

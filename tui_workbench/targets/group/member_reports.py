@@ -60,7 +60,7 @@ class LostMembers:
 
 
 class MemberReport(Report):
-    """Forwards the progress of a member to the report of its group."""
+    """A report that forwards the progress of a member to the report of its group."""
 
     def __init__(self, name: str, group: Target, lost: LostMembers) -> None:
         self._name = name

@@ -31,7 +31,7 @@ class _Part(NamedTuple):
 
 
 class Merge(contextlib.AbstractContextManager["Merge"]):
-    """Appends the lines of the files `ranks/MEMBER/NAME` to the file NAME in a run's directory.
+    """A context manager that appends the lines of the files `ranks/MEMBER/NAME` to the file NAME in a run's directory.
 
     A line of more than CHUNK bytes is appended in parts. Lines of other members can be between these parts.
 
@@ -58,7 +58,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
         return self._begin(wait=False) and self._merge(is_last=False)
 
     def finish(self) -> None:
-        """Append all remaining lines, and end the last with a line feed. The members no longer write to their files."""
+        """Append all remaining lines, and end the last line with a line feed. Call it after the members have ended."""
         self._begin(wait=True)
         while self._merge(is_last=False):
             pass

@@ -1,4 +1,7 @@
-"""Refuse members with the same home folder, such as two names of one machine. Parts of a run need separate folders."""
+"""Refuse members with the same home directory, such as two names of one machine.
+
+The parts of a run need separate folders.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ readlink member
 
 
 def owner_of_folder(host: Host, run_id: str, member: str) -> str:
-    """Return the name of the member to which the run's folder on a host belongs. Raises WorkbenchError."""
+    """Return the name of the member that owns the run's folder on a host. Without an owner, `member` becomes it.
+
+    Raises WorkbenchError.
+    """
     return host.check(["sh", "-c", _OWNER, "sh", HostLayout(host.home()).run(run_id), member]).text.strip()
 
 

@@ -13,7 +13,7 @@ from tui_workbench.targets.base.run_environment import RENDEZVOUS_VARIABLE
 from tui_workbench.targets.hosts.host import Completed, Host
 
 FIRST_PORT, PORTS = 20000, 10000
-"""The first port and the number of ports, which are below those that Linux assigns to outgoing connections."""
+"""The first port and the number of ports for rendezvous, below the ports that Linux gives to outgoing connections."""
 
 NODE_VARIABLE = "WORKBENCH_NODE"
 
@@ -39,12 +39,12 @@ def port_of(run_id: str) -> int:
 
 
 def find_place(group: ComputeTarget, member: str, host: Host) -> Place:
-    """Return the place of a member. Raises ConfigurationError, TargetUnreachable or WorkbenchError."""
+    """Return the network interface and address of a member. Raises TargetUnreachable or another WorkbenchError."""
     return place_in(group, member, host.run(["sh", "-c", _ADDRESSES]))
 
 
 def place_in(group: ComputeTarget, member: str, done: Completed) -> Place:
-    """Find the place of a member in the output of _ADDRESSES. Raises ConfigurationError."""
+    """Find the network interface and address of a member in the output of _ADDRESSES. Raises ConfigurationError."""
     first, *lines = done.stdout.decode("utf-8", "replace").split("\n")
     rows = [line.split() for line in lines]
     # `ip` adds the name of the other end to the interface of a container: `eth0@if7`.
@@ -80,7 +80,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def variables_of(spec: RunSpec, places: Sequence[Place], number: int) -> Mapping[str, str]:
-    """Return the variables with which the member with this number joins the others.
+    """Return the variables with which member `number`, counted from 0, joins the other members.
 
     The first member hosts the rendezvous.
     """

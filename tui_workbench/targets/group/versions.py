@@ -1,4 +1,4 @@
-"""The versions of Python and PyTorch on the members of a group, which must be equal."""
+"""The versions of Python and PyTorch on the members of a group, which should be equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wait for the ends of the parts of a run on the members of a group. If one fails, the others are ended."""
+"""Wait for the ends of the parts of a run on the members of a group. If one part fails, the other parts are ended."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_FACTOR = 0.05, 0.5, 1.3
 """Shortest and longest pause in seconds between two reads of the logs, and its growth factor without output."""
 
 FAREWELL_SECONDS = 2.0
-"""Seconds from the failure of a part until the others are ended. Meanwhile, their ranks can write their last lines."""
+"""Seconds from the failure of a part until the other parts are ended, so that their ranks can write their last lines."""
 
 GRACE_SECONDS = 2.0
-"""Seconds between SIGTERM and SIGKILL for these parts."""
+"""Seconds between SIGTERM and SIGKILL for parts that are ended because another part failed."""
 
 LOST_SECONDS = 300.0
 """Seconds without an answer of a member after which its part is given up, with `onLostMember: end`."""
@@ -93,7 +93,7 @@ def wait_for_parts(
     copy_logs: Callable[[], bool],
     lost: Callable[[Collection[str]], Mapping[str, str]] = no_member,
 ) -> Outcome:
-    """Wait for the ends of all parts, and return the outcome of the part that failed first, if any.
+    """Wait for the ends of all parts. Return the outcome of the part that failed first; exit code 0 if none failed.
 
     `copy_logs` is called repeatedly, and returns True if there was new output. `lost` returns the members whose parts
     are given up, with the reasons why they do not answer; see `LostMembers.given_up`. Raises Interrupted.

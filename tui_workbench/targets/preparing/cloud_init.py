@@ -41,9 +41,10 @@ power_state:
 
 
 def cloud_init(user: str = "", public_key: str = "") -> str:
-    """Return the file. With `user`, it creates this user; otherwise, the image's default user gets the key.
+    """Return the content of the cloud-init file.
 
-    Raises UsageError for an invalid name.
+    With `user`, the file creates this user, who gets the key. Otherwise, the default user of the image gets the key.
+    Raises UsageError for an invalid user name.
     """
     if user and not _USER_NAME.fullmatch(user):
         raise UsageError(

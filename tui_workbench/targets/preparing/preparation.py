@@ -76,7 +76,10 @@ class Machine:
         self._is_root = False
 
     def look(self) -> list[StepResult]:
-        """Return the state of each step. Raises ConfigurationError for other systems, or TargetUnreachable."""
+        """Return the state of each step.
+
+        Raises TargetUnreachable, or ConfigurationError if the workbench cannot prepare this system or version.
+        """
         facts = _facts(self.host)
         distribution = _distribution(facts, self.host)
         self.user, self._is_root = facts["user"], "root" in facts
@@ -114,7 +117,7 @@ class Machine:
                 yield from self._log_in_again()
 
     def verify(self) -> list[StepResult]:
-        """Look again after `install`. Raises WorkbenchError if a part is missing that has commands."""
+        """Return the state of each step after `install`. Raises WorkbenchError if `install` left a step incomplete."""
         results = self.look()
         missing = [result.step.name for result in results if result.commands]
         if missing:
@@ -190,7 +193,7 @@ def _facts(host: Host) -> dict[str, str]:
 
 
 def _is_own_engine(host: Host) -> bool:
-    """Return True if the engine that the user can use is not the system's, but for example rootless."""
+    """Return True if the user's engine is not the engine of the system, but for example a rootless one."""
     try:
         return engine_socket(host) not in _SYSTEM_SOCKETS
     except ConfigurationError:  # the engine has no Unix socket that the workbench knows
@@ -198,7 +201,7 @@ def _is_own_engine(host: Host) -> bool:
 
 
 def _distribution(facts: dict[str, str], host: Host) -> str:
-    """Return UBUNTU or DEBIAN. Raises ConfigurationError for other systems."""
+    """Return UBUNTU or DEBIAN. Raises ConfigurationError for other systems and for versions older than OLDEST."""
     distribution, version = facts.get("os-ID", ""), facts.get("os-VERSION_ID", "").partition(".")[0]
     if distribution in OLDEST and version.isdigit() and int(version) >= OLDEST[distribution]:
         return distribution

@@ -45,7 +45,10 @@ REMOVE_REFUSED = "Packages need to be removed but remove is disabled"
 
 
 class Step(NamedTuple):
-    """A part of a machine that runs need. `check` is a shell condition that holds if the part is present."""
+    """A requirement of runs, and the commands that meet it.
+
+    `check` is a shell condition that is true if the requirement is met.
+    """
 
     name: str
     present: str
@@ -82,7 +85,7 @@ _DRIVER = Step(
     needs_gpu=True,
 )
 
-# The same options for the apt-get that ubuntu-drivers runs.
+# A file with the same options, for the apt-get that ubuntu-drivers runs.
 _APT_CONFIG = "/run/workbench-tui-apt.conf"
 
 # The module cannot be loaded while another driver uses the GPU. Then the machine must be restarted.
@@ -188,7 +191,7 @@ _RUNTIME = Step(
 )
 
 ENGINE_STEPS = frozenset(("docker", "docker service", GROUP))
-"""The steps that a user who can use an engine does not need, because the engine may be rootless."""
+"""The steps that are unnecessary if the user can use an engine. This engine may be rootless."""
 
 
 def _group(user: str) -> Step:

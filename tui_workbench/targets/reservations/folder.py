@@ -1,4 +1,4 @@
-"""The folder of GPU reservations on a machine: a private one of each user, or one that several users share.
+"""The folder of GPU reservations on a machine, which is private to a user or shared by several users.
 
 An entry is a symbolic link with a random name, whose text is the content of the entry:
 
@@ -10,8 +10,8 @@ Entries of other users are untrusted. Links are read but never followed, so no f
 of a link, and not its text, is the user. In a shared folder, the sticky bit prevents users from removing entries of
 other users. All times are those of the machine's clock.
 
-`Folder.change` locks the folder itself, because users could replace a lock file. It changes nothing if the entries
-differ from those on which the caller's decision is based.
+`Folder.change` locks the folder itself, because users could replace a lock file. The method changes nothing if the
+entries differ from the listing on which the caller's decision is based.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tui_workbench.targets.hosts.host import Host
 RUN, HOLD, WAIT = "run", "hold", "wait"
 
 LONGEST_HOLD = 7 * 86400.0
-"""Maximum duration of a reservation in seconds. Later ends of other users' reservations are ignored."""
+"""Maximum duration of a reservation in seconds. An entry with a later end is valid for this time only."""
 
 RUN_SECONDS = 86400.0
-"""Seconds after which the entry of another user's run is ignored, because that run may have ended without removing it.
+"""Seconds after which the entry of another user's run is ignored.
 
-Without this limit, a reservation would last forever if its owner's workbench never returns.
+The run may have ended without removing its entry. Without this limit, such an entry could be valid forever.
 """
 
 TICKET_SECONDS = 180.0
@@ -111,7 +111,7 @@ THIS, OVER = "this", "over"  # states of entries: of the given run, and of a run
 
 
 class GpusBusy(WorkbenchError):
-    """No GPU can be reserved now, because other users have reserved them or use the folder. A run tries again."""
+    """GPUs cannot be reserved now: too few are free, or the folder cannot be changed. Waiting runs try again."""
 
 
 class Entry(NamedTuple):
@@ -181,7 +181,7 @@ def _parse_entry(line: str) -> Entry | None:
 
 
 def _with_limit(entry: Entry) -> Entry:
-    """Return the entry with a moment that is less than LONGEST_HOLD from its creation."""
+    """Return the entry with a `moment` that is at most LONGEST_HOLD from its creation."""
     if entry.kind == HOLD:
         return entry._replace(moment=min(entry.moment, entry.created + LONGEST_HOLD))
     if entry.kind == WAIT:
@@ -200,7 +200,7 @@ def _is_valid(entry: Entry, listing: Listing, boot: float) -> bool:
 
 
 class Folder:
-    """The folder of reservations on the machine of a target. Every call raises WorkbenchError and TargetUnreachable."""
+    """The folder of reservations on the machine of a target. Calls can raise WorkbenchError."""
 
     def __init__(self, host: Host, target: ComputeTarget) -> None:
         self._host = host
@@ -218,14 +218,14 @@ class Folder:
         return listing
 
     def change(self, listing: Listing, add: Iterable[str], remove: Iterable[str], run: str = "") -> bool:
-        """Add entries with the texts `add`, then remove those with the names `remove`, and expired ones of this user.
+        """Add entries with the texts `add`, then remove this user's expired entries and those with the names `remove`.
 
         Return False without any change if the entries are no longer those of `listing`, which was read for the same
         `run`.
         """
         # A link that the user has made by hand may have another name.
         names = [name for name in (*remove, *listing.expired) if name != "-"]
-        # Entries are added first, so that an error between leaves a reservation twice instead of removing it.
+        # Entries are added first, so that an error in between leaves a reservation twice instead of removing it.
         changes = [f"+{text}" for text in add] + [f"-{name}" for name in names]
         return not changes or self._call(run, listing.stamp, changes) is not None
 

@@ -50,9 +50,9 @@ def parse_duration(text: str) -> float:
 
 
 class Holding:
-    """The reservations on the machine of a target. Calls raise WorkbenchError and TargetUnreachable.
+    """The reservations on the machine of a target. Calls can raise WorkbenchError.
 
-    The GPUs are queried once, so use an object only for one command.
+    The GPUs are queried once, so use an object for one command only.
     """
 
     def __init__(self, target: ComputeTarget) -> None:
@@ -91,7 +91,7 @@ class Holding:
         return [_holder(each, numbers.get(each.gpu, -1), listing) for each in sorted(entries, key=place)]
 
     def reserve(self, seconds: float, count: int = 1, numbers: Sequence[int] = ()) -> list[Holder]:
-        """Reserve `count` free GPUs, or those with these numbers, and return their reservations."""
+        """Reserve `count` free GPUs, or the GPUs with these numbers, and return the new reservations."""
         self._require_shared()
         seen = self._gpus(numbers)
         wanted = len(set(numbers)) or count
@@ -107,7 +107,7 @@ class Holding:
         return self._change(decide)
 
     def extend(self, seconds: float, numbers: Sequence[int] = ()) -> list[Holder]:
-        """Move the end of this user's reservations by `seconds`, and return them."""
+        """Extend this user's reservations of these GPUs (by default, all) by `seconds`, and return them."""
 
         def decide(listing: Listing) -> Changes:
             own = self._own(listing, numbers)
@@ -122,7 +122,7 @@ class Holding:
         return self._change(decide)
 
     def release(self, numbers: Sequence[int] = ()) -> list[Holder]:
-        """End this user's reservations, and return them."""
+        """End this user's reservations of these GPUs (by default, all), and return them."""
         return self._change(lambda listing: ([], [entry.name for entry in self._own(listing, numbers)]))
 
     def _change(self, decide: Callable[[Listing], Changes]) -> list[Holder]:

@@ -1,10 +1,10 @@
-"""Which GPUs a run or a user may take, and who comes first.
+"""The choice of GPUs for a run or a user, and the order of the waiting runs.
 
-The user who holds the fewest GPUs comes first, and among equals the run that has waited longest. A run takes free GPUs
-only if enough are left for all runs before it, so a run that needs many GPUs does not wait forever. Runs that want more
-GPUs than users have left unreserved are skipped, because they would keep GPUs idle until a reservation ends. A GPU
-counts as held if a run or a reservation of the user has it. GPUs that a user has reserved are for the user's own runs,
-which need not wait for others.
+Runs of the user who holds the fewest GPUs come first, and among equals the run that has waited longest. A run takes
+free GPUs only if enough are left for all runs before it, so a run that needs many GPUs does not wait forever. Runs that
+want more GPUs than users have left unreserved are skipped, because they would keep GPUs idle until a reservation ends.
+A user holds the GPUs of the user's runs and reservations. The GPUs of a user's reservations are for the user's own
+runs, which need not wait for runs of other users.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from tui_workbench.targets.reservations.folder import HOLD, RUN, THIS, WAIT, Ent
 
 
 class Choice(NamedTuple):
-    """The GPUs (IDs) to take, or if there are too few, how many others are needed, and the waiting runs before it."""
+    """The IDs of the GPUs to take.
+
+    If too few GPUs are available, `gpus` is empty, `missing` is the number of other GPUs that the run needs, and
+    `ahead` contains the waiting runs that come first.
+    """
 
     gpus: tuple[str, ...] = ()
     missing: int = 0
@@ -29,8 +33,8 @@ class Choice(NamedTuple):
 def choose(listing: Listing, wanted: int, free: Sequence[str], every: Sequence[str]) -> Choice:
     """Choose GPUs for the run whose entries have the state THIS.
 
-    `free` are the IDs of the GPUs that no process uses, in order, and `every` those of all GPUs of the machine.
-    The run keeps GPUs that it has. It takes none if it cannot have all.
+    `free` contains the IDs of the GPUs that no process uses, in order; `every` contains the IDs of all GPUs of the
+    machine. The run keeps the GPUs that it has. It takes no other GPU if it cannot have all that it needs.
     """
     kept = [gpu for gpu in free if any(entry.gpu == gpu and entry.state == THIS for entry in listing.of_kind(RUN))]
     kept = kept[:wanted]
@@ -47,9 +51,10 @@ def choose(listing: Listing, wanted: int, free: Sequence[str], every: Sequence[s
 
 
 def holder(listing: Listing, gpu: str) -> Entry | None:
-    """Return the entry because of which this run cannot take a GPU: of another run, or another user's reservation.
+    """Return the entry of another run, or another user's reservation, that prevents this run from taking a GPU.
 
-    Entries that other users have made after an entry of this user have no effect: the workbench makes none.
+    Returns None if the run may take the GPU. Entries that other users have made after an entry of this user have no
+    effect, because the workbench never makes such entries.
     """
     on_gpu = [entry for entry in listing.entries if entry.gpu == gpu]
     since = min((entry.created for entry in on_gpu if listing.is_own(entry)), default=math.inf)
@@ -76,7 +81,7 @@ def _ahead(listing: Listing) -> tuple[Entry, ...]:
 
 
 def describe(entry: Entry, listing: Listing) -> str:
-    """Describe who holds a GPU: `reserved by bob until 14:30`, `taken by a run of bob`, `taken by project_7`."""
+    """Describe the holder of a GPU: `reserved by bob until 14:30`, `taken by a run of bob`, `taken by project_7`."""
     if entry.kind == HOLD:
         whose = "you" if listing.is_own(entry) else entry.user
         return f"reserved by {whose} until {until(entry, listing)}"
@@ -84,7 +89,10 @@ def describe(entry: Entry, listing: Listing) -> str:
 
 
 def describe_ahead(ahead: Sequence[Entry]) -> list[str]:
-    """Describe the waiting runs that come first, in no or one text: `2 waiting runs come first (alice, bob)`."""
+    """Return a list with a text about the waiting runs that come first, or an empty list without such runs.
+
+    An example is `2 waiting runs come first (alice, bob)`.
+    """
     users = ", ".join(dict.fromkeys(entry.user for entry in ahead))
     verb = "comes" if len(ahead) == 1 else "come"
     return [f"{counted(len(ahead), 'waiting run')} {verb} first ({users})"] if ahead else []

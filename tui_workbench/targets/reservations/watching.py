@@ -17,7 +17,7 @@ INTERVAL = 10.0  # seconds between two reads
 
 
 class HeldGpu(NamedTuple):
-    """Who has reserved a GPU, and until when (local time; "" for a run, which has the GPU until its end)."""
+    """A reservation of a GPU: the user, and the end in local time ("" for a run, which keeps the GPU until it ends)."""
 
     user: str
     until: str = ""
@@ -25,14 +25,14 @@ class HeldGpu(NamedTuple):
 
     @property
     def text(self) -> str:
-        """For example `you until 14:30`, `bob until 14:30` or `a run of bob`."""
+        """A phrase such as `you until 14:30`, `bob until 14:30` or `a run of bob`."""
         if not self.until:
             return "your run" if self.is_own else f"a run of {self.user}"
         return f"{'you' if self.is_own else self.user} until {self.until}"
 
 
 class Reserved(NamedTuple):
-    """The reservations on a machine: by the ID of the GPU, and the number of runs that wait for GPUs."""
+    """The reservations on a machine by the ID of the GPU, and the number of runs that wait for GPUs."""
 
     gpus: Mapping[str, HeldGpu] = {}
     waiting: int = 0
@@ -40,7 +40,7 @@ class Reserved(NamedTuple):
 
 
 class ReservationWatch:
-    """Reads the shared folder of a target. Threads do the reading, because the machine may answer slowly."""
+    """Repeated reads of a target's shared folder. A thread reads, because the machine may answer slowly."""
 
     def __init__(self, target: ComputeTarget) -> None:
         self._target = target
@@ -75,7 +75,11 @@ class ReservationWatch:
 
 
 def reserved_of(listing: Listing) -> Reserved:
-    """Return the reservations of a listing. A user's reservation hides that of a run, and an older one a newer one."""
+    """Return the reservations in a listing.
+
+    If a GPU has several entries, a user's reservation has precedence over a run, and an older reservation over a newer
+    reservation.
+    """
     found = {entry.gpu: HeldGpu(entry.user, "", listing.is_own(entry)) for entry in listing.of_kind(RUN)}
     for entry in sorted(listing.of_kind(HOLD), key=lambda entry: entry.created, reverse=True):
         found[entry.gpu] = HeldGpu(entry.user, order.until(entry, listing), listing.is_own(entry))

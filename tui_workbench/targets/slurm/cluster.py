@@ -49,8 +49,8 @@ def raise_if_silent(label: str, complaint: str) -> None:
 class LoginHost(Host):
     """A host that stores the workbench's files in `runRoot`.
 
-    Runs execute on other machines, in a copy of the project, even if Slurm's commands are on this machine. Therefore
-    `is_local` is False, and both cases have one implementation.
+    Runs execute on compute nodes, in a copy of the project. Therefore `is_local` is False, even if Slurm's commands are
+    on this machine.
     """
 
     is_local = False
@@ -90,7 +90,7 @@ class LoginHost(Host):
 
     @property
     def shown_home(self) -> str:
-        """The folder in plans, which may begin with `~`. The machine is not contacted."""
+        """The path of the folder for plans. It may begin with `~`, because the machine is not contacted."""
         return self._home or self._run_root.rstrip("/") or "~/.workbench-tui"
 
     def ask(self, script: str, *arguments: str, timeout: float = DEFAULT_TIMEOUT) -> Completed:

@@ -21,7 +21,7 @@ from tui_workbench.targets.slurm.cluster import LoginHost
 _HAS_OPTION = 'srun --help 2>/dev/null | grep -q -e "$1[= ]"'
 
 _OPTIONS = {"pyxis": "--container-image", "oci": "--container"}
-"""The option of srun that each kind needs."""
+"""The option of srun that each kind of container needs."""
 
 _REMEDIES = {
     "pyxis": "Ask the cluster's administrators to install the plugin pyxis, or set `container: apptainer`.",

@@ -37,9 +37,10 @@ def missing_parts(run_id: str, directory: str, sizes: Mapping[str, int]) -> list
 
 
 def fetch(host: LoginHost, parts: Iterable[Part]) -> dict[Part, bytes]:
-    """Return the bytes of parts: only the beginning of a large part, and nothing of a file that has shrunk.
+    """Return the bytes of the parts, at most MOST_BYTES in total.
 
-    Raises TargetUnreachable.
+    A large part can be incomplete. A part is left out if the maximum is reached, or if its file is missing or has
+    shrunk. Raises TargetUnreachable.
     """
     wanted = _limited(list(parts))
     found = _request(host, wanted)

@@ -1,4 +1,4 @@
-"""Find the outcome of a job whose exit code is missing or does not show the cause, and why Slurm started it again."""
+"""Find the outcome of a job whose exit code is missing or does not show the cause, and the reason of a restart."""
 
 from __future__ import annotations
 
@@ -91,7 +91,10 @@ def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
 
 
 def outcome_without_code(state: str, code: int | None, directory: str, *, has_started: bool) -> Outcome:
-    """Return the outcome of a run that wrote no exit code, by its job's state and exit code ("", None if unknown)."""
+    """Return the outcome of a run that wrote no exit code.
+
+    `state` and `code` are the state and the exit code of its job; "" and None if unknown.
+    """
     if code:
         return outcome_with_code(code, state, directory)
     said = (last_attempt(tail(directory)) or [""])[-1]
@@ -116,7 +119,11 @@ def tail(directory: str) -> list[str]:
 
 
 def read_info(directory: str) -> dict[str, Any]:
-    """Read the facts about a run's job: `job` (its ID) and, after its end, `reason` and `ended`. Empty if unknown."""
+    """Read the recorded facts about a run's job; empty if none are recorded.
+
+    `job` is the job's ID. After the end of the run, `reason` is the reason of its outcome. Without an exit code, `ended`
+    is `failed` or `unknown`.
+    """
     try:
         found = json.loads(read_below(directory, INFO, supervisor.LARGEST * 4))
     except (OSError, ValueError):
@@ -157,7 +164,8 @@ def keep_outcome(directory: str, outcome: Outcome) -> None:
 def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str]) -> str:
     """Return the cause of the end of the attempt before attempt `number`, from the lines of slurm.log.
 
-    A failed node may write no line: it is the cause if the log names none and the attempt before has no exit code.
+    A failed node may write no line. Its failure is therefore the cause if the log names no cause and the previous
+    attempt has no exit code.
     """
     earlier = max((each for each in attempts if each < number), default=0)
     if not earlier:
@@ -181,7 +189,7 @@ def last_attempt(lines: Sequence[str]) -> Sequence[str]:
 
 
 def last_cause(lines: Sequence[str]) -> str:
-    """Return the cause that slurm.log names when Slurm ends a job for reasons outside the job; "" if it names none."""
+    """Return the cause that slurm.log names when Slurm ends a job for reasons outside the job; "" without a cause."""
     found = [match[1] for line in lines if (match := _ENDED.search(line))]
     return next((cause for words, cause in _CAUSES if found and found[-1].startswith(words)), "")
 

@@ -28,7 +28,10 @@ HIDDEN_SECONDS = 60.0
 """Seconds for which NFS may hide a new file from other machines (`acdirmax` of nfs(5))."""
 
 EARLY_SECONDS = 90.0
-"""A SIGTERM up to this many seconds before the expected warning counts as it: Slurm sends it up to a minute early."""
+"""A SIGTERM up to this many seconds before the expected warning counts as the warning.
+
+Slurm can send the warning a minute early.
+"""
 
 RETRY_SECONDS = 2.0
 """Seconds before another attempt to copy bytes that could not be read or written."""
@@ -176,7 +179,10 @@ class FollowedRun:
             self._report.lost(reason)
 
     def regain(self, *, is_slurm_silent: bool) -> None:
-        """Report that the state is known again, unless the run waits and Slurm does not answer."""
+        """Report that the state is known again, unless the copies cannot be written.
+
+        The state of a waiting run is unknown while Slurm does not answer.
+        """
         if self._is_lost and not self._is_blocked and (self.files.job_id or not is_slurm_silent):
             self._is_lost = False
             self._report.regained()

@@ -108,14 +108,14 @@ class Files(NamedTuple):
 
 
 class Listing:
-    """Parses the output of FOLLOW."""
+    """A parser of the output of FOLLOW."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._lines: list[str] = []
 
     def feed(self, data: bytes) -> dict[str, Files] | None:
-        """Parse more output. Return the newest listing that it completes, by run ID; None if it completes none.
+        """Parse more output. Return the newest listing that is now complete, by run ID; None without a new listing.
 
         Raises ValueError if a line is too long.
         """

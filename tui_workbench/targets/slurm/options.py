@@ -12,7 +12,10 @@ WARNING_SECONDS = 120
 """Seconds between SIGTERM and the time limit, for scripts that save their state."""
 
 SHORTEST_LIMIT = 5 * 60
-"""Shortest time limit with SIGTERM. Slurm sends it up to a minute early, so a shorter job would get it too soon."""
+"""Shortest time limit in seconds of a job that gets SIGTERM before its time limit.
+
+Slurm can send the signal a minute early, which is too soon for a shorter job.
+"""
 
 VALUES = {
     "partition": "--partition",

@@ -20,7 +20,10 @@ SILENT_LONGEST = 300.0
 """Longest interval in seconds while slurmctld does not answer."""
 
 POSITION_SECONDS = 60.0
-"""Shortest time in seconds between two requests for all waiting jobs of the cluster, which load slurmctld more."""
+"""Shortest time in seconds between two requests for all waiting jobs of the cluster.
+
+Such a request loads slurmctld more than a request for the jobs of this user.
+"""
 
 SOON_SECONDS = 2.0
 """Shortest time in seconds between two requests after an event such as a submission, with the default interval."""
@@ -36,7 +39,7 @@ class Poller:
     def __init__(self, host: LoginHost, seconds: float) -> None:
         """`seconds` is the shortest interval between requests.
 
-        If it is at most MIN_POLL_SECONDS, the request after an event may come after SOON_SECONDS.
+        If `seconds` is at most MIN_POLL_SECONDS, the interval before a request after an event is SOON_SECONDS.
         """
         self._host = host
         self._seconds = seconds

@@ -79,7 +79,7 @@ rm -rf -- "$3"
 
 
 class SlurmTarget(Target):
-    """`type: slurm`."""
+    """A target of type `slurm`."""
 
     keeps_runs = True
     drives_together: ClassVar[bool] = True

@@ -117,7 +117,7 @@ def _safe(field: str) -> str:
 def parse_accounting(text: str) -> tuple[str, int | None]:
     """Parse the state and exit code in a line `STATE|CODE:SIGNAL` of sacct; ("", None) for an unknown job.
 
-    A requeued job has a line for each attempt; the last one counts. A job that a signal ended has no exit code.
+    A requeued job has a line for each attempt; the last line counts. A job that a signal ended has no exit code.
     """
     for line in reversed(text.strip().split("\n")):
         state, bar, code = line.partition("|")
@@ -146,7 +146,7 @@ def facts_of(job: Job, queue: Queue, warning: int, now: float) -> ClusterJob:
 
 
 def is_news(facts: ClusterJob, before: ClusterJob) -> bool:
-    """Return True if facts differ from the reported ones, apart from changes of time below `LEAST_CHANGE`."""
+    """Return True if facts differ from the reported facts `before`, by at least LEAST_CHANGE in the case of a time."""
     if facts[:2] != before[:2] or facts.nodes != before.nodes:
         return True
     times = ((facts.start, before.start), (facts.end, before.end), (facts.warning, before.warning))

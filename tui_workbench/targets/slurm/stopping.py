@@ -106,7 +106,7 @@ task=$(printf '%s\\n' "$found" | grep "^$job|" | head -n 1 | cut -d'|' -f2)
 
 
 def warn(host: LoginHost, spec: RunSpec) -> None:
-    """Send SIGTERM to the processes of the job. Raises TargetUnreachable, or WorkbenchError if Slurm refuses it."""
+    """Send SIGTERM to the processes of the job. Raises TargetUnreachable or another WorkbenchError."""
     done = host.ask(_WARN, HostLayout(host.home()).run(spec.run_id))
     if done.code != 0:
         remedy = f"Send the signal on that machine: `scancel --signal=TERM --name={job_name(spec.run_id)}`."
@@ -117,7 +117,7 @@ def stop(host: LoginHost, spec: RunSpec, grace: float) -> bool | None:
     """Ask the script to end, kill it after `grace` seconds, and wait until Slurm no longer has its job.
 
     Returns True if the script was killed, False if not, and None if the run had no job. Raises SlurmSilent or another
-    TargetUnreachable if it is unknown whether the job has ended, and WorkbenchError if Slurm refuses to cancel it.
+    TargetUnreachable if it is unknown whether the job has ended, and WorkbenchError if it cannot be canceled.
     """
     tenths, directory = str(int(grace * 10)), HostLayout(host.home()).run(spec.run_id)
     arguments = (directory, job_name(spec.run_id), tenths, str(PATIENCE_SECONDS))
