@@ -94,7 +94,7 @@ class Target(abc.ABC):
         """Receives the progress of the run."""
 
         self.limits_sweep = False
-        """True if `start` has given the run to a scheduler that limits how many runs of the sweep are active."""
+        """True if `start` has given the run to a scheduler that limits the number of active runs of the sweep."""
 
     @abc.abstractmethod
     def plan(self, spec: RunSpec) -> Plan:

@@ -80,7 +80,7 @@ class SecretStore:
 
 
 def new_reference(target: str, user: str) -> str:
-    """Create a unique reference."""
+    """Return a new reference to a secret, which is unique."""
     # `#` separates the parts; the random ID makes the reference unique.
     parts = [part.replace("#", "-") for part in (target, user)]
     return f"{PREFIX}{parts[0]}#{parts[1]}#{os.urandom(16).hex()}"

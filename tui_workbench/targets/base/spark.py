@@ -89,7 +89,7 @@ can be a wrapper in the folder `bin` of a distribution, which may have its own `
 
 
 class Spark(NamedTuple):
-    """An installation of Spark. The defaults describe an unknown one, as in an environment that is not built yet."""
+    """An installation of Spark. The defaults describe an unknown installation, such as one that is not built yet."""
 
     submit: str = SUBMIT
     home: str = ""

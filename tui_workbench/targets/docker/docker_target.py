@@ -1,4 +1,4 @@
-"""Execute runs in containers of a Docker engine on this machine (`localdocker`) or another one (`remotedocker`).
+"""Execute runs in containers of a Docker engine on this machine (`localdocker`) or another (`remotedocker`).
 
 The engine supervises the run; no process of the workbench runs on the host meanwhile. The name of a run's container is
 unique. The shell in the container refuses to start a run twice, and writes the output and the exit code to the run's

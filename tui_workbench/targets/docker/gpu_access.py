@@ -57,7 +57,7 @@ class GpuAccess(NamedTuple):
 
 
 def gpu_access(host: Host) -> GpuAccess:
-    """Ask a machine how its containers get GPUs. Raises TargetUnreachable."""
+    """Return the way in which containers of a machine get GPUs. Raises TargetUnreachable."""
     if vendor_of(host) is NVIDIA:
         return GpuAccess()
     return GpuAccess(AMD, tuple(host.run(["sh", "-c", _GROUPS]).text.split()))

@@ -75,7 +75,7 @@ _SCRIPT = 'for p in "$@"; do if command -v "$p" >/dev/null 2>&1; then exec "$p" 
 
 
 class ImageFacts(NamedTuple):
-    """Properties of an image."""
+    """Properties of an image, as its Python reports them in a temporary container."""
 
     python: str  # absolute path of its interpreter
     version: str  # of the interpreter, for example 3.11.2

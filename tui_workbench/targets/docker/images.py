@@ -208,7 +208,7 @@ def build_lock(host: Host, tag: str) -> str:
 
 
 def _known_route(path: str) -> bool | None:
-    """Return True if the last attempt to reach the package index succeeded; None without one in the last 24 hours."""
+    """Return True if the last attempt to reach the package index succeeded; None if no recent attempt is known."""
     with contextlib.suppress(OSError):
         if time.time() - os.stat(path).st_mtime <= ROUTE_SECONDS:
             with open(path, "rb") as file:

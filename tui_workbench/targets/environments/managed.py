@@ -41,7 +41,7 @@ _DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/p
 
 
 class Managed(NamedTuple):
-    """A managed environment."""
+    """A managed environment: its recipe, its folder and the interpreter to build it with."""
 
     recipe: Recipe
     base: str  # the interpreter to build it with, unless conda installs another Python

@@ -305,7 +305,7 @@ class RocmSmi:
 
 
 def repeated(ask: Any, is_repeated: bool, has_watch: bool) -> "Iterator[Any]":
-    """Yield the answers of a tool: one, or with `is_repeated` one every SECONDS."""
+    """Yield one answer of a tool or, with `is_repeated`, one answer every SECONDS."""
     watch = ("-w", str(SECONDS), "-i", str(ROUNDS)) if is_repeated and has_watch else ()
     while True:
         for found in ask(*watch):

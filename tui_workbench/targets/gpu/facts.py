@@ -26,8 +26,8 @@ facts() {{
 def facts_of(host: Host, run_id: str) -> dict[str, Any]:
     """Inspect a run's processes and return facts about them; empty if none of them can be inspected.
 
-    `cuda` is True if a process has loaded CUDA or HIP. `visible` is the value of one of the variables VISIBLE, if one
-    is set. `open` lists the numbers of the NVIDIA devices that are open, if there are any. Raises TargetUnreachable.
+    `cuda` is True if a process has loaded CUDA or HIP. `visible` is the value of one of the variables VISIBLE, if such
+    a variable is set. `open` lists the numbers of the open NVIDIA devices, if any are open. Raises TargetUnreachable.
     """
     script = f"id=$1\n{FACTS}\nfacts\nexit 0\n"
     return facts_in(host.run(["sh", "-c", script, "sh", run_id]).text.split("\n"))

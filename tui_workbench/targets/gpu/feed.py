@@ -129,7 +129,7 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
         start_detached(command, environment, passed=((lock, there),))
 
     def _lines(self) -> list[bytes]:
-        """Return the complete new lines, including those of a new file if the sampler has started one."""
+        """Return the complete new lines, including the lines of a new file that the sampler has started."""
         data = self._file.read() if self._file is not None else b""
         if not data and self._is_replaced():
             self._open()

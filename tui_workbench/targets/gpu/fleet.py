@@ -263,5 +263,5 @@ def _key_of(target: ComputeTarget) -> str:
 
 
 def _login(target: ComputeTarget) -> ComputeTarget:
-    """Return the target without the fields that do not affect how its machine is reached."""
+    """Return the target with only the fields that affect the connection to its machine."""
     return target._replace(name="", path="", values={}, base_docker_image="", gpus="", gpu_reservations="")

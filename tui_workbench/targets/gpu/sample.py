@@ -166,7 +166,7 @@ def machine_from(value: dict[str, Any]) -> Machine:
 
 
 def _short(values: Reading | Process) -> list[Any]:
-    """Return the values without trailing defaults."""
+    """Return the values as a list, without the fields at the end that have their default values."""
     found: list[Any] = list(values)
     defaults = list(values._field_defaults.values())
     while defaults and found[-1] == defaults.pop():

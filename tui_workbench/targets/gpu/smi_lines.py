@@ -35,7 +35,7 @@ RUNNING = ("gpu_uuid", "used_memory", "pid")
 """The fields of `--query-gpu` for devices and their readings, and of `--query-compute-apps`."""
 
 THROTTLE, NEW_THROTTLE = "clocks_throttle_reasons.active", "clocks_event_reasons.active"
-"""The older and the newer name of a field, for an nvidia-smi that does not know the older one."""
+"""The older and the newer name of a field. A newer nvidia-smi may not know the older name."""
 
 _INDEX, _UUID = DEVICE[:2]
 

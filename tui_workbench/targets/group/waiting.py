@@ -17,7 +17,7 @@ SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_FACTOR = 0.05, 0.5, 1.3
 """Shortest and longest pause in seconds between two reads of the logs, and its growth factor without output."""
 
 FAREWELL_SECONDS = 2.0
-"""Seconds from the failure of a part until the other parts are ended, so that their ranks can write their last lines."""
+"""Seconds from the failure of a part until the other parts are ended, so that all ranks can write their last lines."""
 
 GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL for parts that are ended because another part failed."""

@@ -2,7 +2,7 @@
 
 Cloud providers accept this file as "user data" or "custom data". Its format is described at
 https://cloudinit.readthedocs.io/en/latest/reference/modules.html. The commands are those of `steps`. They run as root
-in one shell script (the module runcmd); a step that fails does not prevent the next one.
+in one shell script (the module runcmd); a step that fails does not prevent the next step.
 """
 
 from __future__ import annotations

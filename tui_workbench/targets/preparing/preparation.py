@@ -193,7 +193,7 @@ def _facts(host: Host) -> dict[str, str]:
 
 
 def _is_own_engine(host: Host) -> bool:
-    """Return True if the user's engine is not the engine of the system, but for example a rootless one."""
+    """Return True if the user's engine is not the engine of the system. It may be a rootless engine."""
     try:
         return engine_socket(host) not in _SYSTEM_SOCKETS
     except ConfigurationError:  # the engine has no Unix socket that the workbench knows

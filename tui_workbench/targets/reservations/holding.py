@@ -126,7 +126,7 @@ class Holding:
         return self._change(lambda listing: ([], [entry.name for entry in self._own(listing, numbers)]))
 
     def _change(self, decide: Callable[[Listing], Changes]) -> list[Holder]:
-        """Change the folder. Return the new reservations or, without new reservations, the removed ones."""
+        """Change the folder. Return the new reservations or, without new reservations, the removed reservations."""
         for _ in range(_ATTEMPTS):
             listing = self._folder.read()
             add, remove = decide(listing)

@@ -121,8 +121,8 @@ def tail(directory: str) -> list[str]:
 def read_info(directory: str) -> dict[str, Any]:
     """Read the recorded facts about a run's job; empty if none are recorded.
 
-    `job` is the job's ID. After the end of the run, `reason` is the reason of its outcome. Without an exit code, `ended`
-    is `failed` or `unknown`.
+    `job` is the job's ID. After the end of the run, `reason` explains the outcome; without an exit code, `ended` is
+    `failed` or `unknown`.
     """
     try:
         found = json.loads(read_below(directory, INFO, supervisor.LARGEST * 4))
