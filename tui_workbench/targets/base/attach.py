@@ -71,7 +71,7 @@ class AttachRequest(NamedTuple):
 
     @property
     def has_image(self) -> bool:
-        """True if runs execute in containers, so that the target file names an image."""
+        """True if runs execute in containers. Then the target file names an image."""
         return self.type in (REMOTE_DOCKER, LOCAL_DOCKER)
 
 

@@ -9,9 +9,9 @@ Every target guarantees these behaviors (tests/targets/test_conformance.py check
 2. `start` starts a run at most once, even if several processes call it repeatedly.
 3. The run outlives the process that started it.
 4. `wait` returns the exit code of the script, even if the run ended before the call.
-5. If the exit code is unknown, the outcome has None instead, and the reason.
+5. If the exit code is unknown, the exit code of the outcome is None, and the outcome has the reason.
 6. When `wait` returns, `output.log` holds every byte of stdout and stderr in order.
-7. `stop` asks the processes of the run to end, and kills them after `grace` seconds. It returns when none is left.
+7. `stop` asks the processes of the run to end, and kills them after `grace` seconds. It returns when all have ended.
 8. `stop` does nothing for a run that has ended or never began.
 9. Arguments, variables and names reach the script unchanged, whatever characters they contain.
 10. A run ends with its script: when `wait` has returned an exit code, no process with the run's ID is left. A process

@@ -30,13 +30,13 @@ PYTHON_SECONDS = 20.0
 """Time limit in seconds for the start of an interpreter, which takes several seconds on a cold network disk."""
 
 DISK_BROKEN_BYTES, DISK_WARNING_BYTES = 2 << 30, 20 << 30
-"""Bytes of free space below which the check of disks fails or warns.
+"""Free space in bytes below which the disk check fails, and below which it warns.
 
 A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked.
 """
 
 CLOCK_WARNING_SECONDS, CLOCK_BROKEN_SECONDS = 5.0, 300.0
-"""Differences between two clocks, in seconds, above which the check warns or fails.
+"""Difference between two clocks in seconds above which the clock check warns, and above which it fails.
 
 Above 5 s, modification times look wrong. Above 5 minutes, tokens and certificates are rejected as well.
 """

@@ -322,7 +322,7 @@ class LogPosition(NamedTuple):
 
 
 class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
-    """A copy of a container's log: appends to the file `output` in the run directory, from the stored position on."""
+    """An open copy of a container's log: the file `output` in the run directory, continued at the stored position."""
 
     def __init__(self, engine: Engine, container: str, directory: str, output: str) -> None:
         self._engine = engine

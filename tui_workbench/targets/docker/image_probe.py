@@ -1,7 +1,7 @@
 """Inspect an image with programs in a temporary container: its Python, packages, conda, C library and Spark.
 
-The facts of an image are cached by its ID, which identifies its content. The frameworks of an image are checked with
-the GPUs that the container of a run would get.
+The facts of an image are cached by the image's ID, which identifies its content. The frameworks of an image are checked
+with the GPUs that the container of a run would get.
 """
 
 from __future__ import annotations

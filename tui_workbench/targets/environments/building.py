@@ -282,7 +282,7 @@ class Builder:
         }
 
     def _changes(self) -> list[str]:
-        """Return Dockerfile instructions that set labels, and the command and user of the base image."""
+        """Return Dockerfile instructions that set labels and variables, and restore the settings of the base image."""
         base, recipe = self._base, self._recipe
         labels = {
             KIND_LABEL: ENVIRONMENT_KIND,
@@ -304,7 +304,7 @@ class Builder:
 
 
 def remove_interrupted_build(engine: Engine, tag: str) -> None:
-    """Remove the containers of an interrupted build from this machine. The caller holds the lock for `tag`."""
+    """Remove the containers of an interrupted build that this machine started. The caller holds the lock for `tag`."""
     for container in engine.containers(f"{TAG_LABEL}={tag}"):
         if container.labels.get(MACHINE_LABEL) == project_key(""):
             engine.remove(container.id)

@@ -73,7 +73,7 @@ class Recipe(NamedTuple):
         return not self.pip and not self.variables and not self.needs_conda(python_version)
 
     def lines(self, base_name: str, base_id: str) -> list[str]:
-        """Return the inputs as lines, for the name and for comparison with earlier recipes."""
+        """Return the recipe's inputs as lines, for the name of the environment and for comparison with others."""
         return [
             f"form {FORM}",
             f"base {base_name} {base_id}",

@@ -1,8 +1,8 @@
 """Managed environments on this machine: folders with the packages of a conda environment file, built without conda.
 
 An environment is a folder in the user's cache; its name is a hash of its recipe. It is built in place, because a Python
-installation cannot be moved. A file that is written last marks it as complete; a folder without that file is built
-again.
+installation cannot be moved. A file that is written last marks the environment as complete; a folder without this file
+is built again.
 """
 
 from __future__ import annotations

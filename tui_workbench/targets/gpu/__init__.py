@@ -1,1 +1,1 @@
-"""GPU samples of a machine, the choice of GPUs, and checks that a framework uses them."""
+"""GPU samples of a machine, the choice of GPUs, and checks that a framework uses the GPUs."""

@@ -20,7 +20,7 @@ SECONDS = 2
 """Seconds between two samples. Both tools are Python programs, which take longer than nvidia-smi."""
 
 ROUNDS = 300
-"""Samples after which amd-smi is started again, because it keeps all samples in memory."""
+"""Number of samples after which amd-smi is started again, because it keeps all samples in memory."""
 
 UNKNOWN = "[N/A]"
 MOST_LINES = 1 << 18  # maximum number of lines of a JSON document; longer documents are not read
@@ -220,7 +220,7 @@ def reading(each: "dict[str, Any]", partition: str) -> "dict[str, str]":
 
 
 def utilization(usage: Any, partition: str) -> str:
-    """Return the utilization of a GPU or, if the GPU is divided, of the partition: the mean of its compute units."""
+    """Return the utilization of a GPU. If the GPU is divided, return the mean of the partition's compute units."""
     units = inner(usage, "gfx_busy_inst")
     values = {}
     for key, listed in units.items() if isinstance(units, dict) else ():
@@ -234,10 +234,10 @@ def utilization(usage: Any, partition: str) -> str:
 
 
 class RocmSmi:
-    """rocm-smi, the older tool. It has no option to repeat."""
+    """The older tool rocm-smi. It has no option to repeat a query."""
 
     def cards(self, *options: str) -> "list[tuple[str, dict[str, Any]]]":
-        """Return the number of each GPU and its values, with the values of the system."""
+        """Return the number and the values of each GPU. The values include those of the system."""
         found = []
         for value in documents("rocm-smi", *options, "--json"):
             for key, card in value.items() if isinstance(value, dict) else ():

@@ -23,7 +23,7 @@ MOST_FILES = 5_000
 """Maximum number of files to list in each folder. Listing them takes about 0.1 s."""
 
 LIST_SECONDS = 4
-"""Seconds after which a listing is given up, because a folder on a slow or missing file server can take minutes."""
+"""Time limit of a listing in seconds. A folder on a slow or missing file server can take minutes."""
 
 _LOGS = (OUTPUT, METRICS, RANKS, SPARK)
 _SKIPPED = ("__pycache__", "node_modules", ".git", ".venv", ".workbench")

@@ -83,7 +83,7 @@ def may_wait(target: ComputeTarget) -> bool:
 
 
 def folder_variables(target: ComputeTarget) -> dict[str, str]:
-    """Return FOLDER_VARIABLE for runs that reserve GPUs in a shared folder; empty for others."""
+    """Return the variable FOLDER_VARIABLE if runs reserve GPUs in a shared folder, else no variable."""
     return {FOLDER_VARIABLE: target.gpu_reservations} if may_wait(target) else {}
 
 

@@ -1,9 +1,9 @@
 """CUDA compatibility: the CUDA versions that a driver supports, and the GPUs that a framework's build supports.
 
-Sources: the table of minimum driver versions in NVIDIA's "CUDA Compatibility"
-(docs.nvidia.com/deploy/cuda-compatibility), and for CUDA 10 and older the CUDA Toolkit release notes. The "CUDA C++
-Programming Guide" describes where code runs. Binary code runs on GPUs of the same major version and the same or a
-higher minor version. PTX runs on GPUs of the same or a higher version.
+Sources: the table of minimum driver versions in NVIDIA's "CUDA Compatibility" (docs.nvidia.com/deploy/cuda-
+compatibility), and for CUDA 10 and older the CUDA Toolkit release notes. The "CUDA C++ Programming Guide" describes on
+which GPUs code runs. Binary code runs on GPUs of the same major version and the same or a higher minor version. PTX
+runs on GPUs of the same or a higher version.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def newest_for(driver: str) -> str:
 
 
 def serves(driver: str, cuda: str) -> bool:
-    """Return True if a driver supports this CUDA version, or if that is not known."""
+    """Return True if a driver supports this CUDA version, or if one of the versions is not known."""
     oldest, own = version_of(driver_for(cuda)), version_of(driver)
     return not oldest or not own or own >= oldest
 
@@ -61,7 +61,7 @@ def serves(driver: str, cuda: str) -> bool:
 def computes_on(architectures: Sequence[str], capability: str) -> bool:
     """Return True if a build for these architectures (`sm_75`, `compute_90`) runs on a GPU of this capability.
 
-    Also True if either is not known.
+    Also True if the architectures or the capability are not known.
     """
     own = (*version_of(capability), 0)[:2]
     parts = [found.groups() for found in map(_ARCHITECTURE.fullmatch, architectures) if found]

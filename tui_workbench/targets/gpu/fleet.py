@@ -160,7 +160,7 @@ class _Listener:
         self._reservations: ReservationWatch | None = None
 
     def set_targets(self, targets: Sequence[ComputeTarget]) -> None:
-        """Set the targets on this machine. The first target that names a folder of reservations decides the folder."""
+        """Set the targets on this machine. The first target with a folder of reservations determines the folder."""
         names = tuple(target.name for target in targets)
         if self.state.targets != names:
             self.state = self.state._replace(targets=names)

@@ -67,7 +67,7 @@ class Gpus(NamedTuple):
 
 
 def gpus_of(host: Host, *, with_cuda: bool = False) -> Gpus:
-    """Ask the tool for the GPUs of a machine; with `with_cuda`, also get the CUDA version. Raises TargetUnreachable."""
+    """Return the GPUs of a machine; with `with_cuda`, also the CUDA version. Raises TargetUnreachable."""
     try:
         done = host.run(["sh", "-c", SMI + _ASK, "sh", str(int(with_cuda))], timeout=SECONDS)
     except ConnectionLost:

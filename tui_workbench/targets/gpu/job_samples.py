@@ -170,7 +170,7 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
         return facts_in(lines)
 
     def _find(self) -> None:
-        """Open the files of the nodes that are not open yet."""
+        """Open the nodes' files that are not open yet."""
         try:
             names = os.listdir(os.path.join(self._directory, GPU))
         except OSError:

@@ -24,9 +24,9 @@ readlink member
 
 
 def owner_of_folder(host: Host, run_id: str, member: str) -> str:
-    """Return the name of the member that owns the run's folder on a host. Without an owner, `member` becomes it.
+    """Return the name of the member that owns the run's folder on a host.
 
-    Raises WorkbenchError.
+    If the folder has no owner yet, `member` becomes its owner. Raises WorkbenchError.
     """
     return host.check(["sh", "-c", _OWNER, "sh", HostLayout(host.home()).run(run_id), member]).text.strip()
 

@@ -22,8 +22,11 @@ echo "$SSH_CONNECTION"
 PATH=$PATH:/sbin:/usr/sbin
 exec ip -o addr
 """
-"""Prints four words, of which the third is the address of this machine (sshd(8), ENVIRONMENT), and then a line for
-each address: number, interface, `inet` or `inet6`, ADDRESS/LENGTH (ip-address(8))."""
+"""A script that prints four words, and then a line for each address of the machine.
+
+The third word is the address to which SSH connected (sshd(8), ENVIRONMENT). The fields of a line are number, interface,
+`inet` or `inet6`, and ADDRESS/LENGTH (ip-address(8)).
+"""
 
 
 class Place(NamedTuple):

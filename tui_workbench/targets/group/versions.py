@@ -23,7 +23,7 @@ except Exception:
     torch = ""
 print("%d.%d" % sys.version_info[:2], torch)
 """
-"""Prints the versions of Python and PyTorch, with the local version of a build, such as 2.7.1+cu126."""
+"""A program that prints the versions of Python and PyTorch, with the local version of a build, such as 2.7.1+cu126."""
 
 
 def versions_of(members: Mapping[str, PythonEnvironment]) -> dict[str, str]:

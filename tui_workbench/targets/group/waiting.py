@@ -27,7 +27,7 @@ LOST_SECONDS = 300.0
 
 
 class _Part:
-    """A part of a run, with the threads that wait for its end, and that end it if another part fails."""
+    """A part of a run, with a thread that waits for its end and a thread that ends it if another part fails."""
 
     def __init__(self, target: Target, spec: RunSpec, interrupted: int) -> None:
         self.name = spec.target.name

@@ -65,7 +65,7 @@ class StepResult(NamedTuple):
 
 
 class Machine:
-    """The machine of a target, with the state of each step after `look`."""
+    """The machine of a target. Call `look` before the other methods."""
 
     def __init__(self, target: ComputeTarget) -> None:
         """Raises ConfigurationError if the workbench cannot prepare machines of this target."""

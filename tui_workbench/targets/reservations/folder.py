@@ -6,8 +6,8 @@ An entry is a symbolic link with a random name, whose text is the content of the
     hold GPU END                a user has reserved the GPU until END, in seconds since the epoch
     wait COUNT SINCE DIRECTORY  the run with this directory has waited since SINCE for COUNT GPUs
 
-Entries of other users are untrusted. Links are read but never followed, so no file of another user is opened. The owner
-of a link, and not its text, is the user. In a shared folder, the sticky bit prevents users from removing entries of
+Entries of other users are untrusted. Links are read but never followed, so no file of another user is opened. The user
+of an entry is the owner of the link. In a shared folder, the sticky bit prevents users from removing entries of
 other users. All times are those of the machine's clock.
 
 `Folder.change` locks the folder itself, because users could replace a lock file. The method changes nothing if the

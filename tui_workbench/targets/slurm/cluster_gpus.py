@@ -24,7 +24,7 @@ echo =
 sinfo -h -N -O 'NodeHost:100,Partition:80,StateCompact:30,Gres:300,GresUsed:300' | tr -s ' ' | grep 'gpu:'
 exit 0
 """
-"""Prints this user's running jobs, a line `=`, and each node with GPUs once for each of its partitions."""
+"""A script that prints this user's running jobs, a line `=`, and each node with GPUs once per partition."""
 
 _ALLOCATED = re.compile(r"gres/gpu=(\d+)")
 _REQUESTED = re.compile(r"gpu(?::[^:,()=/]+)?[:=](\d+)")

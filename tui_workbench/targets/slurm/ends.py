@@ -1,4 +1,4 @@
-"""Find the outcome of a job whose exit code is missing or does not show the cause, and the reason of a restart."""
+"""Find the outcome of a job whose exit code is missing or does not show the cause, and the reason for a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TAIL_BYTES = 1 << 14
 """Maximum number of bytes that are read from the end of slurm.log."""
 
 KILLED_FROM = 129
-"""Exit codes from this one on stand for signals, which Slurm may have sent."""
+"""The lowest exit code that stands for a signal. Slurm may have sent the signal."""
 
 TERMINATED = 143
 """The exit code of a script that SIGTERM has ended."""

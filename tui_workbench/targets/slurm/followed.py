@@ -37,7 +37,7 @@ RETRY_SECONDS = 2.0
 """Seconds before another attempt to copy bytes that could not be read or written."""
 
 MOST_FAILURES = 5
-"""After this many failures, the missing bytes of an ended run are skipped, because its script replaced the file."""
+"""Number of failures after which the missing bytes of a run are skipped. Its script has probably replaced the file."""
 
 
 class FollowedRun:

@@ -1,4 +1,4 @@
-"""List the files of runs on a cluster: the job that executes a run, its exit code, and the sizes of its files."""
+"""Read the job, the exit code and the sizes of the files of each run from the run's folder on a cluster."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Listing:
 
 
 def list_once(host: LoginHost, run_ids: Sequence[str]) -> dict[str, Files]:
-    """Return the files of runs by run ID, also of runs that have not started.
+    """Return the files of runs by run ID, including runs that have not started.
 
     Raises WorkbenchError if `runRoot` cannot be read.
     """

@@ -1,8 +1,8 @@
 """Execute runs as jobs of a Slurm cluster: `type: slurm`.
 
-The login host is the machine that has `sbatch`: over SSH, or this machine. It shares the folder `runRoot` with the
-compute nodes. A run is prepared there as for `type: remote`, submitted once, and followed with all other runs of the
-login by one process.
+The login host is a machine with `sbatch`: this machine, or a machine at the other end of an SSH connection. It shares
+the folder `runRoot` with the compute nodes. A run is prepared there as for `type: remote`, submitted once, and followed
+with all other runs of the login by one process.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ for name in $(env | sed -n 's/^\\(S\\(LURM\\|BATCH\\|RUN\\|QUEUE\\|ACCT\\|CANCEL
     [ "$name" = SLURM_CONF ] || unset "$name"
 done
 """
-"""Unsets the variables that change the behavior of Slurm's commands, except the path of its configuration."""
+"""Shell code that unsets variables that change the behavior of Slurm's commands, except SLURM_CONF."""
 
 FORMAT = "%A|%T|%r|%M|%L|%S|%N|%j"
 """Job ID, state, reason, seconds used, time left, start, nodes, and last the name, which may contain anything."""
@@ -29,7 +29,10 @@ SQUEUE = f"""\
 date +%Y-%m-%dT%H:%M:%S
 exec squeue -h -t all -u "$(id -un)" -o '{FORMAT}'
 """
-"""Prints the time of the login node, then a line per job of this user, including jobs that ended recently."""
+"""A script that prints the time of the login node and a line for each job of this user.
+
+The jobs include those that ended recently.
+"""
 
 POSITIONS = f"""\
 {CLEAN}
@@ -44,7 +47,7 @@ squeue -h -t PENDING -o '%P %Q %A %u %r' | awk '
     {{ place++ }}
     $4 == user {{ print $3, place }}'
 """
-"""Prints `JOB POSITION` for each waiting job of this user and each of its partitions.
+"""A script that prints `JOB POSITION` for each waiting job of this user and each of its partitions.
 
 The position is the place among the jobs of the partition by priority. Jobs that do not wait for nodes, such as held
 jobs, are left out. Nothing is printed if the cluster hides the jobs of other users (`PrivateData` in slurm.conf). The
@@ -146,7 +149,10 @@ def facts_of(job: Job, queue: Queue, warning: int, now: float) -> ClusterJob:
 
 
 def is_news(facts: ClusterJob, before: ClusterJob) -> bool:
-    """Return True if facts differ from the reported facts `before`, by at least LEAST_CHANGE in the case of a time."""
+    """Return True if facts differ from the reported facts `before`.
+
+    A change of a time counts only if it is at least LEAST_CHANGE.
+    """
     if facts[:2] != before[:2] or facts.nodes != before.nodes:
         return True
     times = ((facts.start, before.start), (facts.end, before.end), (facts.warning, before.warning))

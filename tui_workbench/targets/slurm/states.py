@@ -1,4 +1,4 @@
-"""The states of Slurm jobs, and descriptions of why a job waits or ended.
+"""The states of Slurm jobs, and the reasons for which a job waits or ended.
 
 The names are those of squeue(1), sections "JOB STATE CODES" and "JOB REASON CODES", of Slurm 20.11 to 24.11. Names that
 are not listed here are shown unchanged.
