@@ -1,9 +1,9 @@
 """CUDA compatibility: the CUDA versions that a driver supports, and the GPUs that a framework's build supports.
 
-Sources: the table of minimum driver versions in NVIDIA's "CUDA Compatibility" (docs.nvidia.com/deploy/cuda-
-compatibility), and for CUDA 10 and older the CUDA Toolkit release notes. The "CUDA C++ Programming Guide" describes on
-which GPUs code runs. Binary code runs on GPUs of the same major version and the same or a higher minor version. PTX
-runs on GPUs of the same or a higher version.
+Sources: the table of minimum driver versions in NVIDIA's "CUDA Compatibility"
+(docs.nvidia.com/deploy/cuda-compatibility), and for CUDA 10 and older the CUDA Toolkit release notes. The "CUDA C++
+Programming Guide" describes on which GPUs code runs. Binary code runs on GPUs of the same major version and the same or
+a higher minor version. PTX runs on GPUs of the same or a higher version.
 """
 
 from __future__ import annotations
