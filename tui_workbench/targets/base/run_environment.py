@@ -27,7 +27,7 @@ from tui_workbench.targets.hosts.processes import RUN_DIRECTORY_VARIABLE, RUN_ID
 
 SHARE_VARIABLE = "AZUREML_NATIVE_SHARE_DIRECTORY"
 OUTPUTS_VARIABLE = "WORKBENCH_OUTPUTS_DIRECTORY"
-"""The folder `outputs/` of the run, for scripts that change their working directory."""
+"""The variable with the folder `outputs/` of the run, for scripts that change their working directory."""
 ATTEMPT_VARIABLE = "WORKBENCH_ATTEMPT"  # the number of the attempt; the first is 1
 RESUME_VARIABLE = "WORKBENCH_RESUME"  # 1 if an earlier attempt may have left a checkpoint, else not set
 

@@ -40,7 +40,7 @@ class KeyringResult(NamedTuple):
 
     @property
     def text(self) -> str:
-        """A clause that says where the secret is, and for how long."""
+        """A clause that tells the user where the secret is kept, and for how long."""
         if self.in_keyring:
             return "the secret is in the keyring"
         return (
@@ -80,7 +80,7 @@ class SecretStore:
 
 
 def new_reference(target: str, user: str) -> str:
-    """Return a new reference to a secret, which is unique."""
+    """Return a new, unique reference to a secret."""
     # `#` separates the parts; the random ID makes the reference unique.
     parts = [part.replace("#", "-") for part in (target, user)]
     return f"{PREFIX}{parts[0]}#{parts[1]}#{os.urandom(16).hex()}"

@@ -237,7 +237,7 @@ def wants_cluster_mode(spec: RunSpec) -> bool:
 
 
 def tag_of(run_id: str) -> str:
-    """Return the tag of a run's Spark application: the end of the run ID, which is unique."""
+    """Return the tag of a run's Spark application: the unique end of the run ID."""
     return run_id[-LONGEST_TAG:]
 
 

@@ -79,7 +79,7 @@ class Reading(NamedTuple):
 def parse(data: bytes) -> Reading:
     """Parse the output of SCRIPT on one machine.
 
-    Invalid parts are skipped, because the processes of a run determine some of the text.
+    Invalid parts are skipped, because some of the text, such as command lines, comes from the run's processes.
     """
     head, _, rest = data[max(0, data.find(b"stacks ")) :].partition(b"\n")
     words = head.decode("utf-8", "replace").split()

@@ -289,7 +289,7 @@ class ContainerRun:
 
 
 def _archive_of(spy: PySpy, path: str) -> io.BytesIO:
-    """Return a tar archive with py-spy, executable by all users, at an absolute path."""
+    """Return a tar archive that contains py-spy at an absolute path, executable by all users."""
     data, packed = spy.read(), io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:") as tar:
         member = tarfile.TarInfo(path.lstrip("/"))

@@ -12,7 +12,7 @@ from tui_workbench.targets.hosts.supervisor import PID
 from tui_workbench.targets.slurm.cluster import LoginHost, raise_if_silent
 
 NODE_MARK = b"\035\n"
-"""A line between the outputs of two nodes, which consists of the control character GS."""
+"""A line that separates the outputs of two nodes. It consists of the control character GS."""
 
 # $1: the run's directory, $2: py-spy, then the command to execute on each node. Each node writes to its own file,
 # because srun mixes the outputs of nodes. The ID of one task of an array is also that of the array, so squeue may list
