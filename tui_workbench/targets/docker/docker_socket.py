@@ -14,9 +14,9 @@ from tui_workbench.targets.hosts.host import SHELL, Host
 
 SYSTEM_SOCKET = "/var/run/docker.sock"
 
-# $1 is the system's socket. `DOCKER_HOST` or the current Docker context may choose another one. Without a choice, the
-# sockets of rootless engines, Docker Desktop, colima and podman's virtual machine are tried too. A context whose engine
-# is on another machine is ignored.
+# $1 is the system's socket. `DOCKER_HOST` or the current Docker context may choose another socket. Without a choice,
+# the sockets of rootless engines, Docker Desktop, colima and podman's virtual machine are tried too. A context whose
+# engine is on another machine is ignored.
 _PROBE = """\
 runtime=${XDG_RUNTIME_DIR:-/run/user/$(id -u)} choice= found=
 case $DOCKER_HOST in unix://*) choice="DOCKER_HOST $DOCKER_HOST" ;; esac

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import docker
     import requests
 
-# Timeout in seconds of calls that do not wait for a container; creating one on a busy disk can take 20 s.
+# Timeout in seconds of calls that do not wait for a container; creating a container on a busy disk can take 20 s.
 TIMEOUT = 60.0
 CREATION_POLL_SECONDS = 0.02
 

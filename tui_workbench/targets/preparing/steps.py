@@ -178,7 +178,7 @@ _TOOLKIT = Step(
 
 RUNTIME, GROUP = "nvidia runtime", "docker group"
 
-# A user who cannot ask the engine compares when its configuration was written and when the engine was started.
+# If the user cannot ask the engine, the time of its configuration file is compared with the time of its start.
 _RUNTIME = Step(
     RUNTIME,
     "the engine is configured for the NVIDIA Container Toolkit",
