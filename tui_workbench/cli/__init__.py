@@ -1,7 +1,8 @@
 """The command line: a noun, a verb and options. Only the module of the given command is imported.
 
-Exit codes: the exit code of the script for a finished run, 130 if the run was canceled or Ctrl-C was pressed; otherwise
-0, 1 for an error on this machine, 2 for wrong usage, 3 for a configuration problem, 4 if the target is unreachable.
+A command that waits for a run exits with the exit code of its script, or with 130 if the run was canceled. Other exit
+codes: 0 for success, 1 for an error on this machine, 2 for wrong usage, 3 for a configuration problem, 4 if the target
+is unreachable, and 130 after Ctrl-C.
 """
 
 from __future__ import annotations

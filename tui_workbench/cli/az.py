@@ -135,7 +135,7 @@ def main(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
 def _real_az(arguments: Sequence[str]) -> int:
     """Replace this process with the first `az` on the PATH outside the folder of `workbench-tui shell`.
 
-    Return an exit code if the Azure CLI is not installed.
+    Return exit code 127 if the Azure CLI is not installed.
     """
     folders = search_folders(os.environ.get("PATH", os.defpath))
     others = [folder for folder in folders if os.path.dirname(folder) != commands_folder()]

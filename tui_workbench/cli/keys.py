@@ -30,7 +30,7 @@ def run_keys(arguments: argparse.Namespace) -> int:
 
 
 def records() -> list[dict[str, Any]]:
-    """Return every command; `keys` are the labels on the screens, `key_names` the names in a keymap."""
+    """Return a record for each command, with the key labels of the screens (`keys`) and of a keymap (`key_names`)."""
     return [
         {
             "scope": scope,

@@ -80,7 +80,7 @@ def _path(directory: RunDirectory, arguments: argparse.Namespace) -> str:
 
 
 def _part(directory: RunDirectory, number: int) -> tuple[int, int | None]:
-    """Return the start and end of the output of an attempt; None for the end of the log. Raises UsageError."""
+    """Return the start and end of the output of an attempt. The end of the last attempt is None. Raises UsageError."""
     attempts = attempts_of(directory) or [AttemptRecord()]
     found = next((each for each in attempts if each.number == number), None)
     if found is None:

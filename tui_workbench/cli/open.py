@@ -1,4 +1,4 @@
-"""`open` and `notebook`: TensorBoard, Jupyter or a port of a run, and Jupyter on the project, at 127.0.0.1."""
+"""`open` and `notebook`: open TensorBoard, Jupyter or a port of a run, or Jupyter on the project, at 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run_notebook(arguments: argparse.Namespace) -> int:
 
 
 def _keep_open(opened: OpenPort, arguments: argparse.Namespace) -> int:
-    """Print the address of a port, show it in the browser, and keep the port open until it is closed."""
+    """Print the address of a port, and show a server in the browser. If the port stays open, wait for its end."""
     try:
         if opened.record.port != opened.wanted:
             notify(f"port {opened.wanted} of this machine is in use, so port {opened.record.port} is used")

@@ -54,7 +54,7 @@ def run_status(arguments: argparse.Namespace) -> int:
 
 
 def _runs_of(project: Project) -> tuple[list[Run], Run | None]:
-    """Return the active runs, newest first, and the newest run, or None without runs."""
+    """Return the active runs, newest first, and the newest run of the project (None if there is no run)."""
     with RunIndex(project) as index:
         active = [RunDirectory(os.path.join(project.runs_directory, run_id)).run() for run_id in index.active()]
         return sorted(active, key=lambda run: -run.created), next(iter(index.runs(1)), None)
@@ -79,6 +79,6 @@ def _summary(run: Run) -> str:
 
 
 def _details(run: Run) -> str:
-    """Return the details of an active run: its job in a cluster's scheduler, and the reason why it waits."""
+    """Return the job of an active run in its scheduler, and the reason why the run is queued; "" without both."""
     words = [job_words(run, time.time()), run.reason if run.state == RunState.QUEUED else ""]
     return "".join(f": {word}" for word in words if word and run.is_active)

@@ -107,8 +107,8 @@ class Document:
     def kind(self) -> FileKind:
         """The kind of file; while the text is invalid YAML, the last known kind.
 
-        The keys of a run configuration determine its form. The kind of a dependency file depends on the field that
-        names it in a run configuration. If no run configuration names it, its keys determine the kind.
+        The keys of a run configuration determine its form. The kind of a dependency file depends on the field of a run
+        configuration that names the file. If no run configuration names the file, the keys determine the kind.
         """
         if self._tree is not None or self._last_kind is None:
             keys = top_level_keys(self._tree) if self._tree is not None else ()

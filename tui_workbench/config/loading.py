@@ -112,7 +112,7 @@ def _attributes(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any
 
 
 def type_of(values: dict[str, Any]) -> str:
-    """Return the target type in the values of a `.compute` file, or "". `cluster` and `native` are old keys for it."""
+    """Return the target type in the values of a `.compute` file, or "". Old files use `cluster` or `native`."""
     found: str = values.get("type", "")
     if not found and (values.get("cluster") or values.get("native")):
         return target_types.CLUSTER.name

@@ -21,7 +21,7 @@ _COMMA = re.compile(r",(?=\s*\w+=)")
 
 
 def options_of(text: str) -> dict[str, Any]:
-    """Return the typed values of `KEY=VALUE,KEY=VALUE`, by key. `extra` can be repeated.
+    """Return the typed values of `KEY=VALUE,KEY=VALUE`, by key. The key `extra` can be repeated.
 
     Raises UsageError for an unknown key or an invalid value.
     """

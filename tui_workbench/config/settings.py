@@ -1,6 +1,6 @@
 """Load the user's settings for all projects from `settings.yaml` in the configuration folder.
 
-An invalid entry is reported with its line, and its default is used. The other entries apply.
+An invalid entry is reported with its line, and replaced by its default. The other entries apply.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tui_workbench.core.errors import ConfigurationError
 
 
 class Settings(NamedTuple):
-    """The settings, which `schema.user_files.SETTINGS` describes, and the errors of the file."""
+    """The values of the fields in `schema.user_files.SETTINGS`, and the errors of the file."""
 
     notifications: str = "terminal"
     notification_sequence: str = "auto"

@@ -56,7 +56,7 @@ def load_spark_dependencies(path: str) -> SparkDependencies:
 
 
 def secret_property(configuration: Mapping[str, str]) -> str:
-    """Return the name of the first property with a secret, or "". Other users could read it in the command line."""
+    """Return the name of the first property with a secret, or "". The command line of Spark would show the secret."""
     given = ((name, value) for name, value in configuration.items() if value.lower() not in _SWITCHES)
     return next((name for name, value in given if _SECRET.search(name) or mask_text(value) != value), "")
 
@@ -69,7 +69,7 @@ def _of_values(path: str, values: Mapping[str, Any]) -> SparkDependencies:
 
 
 def _sdk_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the Spark values of a run configuration in the SDK form, which contains them itself."""
+    """Return the Spark dependencies that a run configuration in the SDK form contains."""
     spark = values.get("spark") or {}
     environment = (values.get("environment") or {}).get("spark") or {}
     found = {"configuration": spark.get("configuration"), **environment}

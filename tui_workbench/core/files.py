@@ -4,7 +4,7 @@
 content. `write_atomically` is for the user's files: it follows a symbolic link, and the data survives a power failure.
 
 A script, a container or an archive can replace any file of a run with a link. The functions `..._below` therefore take
-a folder (`top`, which must not be a link) and a relative name, and open each part of the name without following links.
+a folder `top`, which must not be a link, and a relative name. They open each part of the name without following links.
 They raise OSError for a link (ELOOP or ENOTDIR), and for a pipe or device, without blocking. Only the user can access
 the files and folders that these functions create.
 """
@@ -66,7 +66,7 @@ def open_regular(path: str) -> BinaryIO:
 
 
 def read_regular(path: str, largest: int = LARGEST) -> bytes:
-    """Return the content of a file. Raises OSError as `open_regular` does, and if it has more than `largest` bytes."""
+    """Return the content of a file. Raises OSError as `open_regular` does, and for more than `largest` bytes."""
     with open_regular(path) as file:
         data = file.read(largest + 1)
     if len(data) > largest:
@@ -276,8 +276,8 @@ def delete_below(top: str, name: str) -> None:
 def _empty(top: int) -> None:
     """Delete the content of an open folder.
 
-    Each inner folder is first moved to `top`. This needs no recursion and no open file per level, and it fails for a
-    mount point before anything on the mounted file system is deleted.
+    Each inner folder is first moved to `top`. This needs no recursion and no open file per level. For a mount
+    point, it fails before anything on the mounted file system is deleted.
     """
     while names := os.listdir(top):
         for name in names:
@@ -302,7 +302,7 @@ def _moved(parent: int, name: str, top: int) -> str:
 
 
 def _is_folder(parent: int, name: str) -> bool:
-    """Return True for a folder, and give its owner all permissions, without which it cannot be moved or emptied."""
+    """Return True for a folder, and give its owner all permissions, which are necessary to move or empty it."""
     mode = os.lstat(name, dir_fd=parent).st_mode
     if not stat.S_ISDIR(mode):
         return False
@@ -314,7 +314,7 @@ def _is_folder(parent: int, name: str) -> bool:
 
 
 def raise_error(error: OSError) -> None:
-    """Raise an error of a folder that `os.fwalk` cannot read, if passed as `onerror`. By default, it is ignored."""
+    """Raise `error`. If this function is the `onerror` of `os.fwalk`, folders that cannot be read are not skipped."""
     raise error
 
 

@@ -75,8 +75,8 @@ def isolated_environment() -> dict[str, str]:
 def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[str, str]:
     """Return an environment in which git reads only the objects in the folders `objects`.
 
-    Git uses an empty repository in the cache of `state_directory`, and therefore ignores the configuration, hooks,
-    references and attributes of the repositories that own the objects. Raises OSError.
+    Git uses an empty repository in the cache of `state_directory`. The configuration, hooks, references and attributes
+    of the repositories that own the objects are therefore ignored. Raises OSError.
     """
     folder = derived_directory(state_directory)
     if not folder:

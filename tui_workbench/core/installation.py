@@ -1,7 +1,7 @@
-"""How the workbench was installed, and the commands that extend, update or repeat this installation.
+"""Find out how the workbench was installed, and return the commands that extend, update or repeat this installation.
 
-The commands name no package index unless the workbench came from one. These files of the installers are read, and
-nothing is read from the network:
+Commands that install the workbench again use the same source: an index, a git repository, a folder, a file or a URL.
+These files of the installers are read, and nothing is read from the network:
 
 - `direct_url.json` of the package, which pip and uv write (PEP 610)
 - `uv-receipt.toml`, which `uv tool install` writes into the environment
@@ -30,7 +30,7 @@ _TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 
 
 class Source(NamedTuple):
-    """Where the package came from.
+    """The source of the installed package.
 
     `place` is a path or URL, or "" for an index. For git, `revision` is the requested branch, tag or commit ("" for the
     default branch), and `commit` is the installed commit.
@@ -58,7 +58,7 @@ class Source(NamedTuple):
 
 
 def find_source() -> Source:
-    """Return where the package came from; the folder of the source tree if it is not installed."""
+    """Return the source of the installed package, or the folder of the source tree if no package is installed."""
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import unquote, urlsplit
 
@@ -97,12 +97,12 @@ def has_pip() -> bool:
 
 
 def extra_command(extra: str) -> str:
-    """Return the command that installs the packages of an extra, and keeps those of other extras."""
+    """Return the command that installs the packages of an extra. Packages of other extras are kept."""
     installer, source = find_installer(), find_source()
     if installer == UV_TOOL and not source.is_gone:
         # Packages that `uv pip` adds to the environment of a tool are removed by the next `uv tool upgrade`.
         return shlex.join(["uv", "tool", "install", *_tool_words(source, extra)])
-    # The source tree declares the packages of its extras if it is not installed.
+    # If the workbench is not installed, the packages of the extra are unknown: install the source tree with the extra.
     packages = _packages_of(extra) or source.words([extra])
     if installer == PIPX:
         return shlex.join(["pipx", "inject", os.path.basename(sys.prefix), *packages])
@@ -110,12 +110,12 @@ def extra_command(extra: str) -> str:
 
 
 def package_command(package: str) -> str:
-    """Return the command that installs a dependency of the workbench, or updates it."""
+    """Return the command that installs or updates a dependency of the workbench."""
     return _install("--upgrade", package)
 
 
 def repeat_command(*, upgrade: bool = False) -> str:
-    """Return the command that installs the workbench again, or updates it; "" if its file or folder is gone."""
+    """Return the command that reinstalls or updates the workbench; "" if the source file or folder is gone."""
     source, installer = find_source(), find_installer()
     if source.is_gone:
         return ""
@@ -127,7 +127,7 @@ def repeat_command(*, upgrade: bool = False) -> str:
 
 
 def repeat_remedy() -> str:
-    """Return the sentence about installing the workbench again."""
+    """Return the sentence that tells the user to install the workbench again."""
     command = repeat_command()
     if command:
         return f"Install the workbench again: `{command}`."
@@ -153,7 +153,10 @@ def _packages_of(extra: str) -> list[str]:
 
 
 def _tool_words(source: Source, extra: str) -> list[str]:
-    """Return the arguments of `uv tool install`, with the extras and packages in the receipt, which it replaces."""
+    """Return the arguments of `uv tool install` for an extra.
+
+    The command replaces the receipt, so the extras and packages of the receipt are repeated.
+    """
     import tomllib
 
     with open(os.path.join(sys.prefix, "uv-receipt.toml"), "rb") as file:

@@ -86,7 +86,7 @@ class ComputeTarget(NamedTuple):
 
     @property
     def builds_environment(self) -> bool:
-        """True if environments are built from the conda dependencies file, for a group on at least one member."""
+        """True if the target, or a member of the group, builds environments from the conda dependencies file."""
         kind = self.kind
         is_built = kind.builds_environments or (kind.can_build_environments and not self.user_managed_environment)
         return is_built or any(part.builds_environment for part in self.parts)
@@ -141,7 +141,7 @@ class RunConfiguration(NamedTuple):
         return "" if first == "$file" else first
 
     def key(self, name: str) -> str:
-        """Return the name that this file uses for a key. It differs if the file has the SDK form."""
+        """Return the name of a key in this file. In the SDK form, some keys have another name."""
         return SDK_KEYS.get(name, name) if self.is_sdk_form else name
 
 
@@ -205,7 +205,10 @@ class SweepTask(NamedTuple):
 
 
 class Seeds(NamedTuple):
-    """Run each combination with the seeds 1 to `number`, as the argument `name` or as an environment variable."""
+    """The seeds of a sweep: 1 to `number` for each combination.
+
+    Runs get their seed in the environment variable `variable`, or as the argument `name` if `variable` is "".
+    """
 
     number: int
     name: str = "seed"

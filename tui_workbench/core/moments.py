@@ -1,7 +1,7 @@
 """Timestamps that measure elapsed time even if the clock is changed.
 
 A moment holds the time of the clock, and the time since boot, which cannot be changed. Elapsed time is computed from
-the time since boot, or, after a restart, from the clock.
+the time since boot. After a restart, and on systems without a boot ID, it is computed from the clock.
 """
 
 from __future__ import annotations

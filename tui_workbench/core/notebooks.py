@@ -39,7 +39,7 @@ class Cell(NamedTuple):
 
 
 def is_notebook(path: str) -> bool:
-    """Return True if the name of a file is that of a notebook."""
+    """Return True if the name of a file ends with `.ipynb`, in uppercase or lowercase."""
     return os.path.splitext(path)[1].lower() == SUFFIX
 
 
@@ -58,7 +58,7 @@ def parse_notebook(text: str) -> list[Cell]:
 
 
 def code_of(text: str) -> str:
-    """Return the code of all cells, without lines that only IPython understands; "" if the text is not a notebook."""
+    """Return the code of all cells, without IPython lines (`%`, `!` or `?`); "" if the text is not a notebook."""
     try:
         cells = parse_notebook(text)
     except UsageError:

@@ -1,4 +1,4 @@
-"""Everything that depends on the operating system: processes, the time since boot, shared blocks, unnamed files.
+"""Functions that depend on the operating system: processes, the time since boot, shared blocks, unnamed files.
 
 On Linux, the values come from /proc and from system calls of Linux. Elsewhere, psutil reads processes, and kqueue, or
 else polling, reports their end.
@@ -63,7 +63,7 @@ def boot_id() -> str:
 
 
 def process_namespace() -> str:
-    """Return the name of the namespace of this process's process IDs, or `-` if the system has none."""
+    """Return the PID namespace of this process, such as `pid:[4026531836]`, or `-` if the system has none."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -138,7 +138,7 @@ def process_stat(pid: int) -> tuple[str, str]:
 
 
 def start_time(text: str) -> str:
-    """Return the start time in a line of /proc/PID/stat, or in the output of `ps -o lstart=`; `-` if it has none."""
+    """Return the start time in a line of /proc/PID/stat, or in the output of `ps -o lstart=`; `-` for other texts."""
     # The second field of a line of /proc, the command name in parentheses, may contain anything.
     fields = text.rpartition(")")[2].split()
     if len(fields) > 19:
@@ -150,7 +150,7 @@ def start_time(text: str) -> str:
 
 
 def is_same_start(one: str, other: str) -> bool:
-    """Return True if two start times may be that of the same process."""
+    """Return True if two start times may belong to the same process."""
     if _has_proc() or "-" in (one, other):
         return one == other or "-" in (one, other)
     # `ps` and psutil may round the seconds differently.
@@ -177,7 +177,7 @@ def exit_descriptor(pid: int) -> int:
 
 
 def inheritable_descriptors() -> list[int]:
-    """Return the inheritable descriptors except the standard streams, which this process itself inherited."""
+    """Return the inheritable descriptors of this process, except the standard streams."""
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:
@@ -208,7 +208,7 @@ def had_variable_at_start(variable: str) -> bool:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent ends. Only Linux supports this."""
+    """Let Linux send SIGTERM to this process when its parent ends. On other systems, do nothing."""
     import ctypes
 
     with contextlib.suppress(AttributeError):  # only Linux has prctl

@@ -155,7 +155,7 @@ def is_known(name: str) -> bool:
 
 @cache
 def installed() -> frozenset[str]:
-    """Return the names of types from other packages, cached because the editor calls this on every key press."""
+    """Return the names of types from other packages. Cached, because the editor reads them on every key press."""
     from importlib.metadata import entry_points
 
     return frozenset(entry_points(group=ENTRY_POINT_GROUP).names)

@@ -94,9 +94,9 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 
 def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HEAD_OF_LARGE) -> TextFile:
-    """Return the version of a file to show or edit. If it has more than `largest` bytes, read only the first `head`.
+    """Return a file to show or edit. If the file has more than `largest` bytes, read only the first `head` bytes.
 
-    Raises StorageError if it does not exist, cannot be read, or is a folder, pipe or device.
+    Raises StorageError if the file does not exist, cannot be read, or is a folder, pipe or device.
     """
     try:
         data, found, allowed = _read(path, largest, head)

@@ -2,9 +2,9 @@
 
 Each line of JSON is written by one append, so that many processes can share a file. `trace.jsonl` in the user's state
 directory holds the newest calls of all processes. `trace.jsonl` in a run directory holds the calls made for the run,
-without most repetitions of a call. A call of a coding agent, or for its run, has the name of the agent. The size of
-both files is limited. Secrets that this process knows are masked, and a failed write raises no exception.
-`trace_reading` reads the files.
+without most repetitions of a call. A call by a coding agent, or for a run that an agent submitted, has the name of the
+agent. The size of both files is limited. Secrets that this process knows are masked, and a failed write raises no
+exception. `trace_reading` reads the files.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ LARGEST_FILE = 4 << 20
 """Maximum size of a file in bytes. A larger file is rotated."""
 
 LONGEST_WORD = 16 << 10
+"""Maximum length of a word of a command, in characters."""
+
 LONGEST_STDERR = 2 << 10
-"""Maximum length of a word of a command, and of the end of stderr, in characters."""
+"""Maximum number of characters that are stored from the end of stderr."""
 
 LONGEST_LINE = 64 << 10
 """Maximum length of a line in bytes. A longer line has only the first words of the command."""
@@ -40,7 +42,7 @@ LONGEST_LINE = 64 << 10
 _LONGEST_CHARACTER = 12  # bytes in JSON, for an emoji: two escapes such as \ud83d
 
 SHORTEST_SECRET = 6
-"""Minimum length of a masked value. Shorter values occur in many texts by chance."""
+"""Minimum length of a masked value, in characters. Shorter values occur in many texts by chance."""
 
 SSH, DOCKER, GIT, PROCESS, AGENT = "ssh", "docker", "git", "process", "agent"
 KINDS = (SSH, DOCKER, GIT, PROCESS, AGENT)
@@ -74,7 +76,7 @@ def for_run(directory: str) -> Iterator[None]:
 
 
 def set_process_run(directory: str, agent: str) -> None:
-    """Log all later calls of this process as calls for the run in `directory`, which `agent` started if not ""."""
+    """Log all later calls of this process as calls for the run in `directory` and for `agent` ("" for the user)."""
     global _run_of_process, _agent_of_process
     _run_of_process, _agent_of_process = directory, agent
 
@@ -90,7 +92,7 @@ def for_agent(name: str) -> Iterator[None]:
 
 
 def agent_name(text: object) -> str:
-    """Return an untrusted name of an agent as a short line without control characters; "" if it is not a text."""
+    """Return an untrusted name of an agent as a short line without control characters; "" if `text` is not a str."""
     return short_name(text, LONGEST_AGENT) if isinstance(text, str) else ""
 
 
@@ -101,12 +103,12 @@ def current_agent() -> str:
 
 
 def forget_agent() -> None:
-    """Remove the name of the agent that started this process, which serves runs of the user and of other agents."""
+    """Remove the agent's name from the environment, because this process also serves runs of the user."""
     os.environ.pop(AGENT_VARIABLE, None)
 
 
 def hide(values: Iterable[str]) -> None:
-    """Mask these values in all later calls."""
+    """Mask these values in all later calls. Values shorter than SHORTEST_SECRET are ignored."""
     _secrets.update(value for value in values if len(value) >= SHORTEST_SECRET)
 
 

@@ -198,7 +198,7 @@ def matches(call: TracedCall, text: str) -> bool:
 
 
 def short_line(call: TracedCall) -> str:
-    """Return the call as one line for a list, with long words cut, and without options that all such calls have."""
+    """Return the call as one line for a list. Long words are cut, and common options of git and docker are omitted."""
     words = list(call.words)
     if words:
         words[0] = os.path.basename(words[0]) or words[0]
@@ -237,8 +237,7 @@ def shell_line(call: TracedCall) -> str:
     """Return a command for `sh` that repeats the call.
 
     A masked value of a variable is replaced by a reference to the variable of that name in the shell. A comment
-    mentions input and parts of arguments that were not stored. A call of a tool by an agent, which is not a command, is
-    a comment.
+    mentions input and parts of arguments that were not stored. If an agent called a tool, the whole line is a comment.
     """
     if call.kind == AGENT:
         return f"# {visible(' '.join(call.words))}"

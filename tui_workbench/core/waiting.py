@@ -42,7 +42,7 @@ def waking_pipe() -> tuple[int, int]:
 
 
 def pause(seconds: float, interrupted: int = -1) -> None:
-    """Sleep for `seconds`. Raises Interrupted if the descriptor becomes readable."""
+    """Sleep for `seconds`. Raises Interrupted if the descriptor `interrupted` becomes readable."""
     if wait_ready([interrupted] if interrupted >= 0 else [], timeout=seconds):
         raise Interrupted
 

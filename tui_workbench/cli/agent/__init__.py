@@ -1,1 +1,1 @@
-"""Coding agents: the server whose tools they call, and the user's decisions about their requests."""
+"""Serve tools to coding agents, and let the user decide about the requests of agents."""

@@ -1,4 +1,4 @@
-"""The answers of the tools, as small records without secrets. Their fields are the schema that agents see."""
+"""The records that the tools return to agents, without secrets. Agents see the fields of a record as its schema."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Decision(BaseModel):
     """The state of a request."""
 
     request: int
-    state: str = Field(description="waiting, submitted, denied, or changed: the project was changed after the request")
+    state: str = Field(description="waiting, submitted, denied, or changed (the project was changed after the request)")
     run_id: str = Field(default="", description="the run that was submitted")
     answer: str = Field(default="", description="the reason for a denial, if the user gave one")
     replaced_by: int = Field(default=0, description="the request with the new plan; 0 unless the state is changed")

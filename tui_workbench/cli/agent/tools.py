@@ -181,7 +181,7 @@ class Tools:
         return found
 
     def get_verdict(self, run: Run) -> dict[str, Any]:
-        """Get the GPU verdict of a run: whether it used the GPUs, how much, the evidence and advice."""
+        """Get the GPU verdict of a run: its use of the GPUs, the evidence and advice."""
         verdict = verdict_of(self._runs.directory(run))
         if verdict is None:
             return {"verdict": "none", "text": "there are no GPU samples of this run"}
@@ -233,7 +233,7 @@ class Tools:
         self, configuration: Configuration, script: Script = "", arguments: Arguments = (), target: Target = "",
         environment: Environment = None, allow_cpu: AllowCpu = False,
     ) -> answers.PlanInfo:  # fmt: skip
-        """Show what submit_run would do with these arguments, without changing anything."""
+        """Show the plan of submit_run with these arguments. Nothing is changed or started."""
         request = _request(configuration, script, arguments, target, environment, allow_cpu)
         prepared, reasons = submitting.plan_for_agent(self._project, request)
         plan = mask_plan(prepared.plan)
@@ -260,7 +260,7 @@ class Tools:
     async def wait_for_approval(
         self, request: Annotated[int, Field(description="the number of the request")], seconds: Seconds = 30
     ) -> answers.Decision:
-        """Wait until the user approves or denies a request, at most `seconds`, and return its state."""
+        """Wait at most `seconds` until the user approves or denies a request. Return the state of the request."""
         found = await anyio.to_thread.run_sync(approvals.find_approval, request)
         with anyio.move_on_after(seconds):
             while found.state == approvals.WAITING:
@@ -319,7 +319,10 @@ def _require_same_secrets(before: Document, after: Document) -> None:
 
 
 def mask_setting(name: str, text: str) -> str:
-    """Return the text of a value that an agent sets for a key with this last name, or MASK if it contains a secret."""
+    """Return the text that an agent gives as the value of a key, or MASK if the text contains a secret.
+
+    `name` is the last part of the key.
+    """
     try:
         value = plain_value(parse(text).root)
     except ConfigurationError:  # the edit is refused too, unless the value is a text

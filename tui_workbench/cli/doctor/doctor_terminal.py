@@ -122,7 +122,7 @@ def characters(environment: Mapping[str, str]) -> Answer:
 
 
 def _examined(environment: Mapping[str, str]) -> Terminal:
-    """Return the capabilities of the terminal, or those of xterm if it is not supported."""
+    """Return the capabilities of the terminal; for an unsupported terminal, those of xterm."""
     try:
         return examine(environment)
     except UnsupportedTerminal:

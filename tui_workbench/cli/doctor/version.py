@@ -1,6 +1,6 @@
-"""`--version --check`: how the workbench is installed, and whether its source has a newer version.
+"""`--version --check`: print the installed version, its source, and the newest version of the source.
 
-Only this command looks for newer versions. It asks the source that the installation came from.
+No other command looks for newer versions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _VERSION_TAG = re.compile(r"refs/tags/v?\d+(\.\d+)*")
 
 
 def check_version() -> int:
-    """Print how the workbench is installed, and the newest version. Raises WorkbenchError without an answer."""
+    """Print the installed version, the installer, the source and its newest version. Raises the error of `newest`."""
     source = find_source()
     editable = ", editable" if source.is_editable else ""
     places = {INDEX: "a package index", GIT: f"git, {source.place}"}
@@ -72,7 +72,7 @@ def _compare(what: str, found: str, installed: str) -> str:
 
 
 def _newest_in_git(source: Source) -> str:
-    """Compare the installed commit with that of the branch, or the installed tag with the newest tag."""
+    """Compare the installed commit with the branch, or the installed tag with the newest tag."""
     said = _ask(["git", "ls-remote", "--sort=version:refname", source.place], kind=trace.GIT)
     commits = {name: commit for commit, name in (line.split("\t") for line in said.splitlines())}
     branch = f"refs/heads/{source.revision}" if source.revision else "HEAD"
@@ -86,7 +86,7 @@ def _newest_in_git(source: Source) -> str:
 
 
 def _newest_in_index() -> str:
-    """Ask the index that pip or uv is configured to use."""
+    """Return the newest version in the index that pip or uv is configured to use."""
     if has_pip():
         options = ("--dry-run", "--ignore-installed", "--no-deps", "--quiet", "--report", "-")
         report = json.loads(_ask([sys.executable, "-m", "pip", "install", *options, NAME]))
@@ -96,7 +96,7 @@ def _newest_in_index() -> str:
 
 
 def _ask(command: list[str], text: str = "", *, kind: str = trace.PROCESS) -> str:
-    """Run a command that asks the network and return its output. Raises WorkbenchError."""
+    """Run a command that queries the source, and return the output. Raises WorkbenchError."""
     environment = {**clean_environment(os.environ), "GIT_TERMINAL_PROMPT": "0"}
     try:
         # The current folder can be an untrusted project, with a configuration of git or uv.

@@ -1,4 +1,4 @@
-"""The plan and the record of a run, printed by `experiment submit` and `rerun`."""
+"""Print the plan or the record of a run, for `experiment submit` and `rerun`."""
 
 from __future__ import annotations
 

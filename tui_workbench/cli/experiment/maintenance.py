@@ -155,7 +155,7 @@ def run_sync(arguments: argparse.Namespace) -> int:
 
 
 def run_resume(arguments: argparse.Namespace) -> int:
-    """Start controllers for active runs without a controller, or start the run of `--run`; print the records."""
+    """Start missing controllers of active runs, or resume the run that `--run` names. Print the records of the runs."""
     runs = Runs(Project.find(arguments.project))
     if not arguments.run:
         return emit([history_record(runs.get(run_id)) for run_id in runs.resume()], arguments, HISTORY_COLUMNS)

@@ -241,7 +241,7 @@ def _gpu(state: MachineState, device: Device, latest: Reading | None, titles: Ti
 
 
 def process_records(states: Sequence[MachineState], titles: Titles) -> list[Record]:
-    """Return a record for each process, and for each unreachable machine a record with its problem."""
+    """Return a record for each process, and for each machine without a sample a record with its problem."""
     found: list[Record] = []
     for state in states:
         if state.problem or state.sample is None:
@@ -298,7 +298,7 @@ def _log_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None
 
 
 def _run_spec(arguments: argparse.Namespace) -> RunSpec:
-    """Return the specification of a run of the given run configuration or, without one, on the given target.
+    """Return the specification of a run of the given run configuration; by default, of a run on the given target.
 
     If both are given, the target overrides that of the run configuration. Raises UsageError if neither is given.
     """

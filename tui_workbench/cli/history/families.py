@@ -34,7 +34,7 @@ def run_families(arguments: argparse.Namespace) -> int:
 
 
 def run_comparison(runs: History, names: list[str], arguments: argparse.Namespace) -> int:
-    """Print a comparison of two families. Raises UsageError unless two are named, and RunNotFound."""
+    """Print a comparison of two families. Raises UsageError or RunNotFound for wrong names."""
     if arguments.all or arguments.diff:
         raise UsageError("--all and --diff compare runs, not families", remedy="Omit --all and --diff, or give runs.")
     families = runs.families(list(dict.fromkeys(names)))

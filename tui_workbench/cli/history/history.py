@@ -76,7 +76,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def _list_with_best(records: list[dict[str, Any]], arguments: argparse.Namespace) -> int:
-    """Print the table of runs with a mark at the best value of a metric in a completed run."""
+    """Print the table of runs, and mark the best value of a metric among the completed runs."""
     if arguments.output not in ("table", PLAIN) or arguments.query:
         raise UsageError(
             "--best works only with table output and without --query",
@@ -142,7 +142,8 @@ def run_info(arguments: argparse.Namespace) -> int:
 def emit_records(records: Any, arguments: argparse.Namespace, *, first_metric: str = "") -> int:
     """Print history records. `-o tsv` always has the same columns.
 
-    `-o table` and `--plain` add columns for arguments that differ and for metrics. `first_metric` is the first metric.
+    `-o table` and `--plain` add columns for arguments that differ and for metrics. `first_metric` is the key of the
+    first metric column.
     """
     columns: Sequence[str] = HISTORY_COLUMNS
     listed = records if isinstance(records, list) else [records]

@@ -40,7 +40,10 @@ def output(
     *,
     has_project: bool = True,
 ) -> Part:
-    """Declare `-o`, `--plain`, `--query` and, if `has_project`, `--project`. `-o text` needs the default TEXT."""
+    """Return a declaration of `-o`, `--plain`, `--query` and, if `has_project`, `--project`.
+
+    `-o text` is a choice only if `default` is TEXT.
+    """
 
     def declare(parser: argparse._ActionsContainer) -> None:
         if has_project:
@@ -175,7 +178,7 @@ def _cells(row: Any, columns: Sequence[str]) -> list[Any]:
 
 
 def _short(cell: Any) -> str:
-    """Format a table cell; long numbers are rounded to six digits."""
+    """Format a table cell. Long floats are rounded to six significant digits."""
     if isinstance(cell, float) and len(repr(cell)) > LONGEST_NUMBER:
         return f"{cell:.6g}"
     return _text(cell)

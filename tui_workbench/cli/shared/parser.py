@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message, remedy=f"See `{self.prog} --help`.")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parse the arguments; everything after the name of a script is passed to the script unchanged."""
+        """Parse the arguments. With `names_script`, words after the name of the script are passed to it unchanged."""
         if not self.names_script:
             return self.parse_args(words)
         # argparse would remove a `--` from the arguments of the script.
@@ -66,7 +66,7 @@ def option(*names: str, **settings: Any) -> Part:
 def options(
     *parts: Part, usage: str | None = None, epilog: str | None = None, names_script: bool = False
 ) -> Callable[[Parser], None]:
-    """Return a function that adds `parts` to a parser. `names_script`: the options end at the name of a script."""
+    """Return a function that adds `parts` to a parser. With `names_script`, options end at the name of a script."""
 
     def configure(parser: Parser) -> None:
         parser.usage, parser.epilog, parser.names_script = usage, epilog, names_script
@@ -84,7 +84,7 @@ OPTIONAL_RUN = option("-r", "--run", metavar="ID", default="", help="the ID or n
 
 
 def seconds(text: str) -> float:
-    """Convert an argument to a duration in seconds. Raises ArgumentTypeError, also if it is negative or infinite."""
+    """Convert an argument to a duration in seconds. Raises ArgumentTypeError, also for a negative or infinite value."""
     try:
         value = float(text)
     except ValueError:
@@ -95,7 +95,10 @@ def seconds(text: str) -> float:
 
 
 def number_of(things: str, what: str = "a number") -> Callable[[str], int]:
-    """Return a converter of an argument to a number of `things`, or to "the number" of one thing."""
+    """Return a function that converts an argument to a whole number.
+
+    Its error calls the number `what` of `things`, such as "a number of runs" or "the number of a GPU".
+    """
 
     def convert(text: str) -> int:
         if not (text.isascii() and text.isdigit()):

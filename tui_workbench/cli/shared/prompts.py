@@ -1,7 +1,7 @@
-"""Ask for secrets and host keys on the terminal.
+"""Ask for secrets, host keys and confirmation on the terminal.
 
 Questions about logins use the terminal itself, because stdin may be a file or a pipe. Without a terminal, nothing is
-asked, and the original error is raised.
+asked, and the error of the login is raised. A confirmation is read from stdin.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def confirm(question: str) -> bool:
 
 
 def confirm_list(lines: Iterable[str], question: str, remedy: str) -> bool:
-    """Show what a command would change, and return True if the user agrees. Raises UsageError without a terminal."""
+    """Show lines and ask a question. Return True if the user agrees. Raises UsageError if stdin is not a terminal."""
     if not sys.stdin.isatty():
         raise UsageError("cannot ask for confirmation: not a terminal", remedy=remedy)
     sys.stderr.write("".join(f"{visible(line.rstrip())}\n" for line in lines))
@@ -108,8 +108,8 @@ def reach(
 ) -> None:
     """Repeat a login, asking about unknown host keys and missing secrets, until it succeeds.
 
-    Raises the error of the attempt without a terminal, for a changed or refused key, or after too many wrong secrets,
-    and UsageError if the user enters no secret.
+    Without a terminal, for a changed or refused key, or after too many wrong secrets, the error of the login is raised.
+    Raises UsageError if the user enters no secret.
     """
     asked = 0
     while True:

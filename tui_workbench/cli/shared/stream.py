@@ -36,7 +36,7 @@ MOST_TAKEOVERS = 8
 """Number of consecutive failed controllers that are replaced before an error is raised."""
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
-"""First and longest pause before a failed controller is replaced, in seconds. The cause may be gone by then."""
+"""First and longest pause before a failed controller is replaced, in seconds. The cause may be temporary."""
 
 PREPARATION_SECONDS = 0.1
 """Seconds between reads of the preparation log."""
@@ -48,10 +48,10 @@ SLOW_SECONDS = 0.5
 class OutputStream:
     """A copy of a run's output on stdout. A terminal gets only harmless text.
 
-    If `plain`, only lines of text are written, with `as_json` as JSON objects. `path` is the file to copy (default:
-    output.log). `offset` is the position of the first byte to copy, and `end` the position after the last byte
-    (default: no end). `take_over` gives a controller to a run that has none (default: `resuming.take_over`). The
-    context manager resets the terminal's colors at the end.
+    With `plain`, only complete lines of plain text are written; with `as_json`, each line is written as a JSON object.
+    `path` is the file to copy (default: output.log). `offset` is the position of the first byte to copy, and `end` the
+    position after the last byte (default: no end). `take_over` gives a controller to a run that has none (default:
+    `resuming.take_over`). The context manager resets the terminal's colors at the end.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class OutputStream:
             return -1
 
     def _take_over(self) -> None:
-        """Give the run a controller; retry with increasing delays if it fails. Raises WorkbenchError."""
+        """Give the run a controller. Each failure in a row delays the next attempt. Raises WorkbenchError."""
         self._directory.read_record()
         error: WorkbenchError | None = None
         try:
@@ -202,7 +202,7 @@ def _filter_of(out: int, *, plain: bool, as_json: bool) -> PlainFilter | Termina
 
 
 class _PreparationReport:
-    """A report on stderr about a run's preparation, its place in the queue and lost connections."""
+    """A report on stderr about a run's preparation, its position in the queue and lost connections."""
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory

@@ -30,7 +30,7 @@ class FileChange(NamedTuple):
 
 
 def edited(document: Document) -> FileChange:
-    """Return the unsaved change of a document. Raises StorageError if its encoding cannot represent a character."""
+    """Return the unsaved change of a document. Raises StorageError if the encoding lacks a character."""
     file = document.file
     return FileChange(file.path, file.encode(file.text), file.encode(document.text))
 
@@ -57,7 +57,7 @@ class ChangeSet(NamedTuple):
         return "".join(unified_diff(change, name) for change, name in pairs if not name.startswith(".."))
 
     def apply(self) -> None:
-        """Make all changes. If this fails, no file is changed.
+        """Make all changes, or none.
 
         Raises ConfigurationError if a file changed after planning, and StorageError if a file cannot be written.
         """
@@ -124,7 +124,7 @@ def _lines(data: bytes | None) -> list[str]:
 
 
 def bytes_at(path: str) -> bytes | None:
-    """Return the content of a file, or None if it does not exist. Raises StorageError if it cannot be read."""
+    """Return the content of a file, or None for a missing file. Raises StorageError if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()

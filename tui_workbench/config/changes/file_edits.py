@@ -216,7 +216,7 @@ def configuration_files(root: str) -> list[str]:
 
 
 def find_file(name: str, root: str | None) -> str:
-    """Return the path for an argument, which is a path or a name in aml_config/. Return an unknown name unchanged."""
+    """Return the path for an argument: a path, or a name in aml_config/ or the project. Other names are unchanged."""
     if os.path.exists(name) or root is None:
         return name
     candidates = (os.path.join(root, CONFIG_DIRECTORY, name), os.path.join(root, name))

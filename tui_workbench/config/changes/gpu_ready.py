@@ -95,8 +95,8 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
     """Plan the changes for the target or run configuration `name` of the project at `root`.
 
     `image` is the image to use. By default, the target keeps an image with CUDA, or gets one that fits the packages.
-    Raises UsageError for an unknown name or an invalid image, and ConfigurationError for an invalid file or a target of
-    a type whose GPUs cannot be configured, such as `cluster`.
+    Raises UsageError for an unknown name or an invalid image. Raises ConfigurationError for an invalid file, and for a
+    target of a type whose GPUs cannot be configured, such as `cluster`.
     """
     context = ProjectContext(root)
     target, configurations = _resolve(context, name)
@@ -136,10 +136,10 @@ class GpuReadyResult(NamedTuple):
 def make_gpu_ready(
     root: str, name: str, *, image: str = "", without: Collection[str] = (), dry_run: bool = False
 ) -> GpuReadyResult:
-    """Make a target or run configuration GPU-ready, without the hunks with an ID in `without`. `dry_run` only plans.
+    """Make a target or run configuration GPU-ready. Omit the hunks with an ID in `without`.
 
-    Raises UsageError for an unknown name or hunk or an invalid image, and ConfigurationError if a file is invalid or
-    has changed, or if the GPUs of the target cannot be configured.
+    With `dry_run`, no file is changed. Raises UsageError for an unknown name or hunk, and for an invalid image. Raises
+    ConfigurationError if a file is invalid or has changed, or if the GPUs of the target cannot be configured.
     """
     plan = plan_gpu_ready(root, name, image=image)
     unknown = [one for one in without if one not in {hunk.id for hunk in plan.hunks}]
@@ -214,7 +214,7 @@ class _Planning:
         return tuple(path for path in paths if os.path.isfile(path))
 
     def images(self) -> tuple[ImageChoice, ...]:
-        """Return the images that a Docker target can use: that of the plan, fitting images, and the default images."""
+        """Return the images that a Docker target can use, that of the plan first; () for other targets."""
         if not self.is_docker:
             return ()
         titles = {
@@ -268,7 +268,7 @@ class _Planning:
             yield _set_hunk(path, "nvidiaDocker", True, "Otherwise the container gets no GPU.")
 
     def _request_hunks(self) -> Iterator[Hunk]:
-        """Yield the hunk that requests a GPU from Slurm, unless every run configuration sets its number of GPUs."""
+        """Yield the hunk that requests a GPU from Slurm, unless the target or every run configuration decides this."""
         deciding = ["gpus" in one.slurm or requested_gpus(one.slurm) != 0 for one in self.configurations]
         if requested_gpus(self.target.slurm) == 0 and not (deciding and all(deciding)):
             reason = "Otherwise Slurm gives the jobs no GPU."

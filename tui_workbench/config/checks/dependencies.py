@@ -98,7 +98,10 @@ def gpu_edits(requirements: Sequence[Requirement], python: Version) -> Iterator[
 
 
 def _gpu_build(one: Requirement, python: Version) -> tuple[str, str, str] | None:
-    """Return why a package is a CPU build, its replacement ("" to remove it) and a title; None for other packages."""
+    """Return the reason why a package is a CPU build, its replacement ("" to remove it), and a title or "".
+
+    Return None for other packages.
+    """
     text, name = one.text, one.name
     if one.manager == "pip" and not name and re.search(r"https?://\S+/whl/cpu(?=[/\s]|\Z)", text):
         return "this index has only CPU builds", "", "remove the CPU-only index"

@@ -234,7 +234,7 @@ def _is_built(target: ComputeTarget) -> bool:
 def _lacks(
     subject: Subject, context: ProjectContext, target: ComputeTarget, packages: frozenset[str], module: str
 ) -> bool:
-    """Return True if `module` is certainly missing; one of `packages` contains or requires it.
+    """Return True if runs on the target certainly lack `module`, which each of `packages` contains or requires.
 
     The packages of images and system interpreters are unknown.
     """
@@ -250,7 +250,7 @@ def _lacks(
 
 
 def _is_closed_environment(folder: str, module: str) -> bool:
-    """Return True for a virtual environment without the module that cannot use packages from elsewhere."""
+    """Return True for a virtual environment that lacks `module` and cannot use packages of other folders."""
     try:
         with open(os.path.join(folder, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file:
             lines = [line.replace(" ", "").strip().lower() for line in file]

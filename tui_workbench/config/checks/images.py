@@ -87,9 +87,9 @@ def newest_gpu_of(reference: str) -> str:
 
 
 def gpu_variant(reference: str) -> str | None:
-    """Return the image of the same family with CUDA, in the same version if it exists.
+    """Return the CUDA image of the same family, in the same version if there is one.
 
-    Return None if it is unknown, or if `reference` has CUDA.
+    Return None for other families, or if `reference` has CUDA.
     """
     name, tag = short_name(reference), image_parts(reference).tag
     if is_gpu_image(reference):
@@ -104,7 +104,7 @@ def gpu_variant(reference: str) -> str | None:
 
 
 def newest_cpu_image(reference: str) -> str | None:
-    """Return the newest image of the same family without CUDA, or None if it is unknown."""
+    """Return the newest image of the same family without CUDA, or None for an unknown family."""
     return LAST_CPU_IMAGE if short_name(reference) == "microsoft/mmlspark" else None
 
 
@@ -197,7 +197,7 @@ def is_old_tensorflow(one: Requirement, python: Version) -> bool:
     """Return True for TensorFlow 1.0 to 1.14, whose GPU build is a separate package.
 
     A requirement without a version means TensorFlow 1 if the pinned Python is 3.5 or older, as in projects of Azure ML
-    Workbench. Without a version, pip would install TensorFlow 2.3, with which their scripts fail. A range also means
+    Workbench: pip would install TensorFlow 2.3, with which the scripts of these projects fail. A range also means
     TensorFlow 1 if its upper bound is at most 2.
     """
     if one.name not in ("tensorflow", "tensorflow-gpu"):

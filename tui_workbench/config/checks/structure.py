@@ -40,7 +40,7 @@ from tui_workbench.core.masking import MASK, is_secret_name
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield the findings about a file with valid syntax that need no other file, and about the members of a group."""
+    """Yield the findings that follow from the file alone, and those about the members of a group."""
     for fault in subject.reading.faults:
         names = ".".join(step for step in fault.path if isinstance(step, str))
         key = fault.field.key if fault.field is not None else names
@@ -247,7 +247,7 @@ def _misplaced(subject: Subject, field: Field) -> tuple[str, str, Fix]:
 
 
 def _sibling(subject: Subject, path: tuple[str, ...]) -> str:
-    """Return the key in the section of `path` whose last word is the most similar to that of `path`, or "".
+    """Return the key in the section of `path` whose last word is most similar to the last word of `path`, or "".
 
     For a top-level key, return the Slurm option with this name, or "".
     """

@@ -1,4 +1,4 @@
-"""Suggest values for fields, from the schema, the project and this machine. Each suggestion is a valid value."""
+"""Suggest values for fields, from the schema, the project and this machine. Folders of possible values are included."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _interpreters(context: ProjectContext | None) -> Iterator[Suggestion]:
 
 
 def _paths(kind: str, typed: str, root: str) -> Iterator[Suggestion]:
-    """Yield the entries of the folder in the path `typed`, which can be relative to the project."""
+    """Yield the subfolders and suitable files in the folder of `typed`, a path that can be relative to the project."""
     folder = typed.rpartition("/")[0] + "/" if "/" in typed else ""
     base = os.path.join(root, os.path.expanduser(folder))
     if kind in ("conda-file", "spark-file") and not folder:

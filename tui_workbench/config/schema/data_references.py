@@ -1,7 +1,7 @@
 """Check and resolve `DataReferences` of a run configuration: a map from the path that a script opens to the data.
 
 An absolute path of data is a path on the target. A relative path is a path on this machine, relative to the project.
-In the file, a list means that scripts open the data by the same path.
+In the file, the value can be a list of paths: scripts then open each path itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_DATA: Mapping[str, str] = MappingProxyType({})
 
 DATA_FIELD = Field(
     KEY,
-    "Data that runs read in place, without copies: paths that scripts open, or a map from them to the data.",
+    "Data that runs read in place, without copies: paths that scripts open, or a map from such paths to the data.",
     REFERENCES,
     default={},
     completion="file",
@@ -44,9 +44,9 @@ RESERVED_BESIDE = frozenset((
     "slurm.json", "slurm.log", "spark", "stacks", "start.log", "started", "step", "submit.lock", "task", "tools",
     "trace.jsonl", "unchanged", "unfinished", "waiting", "wheels", "work",
 ))  # fmt: skip
-"""Names that exist beside the working copy, in run directories and containers. `../NAME` must not be data.
+"""Names of the workbench's own files beside the working copy. A reference `../NAME` must not use such a name.
 
-Temporary files have such a name, a dot, and more, such as `job.4711` and `driver.new`.
+The files are in run directories and containers. Temporary files have a suffix, as in `job.4711` and `driver.new`.
 """
 
 
@@ -57,7 +57,7 @@ REMEDY = (
 
 
 class DataProblem(NamedTuple):
-    """Why a reference is impossible: a clause, and a remedy as a sentence."""
+    """The reason why a reference is impossible, as a clause, and the remedy, as a sentence."""
 
     message: str
     remedy: str = REMEDY
@@ -68,8 +68,8 @@ def data_problems(
 ) -> dict[str, DataProblem]:
     """Return the problem of each impossible reference, by the path that scripts open.
 
-    Parents of links in the project at `root` are read from the disk; the data may not exist. `other_machine` is the
-    name of the target if it is not this machine.
+    The data need not exist. The parents of links are looked up in the project at `root`. `other_machine` is the name of
+    the target if runs execute on another machine.
     """
     found = _invalid(root, references)
     for opened, path in references.items():
@@ -140,7 +140,7 @@ def _problem(root: str, opened: str, path: str) -> str:
 
 
 def inside_project(root: str, opened: str) -> str:
-    """Return a path relative to `root`, or "" if it is outside. Symbolic links are not resolved."""
+    """Return a path relative to `root`, or "" if the path is outside. Symbolic links are not resolved."""
     relative = os.path.relpath(opened, root) if os.path.isabs(opened) else os.path.normpath(opened)
     return "" if relative == os.pardir or relative.startswith(os.pardir + os.sep) else relative
 
@@ -188,9 +188,10 @@ def data_elsewhere(root: str, references: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def with_data(known: list[str] | dict[str, str] | str | None, added: Mapping[str, str]) -> list[str] | dict[str, str]:
-    """Return `known`, the value in a file, with more references. It stays a list if scripts open the added paths.
+    """Return `known`, the value in a file, with more references.
 
-    A string is a list with one path.
+    The result is a list if `known` is not a map and each added path is its own data; otherwise, it is a map. A string
+    counts as a list of one path.
     """
     known = [known] if isinstance(known, str) else known
     if not isinstance(known, dict) and all(opened == path for opened, path in added.items()):

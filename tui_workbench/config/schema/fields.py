@@ -1,9 +1,14 @@
 """The fields of all configuration files, in their usual order.
 
-The `source` of a field names its documentation: `docs`, the documentation of Azure ML Workbench (2017-2018);
-`template`, comments in the files that Azure ML Workbench generated; `files`, configuration files of public projects;
-`old`, files from before September 2017; `sdk`, the Azure ML SDK of 2018; `conda`, the documentation of conda;
-`workbench`, this program.
+The `source` of a field names its documentation:
+
+- `docs`: the documentation of Azure ML Workbench (2017-2018)
+- `template`: comments in the files that Azure ML Workbench generated
+- `files`: configuration files of public projects
+- `old`: files from before September 2017
+- `sdk`: the Azure ML SDK of 2018
+- `conda`: the documentation of conda
+- `workbench`: this program
 """
 
 from __future__ import annotations
@@ -222,7 +227,8 @@ COMPUTE = FileKind(
     "compute",
     "Compute target",
     "aml_config/NAME.compute",
-    "A machine, Docker engine, cluster or group that runs scripts. The file name without `.compute` is its name.",
+    "A machine, Docker engine, cluster or group that runs scripts. The file name without `.compute` is the name of the "
+    "target.",
     _COMPUTE_FIELDS,
 )
 

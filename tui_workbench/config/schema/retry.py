@@ -1,4 +1,4 @@
-"""`Retry` of a run configuration: when a run is started again in its working copy after it has ended."""
+"""`Retry` of a run configuration: start an ended run again in the same working copy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_TIMES, DEFAULT_DELAY = 1, 60
 
 
 class Retry(NamedTuple):
-    """When a run is started again: at most `times` times, after the outcomes `on`, and `delay` seconds later."""
+    """The rule for new attempts of a run: at most `times`, after the outcomes `on`, `delay` seconds later."""
 
     times: int = 0
     on: tuple[str, ...] = DEFAULT_CAUSES

@@ -89,9 +89,9 @@ def _next_step(
 
 
 def _longest_known(step: str, steps: list[tuple[str | int, bool]], node: Node | None) -> str:
-    """Return the longest key of `node` that is `step` and following steps, joined by dots; `step` without such a key.
+    """Return the longest key of `node` that consists of `step` and following steps, joined by dots.
 
-    The following steps in the key are removed from `steps`.
+    The joined steps are removed from `steps`. If `node` has no such key, return `step`.
     """
     if node is None or node.kind != MAP:
         return step

@@ -95,7 +95,7 @@ def begins_line(text: str, offset: int) -> bool:
 
 
 def style_of(tree: Tree, parent: Node | None) -> Style:
-    """Return the style for new values in `parent`, from its values or those of the whole file."""
+    """Return the style for new values in `parent`, derived from the values of `parent` or of the whole file."""
     text = tree.text
     root = tree.root
     json = root is not None and root.kind == MAP and root.flow and all(key.style == '"' for key, _ in root.entries)

@@ -1,7 +1,7 @@
 """Write values as YAML, in the style of the text around them.
 
 Readers of YAML 1.1 and 1.2 get the same value: text is quoted if either version parses it as a boolean, number, date or
-null. It is not quoted if it replaces unquoted text of the same type, or if it is an integer that replaces an unquoted
+null. There are two exceptions: text that replaces unquoted text of the same type, and integers that replace an unquoted
 variable or Spark property.
 """
 
@@ -164,7 +164,7 @@ def render_key(key: str, style: Style) -> str:
 
 
 def means(node: Node, value: Any) -> bool:
-    """Return True if the value of a node is `value`."""
+    """Return True if the value of a node equals `value`."""
     if isinstance(value, dict):
         pairs = ((node.get(name), one) for name, one in value.items())
         has_all = all(inner is not None and means(inner, one) for inner, one in pairs)

@@ -6,8 +6,8 @@ and its aliases expand to at most `MAX_EXPANSION` nodes.
 libyaml, or the pure Python parser of PyYAML, reports events with marks. `index` of a mark counts characters, without a
 byte order mark. Only reader errors of libyaml count bytes, so this module searches for the character that they name.
 `line` counts NEL, LS and PS as line breaks, unlike editors, so lines are computed from the index. The end mark of a
-block collection is after its trailing comments, and the end mark of a block scalar is after its blank lines, so both
-ends are computed.
+block collection is after its trailing comments. The end mark of a block scalar is after its blank lines. Both ends are
+therefore computed.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class _Value(NamedTuple):
 
 
 def convert(field: Field, node: Node, path: Path, faults: list[Fault]) -> Any:
-    """Return the value of `node` with the type of `field`. If it is invalid, add a fault and return None."""
+    """Return the value of `node` with the type of `field`. For an invalid value, add a fault and return None."""
     value = _Value(field, node, path, faults, f"`{field.key}`")
     shape, read, remedy = _READERS[field.type]
     if node.kind == shape or not shape:
@@ -205,7 +205,7 @@ def _choice(value: _Value) -> str | None:
 def is_placeholder(text: str, *, secret: bool = False) -> bool:
     """Return True if a text contains a placeholder such as `<ipAddress>`.
 
-    A secret may contain brackets, so it is a placeholder only if the brackets enclose all of it. A reference to a
+    A secret may contain brackets, so it is a placeholder only if the brackets enclose the whole text. A reference to a
     secret is treated like other text.
     """
     if secret and not text.startswith("AzureMlSecret="):
