@@ -48,7 +48,7 @@ class Command(NamedTuple):
 
     @property
     def function(self) -> str:
-        """The part of the function names after `configure_` and `run_`."""
+        """The word after `configure_` and `run_` in the names of the functions."""
         return self.words[-1].replace("-", "_")
 
 
@@ -234,7 +234,6 @@ def configure(command: Command, parser: argparse.ArgumentParser) -> None:
 
 
 def _load(module: str) -> ModuleType:
-    """Import a module of this package, and return it."""
     return importlib.import_module(f"tui_workbench.cli.{module}")
 
 

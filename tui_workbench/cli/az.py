@@ -77,7 +77,7 @@ _COMMON = {"--debug": False, "--verbose": False}
 
 
 def translated(words: Sequence[str]) -> list[str]:
-    """Return the arguments of `az ml`, translated. Raises UsageError for a command without a counterpart."""
+    """Translate the arguments of `az ml` to those of `workbench-tui`. Raises UsageError for unsupported commands."""
     for size in (3, 2):
         line = LINES.get(tuple(words[:size]))
         if line is not None:

@@ -75,8 +75,8 @@ def user_cache_directory() -> str:
 def derived_directory(folder: str) -> str:
     """Return the cache directory for data derived from `folder`, such as an index; create it if necessary.
 
-    Only this user can access the directory. Return "" if `folder` does not exist, or if the directory cannot be created
-    or is writable by others. A new folder at the path of an old one gets its own cache directory.
+    Return "" if `folder` does not exist, or if the directory cannot be created, belongs to another user or is writable
+    by others. A new folder at the path of a deleted folder gets a new cache directory.
     """
     from hashlib import blake2b  # loads OpenSSL
 

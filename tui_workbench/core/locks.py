@@ -32,7 +32,7 @@ def lock(descriptor: int, *, shared: bool = False) -> None:
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Acquire the lock and return True, or return False if another process holds it."""
+    """Acquire the lock and return True, or return False if the lock is not free."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -46,7 +46,7 @@ def unlock(descriptor: int) -> None:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Return True if another process holds the lock, or if this is unknown."""
+    """Return True if another open file holds the lock exclusively, or if this is unknown."""
     try:
         if not try_lock(descriptor, shared=True):
             return True

@@ -365,7 +365,7 @@ class Run(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The variables that only this run has, such as `SEED=2`, and the arguments."""
+        """The additional environment variables of the run, such as `SEED=2`, and the arguments."""
         return (*self.variables, *self.arguments)
 
     @property

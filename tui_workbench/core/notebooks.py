@@ -100,7 +100,7 @@ def _output(output: dict[str, Any]) -> CellOutput:
 def _joined(text: str | list[str]) -> str:
     """Join a multi-line string, which the format stores as one string or as a list of lines. Raises TypeError.
 
-    JSON can contain halves of surrogate pairs, which no UTF-8 text can contain. They become question marks.
+    JSON can contain lone surrogates, which UTF-8 cannot encode. They become question marks.
     """
     joined = text if isinstance(text, str) else "".join(text)
     return joined.encode("utf-8", "replace").decode()

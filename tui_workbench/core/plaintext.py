@@ -104,7 +104,7 @@ def write_controls(stream: TextIO, text: str) -> None:
 
 
 def columns_of(stream: TextIO, default: int) -> int:
-    """Return the width of the terminal of a stream, or `default`."""
+    """Return the width of the terminal of a stream, or `default` if the stream has no terminal."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or default
     except OSError:

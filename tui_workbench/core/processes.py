@@ -49,7 +49,7 @@ def find_executable(name: str, folders: Iterable[str]) -> str:
 
 
 def has_program(name: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return True if a program is on the search path."""
+    """Return True if a program is on the search path, or if `name` contains a slash."""
     try:
         return bool(find_program(name, environment))
     except FileNotFoundError:
@@ -57,13 +57,13 @@ def has_program(name: str, environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def search_folders(path: str) -> list[str]:
-    """Return the trusted folders of a `PATH`."""
+    """Return the absolute folders of a `PATH` that are not inside a project."""
     folders = (folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
     return [folder for folder in folders if not project_above(os.path.realpath(folder))]
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with only trusted folders in `PATH`, for a program that starts other programs."""
+    """Return the environment with only the folders of `search_folders` in `PATH`."""
     path = os.pathsep.join(search_folders(environment.get("PATH", os.defpath)))
     return {**environment, "PATH": path or os.defpath}
 

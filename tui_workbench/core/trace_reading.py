@@ -91,7 +91,7 @@ class TraceFile:
 
     @property
     def calls(self) -> list[TracedCall]:
-        """All calls read so far, in order of their start."""
+        """The calls in memory, in order of their start."""
         return sorted(self._calls.values(), key=lambda call: call.started)
 
     def read_new(self) -> list[TracedCall]:

@@ -134,7 +134,7 @@ class LogPage(BaseModel):
 
 
 class LimitsInfo(BaseModel):
-    """The limits of the user for all agents together, and how much of the limits the runs of agents use."""
+    """The limits of the user for all agents together, and the current use of these limits."""
 
     targets: list[str]
     concurrent_runs: int

@@ -215,7 +215,7 @@ class Tools:
         cursor: Cursor = "",
         limit: Limit = 50,
     ) -> answers.ComparisonPage:
-        """Compare runs: the values that differ, such as metrics, arguments, configuration and code."""
+        """List the values that differ between runs, such as metrics, arguments, configuration and code."""
         found, offset = compare(self._runs, runs), _number(cursor)
         rows = found.differences[offset : offset + limit]
         end = offset + len(rows)
@@ -269,7 +269,7 @@ class Tools:
         return answers.decision(found)
 
     def get_limits(self) -> answers.LimitsInfo:
-        """Get the limits of the user for all agents together, and how much of the limits the runs of agents use."""
+        """Get the limits of the user for all agents together, and the current use of these limits."""
         limits, uses = load_limits(), ledger.read_uses()
         hours, gpu_hours = used_hours(uses)
         return answers.LimitsInfo(

@@ -8,7 +8,7 @@ from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.targets.hosts.host import Completed, LocalHost
 
 OK, LIMITED, BROKEN = "ok", "limited", "broken"
-"""States: nothing is missing; a feature does not work; the workbench does not work."""
+"""States of a check. LIMITED: a feature does not work. BROKEN: the workbench does not work."""
 
 
 class Answer(NamedTuple):

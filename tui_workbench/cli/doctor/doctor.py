@@ -1,6 +1,6 @@
 """`doctor`: check system requirements.
 
-It asks no questions and changes nothing, and every check has a time limit.
+The command asks no questions and changes nothing. Every check has a time limit.
 """
 
 from __future__ import annotations

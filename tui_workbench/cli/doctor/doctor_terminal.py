@@ -23,7 +23,7 @@ NARROWEST, LOWEST = 80, 24
 """The smallest terminal, in columns and rows, that every screen fits in."""
 
 QUERY_SECONDS = 1.0
-"""Time limit for the answer of a terminal over a slow connection."""
+"""Time limit for answers of the terminal and of tmux, in seconds. A connection to the terminal may be slow."""
 
 _QUERY_FOCUS, _QUERY_ATTRIBUTES = b"\x1b[?1004$p", b"\x1b[c"
 _OTHER_TERMINAL = "Use a desktop terminal, or connect over SSH from one."

@@ -86,7 +86,7 @@ class Printer(Report):
 
 
 def run_prepare(arguments: argparse.Namespace) -> int:
-    """Prepare the environment. Print progress to stderr, and the environment to stdout."""
+    """Build the environment. Print progress to stderr, and the name of the environment to stdout."""
     project = Project.find(arguments.project)
     target = project.target_of(project.run_configuration(arguments.run_configuration), arguments.target)
     if (refusal := nothing_to_prepare(target)) is not None:

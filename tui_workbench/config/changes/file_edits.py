@@ -116,7 +116,8 @@ def set_text(
 def unset(path: str, key: str) -> EditResult:
     """Remove a key or list item.
 
-    Raises UsageError if it is not set, and ConfigurationError if the file is invalid or other values would change.
+    Raises UsageError for a missing key or item, and ConfigurationError if the file is invalid or other values would
+    change.
     """
     document = _opened(path)
     steps = document.path_of(key)

@@ -124,7 +124,7 @@ def stale_reason(reference: str) -> str:
 
 
 _FIRST_LASTING_MMLSPARK = (0, 7, 91)
-"""The first version that was not replaced within days (September 2017)."""
+"""The first version of the image (September 2017) that was not replaced within days."""
 
 
 def mmlspark_version(tag: str) -> Version:
@@ -141,7 +141,7 @@ def wants_gpu(target: ComputeTarget) -> bool:
 # -- requirements of the packages of a project ------------------------------------------------------------------------
 
 _TENSORFLOW_RELEASES: dict[Version, str] = {(1, 13): "1.13.1", (2, 16): "2.16.1"}
-"""The first releases of the minor versions that have no release X.Y.0."""
+"""The first releases of the minor versions of TensorFlow that have no release X.Y.0."""
 
 _CNTK_IMAGES: dict[Version, str] = {
     (2, 0): "microsoft/cntk:2.0-gpu-python3.5-cuda8.0-cudnn5.1",
@@ -230,7 +230,7 @@ def fits(image: str, need: Need) -> bool:
 
 
 def fitting_image(current: str, needs: Iterable[Need]) -> str:
-    """Return the GPU image to replace `current`: the first candidate that fits all needs, or else the first."""
+    """Return the GPU image to replace `current`: the first candidate that fits all needs, or the first of all."""
     wanted = list(needs)
     candidates = image_candidates(current, wanted)
     return next((one for one in candidates if all(fits(one, need) for need in wanted)), candidates[0])

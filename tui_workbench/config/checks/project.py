@@ -51,7 +51,7 @@ def _conflicts(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
 
 
 def _without_effect(subject: Subject) -> Iterator[Finding]:
-    """Report options that the target or the other options of the run configuration make useless."""
+    """Report options that the target refuses or ignores, and options without effect in this combination."""
     used = [field for field in subject.kind.fields if field.key in subject.nodes]
     useless = [field for field in used if not field.applies_to(subject.used_type)]
     if any(field.path[0] == retry.SECTION for field in useless):

@@ -126,7 +126,7 @@ class ProjectContext:
         return path in self._unsaved or os.path.isfile(path)
 
     def uses_spark(self, script: str = "") -> bool | None:
-        """Return whether `script` uses Spark, or for "" whether any script in the project folder does.
+        """Return whether `script` uses Spark; if `script` is "", whether any script in the project folder uses Spark.
 
         Return None if no Python script can be read.
         """
@@ -134,7 +134,7 @@ class ProjectContext:
         return any(known) if known else None
 
     def scripts(self, script: str = "") -> Iterator[tuple[str, bytes]]:
-        """Yield name and beginning of `script`, or for "" of each Python script in the project folder."""
+        """Yield the name and the beginning of `script`; if this is "", of each Python file in the project folder."""
         names = [script] if script else []
         with contextlib.suppress(OSError):
             names = names or sorted(os.listdir(self.root))

@@ -193,7 +193,6 @@ def _likely_type(values: dict[str, Any]) -> str:
 
 
 def _members(subject: Subject) -> Iterator[Finding]:
-    """Check the members of a group."""
     context, members = subject.context, subject.values.get("members")
     if context is None or not members or subject.target_type != target_types.GROUP.name:
         return

@@ -31,7 +31,7 @@ IGNORE_FILE = ".amlignore"
 """Name of the file with patterns of files to exclude from runs."""
 
 RESERVED = frozenset(("outputs", ".workbench", ".git", "aml_config"))
-"""Folders of a project that `DataReferences` must not contain."""
+"""Folders of a project in which `DataReferences` must not declare paths."""
 
 RESERVED_BESIDE = frozenset((
     "annotations.json", "annotations.lock", "attempted", "attempts", "batch", "begin", "begun", "boot", "cache",

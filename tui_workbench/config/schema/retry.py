@@ -30,7 +30,7 @@ class Retry(NamedTuple):
 
 
 def retry_of(configuration: RunConfiguration) -> Retry:
-    """Return the value of `Retry` in a run configuration, with defaults for missing keys."""
+    """Return `Retry` of a run configuration, with defaults for missing keys. Without `Retry`, `times` is 0."""
     values = configuration.retry
     if not values:
         return Retry()

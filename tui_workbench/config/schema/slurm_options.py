@@ -102,7 +102,7 @@ RUN_OPTIONS = tuple(
     )
     for each in _OPTIONS
 )
-"""The same fields in a run configuration. An empty value removes the value of the target."""
+"""`TARGET_OPTIONS` for a run configuration. An empty value removes the value of the target."""
 
 
 def requested_gpus(options: Mapping[str, Any]) -> int | None:

@@ -81,7 +81,7 @@ def _text(value: str, style: Style, old: Node | None) -> str:
 
 
 def render_block(value: str, header: str, indent: int, newline: str = "\n") -> str | None:
-    """Return `value` as a literal (`|`) or folded (`>`) block, or None if that is not possible."""
+    """Return `value` as a literal (`|`) or folded (`>`) block, or None for a value that no such block can contain."""
     if not value or value[0] in " \n" or _has_unprintable(value.replace("\n", "")):
         return None
     body = value.rstrip("\n")

@@ -54,7 +54,7 @@ def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable
 
 
 def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path | None) -> Callable[[Tree], bool]:
-    """Return a predicate that is True for a tree with a wanted node at `path`.
+    """Return a predicate that is True for a tree whose node at `path` satisfies `is_wanted`.
 
     The rest of the tree must be equal to `tree` without the node at `was`.
     """
