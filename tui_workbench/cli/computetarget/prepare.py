@@ -1,4 +1,4 @@
-"""`computetarget prepare|cloud-init`: install missing software on a machine, or write a cloud-init file for a new machine."""
+"""`computetarget prepare|cloud-init`: install missing software, or write a cloud-init file for a new machine."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class OutputStream:
             self._write(self._filter.flush())
 
     def copy_new(self) -> bool:
-        """Write the bytes that are new since the last call, and store an error in `problem`. Return True for new bytes."""
+        """Write the bytes that are new since the last call. Return True if there are any. Store errors in `problem`."""
         try:
             descriptor = open_below(self._directory.path, os.path.relpath(self._path, self._directory.path))
         except FileNotFoundError:

@@ -221,7 +221,7 @@ def fits(image: str, need: Need) -> bool:
     """Return True unless the image certainly lacks the CUDA or cuDNN version that a framework needs."""
     name = short_name(image)
     if need.build.cuda is None:
-        # The tables lack the CUDA version of this release. It fits the images of TensorFlow and unknown images.
+        # The CUDA version of the release is unknown: exclude only the images of other frameworks.
         return name not in ("pytorch/pytorch", "microsoft/mmlspark", "microsoft/cntk", "cntk/release")
     if packages.TITLES[need.package] == "CNTK" and name in ("tensorflow/tensorflow", "pytorch/pytorch"):
         return False
