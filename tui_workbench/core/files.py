@@ -98,7 +98,7 @@ def open_below(top: str, name: str, flags: int = os.O_RDONLY, mode: int = FILE_M
 
 
 def append_below(top: str, name: str, data: bytes, *, exclusive: bool = False) -> None:
-    """Append to a file, and create it if necessary; with `exclusive` it must not exist. Raises OSError."""
+    """Append to a file, and create it if necessary. With `exclusive`, the file must not exist. Raises OSError."""
     descriptor = open_below(top, name, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if exclusive else os.O_APPEND))
     try:
         write_all(descriptor, data)

@@ -284,7 +284,7 @@ class RunSpec(NamedTuple):
 
     @property
     def tracked(self) -> bool:
-        """True if the run executes in a working copy of its snapshot; always true on other machines."""
+        """True if the run executes in a working copy of its snapshot; always true for remote types of targets."""
         return self.run_configuration.tracked_run or self.target.kind.is_remote
 
 

@@ -30,7 +30,7 @@ class CellOutput(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell. `number` is the number of its execution, or None if it was not executed."""
+    """A cell. `number` is the execution count, or None if the cell was not executed."""
 
     kind: str  # CODE, MARKDOWN or raw
     source: str

@@ -98,8 +98,8 @@ def live_processes() -> Iterator[Process]:
 def environment_of(pid: int) -> bytes:
     """Return the initial environment of a process, with a NUL character after each variable.
 
-    On Linux, wait for a process during `exec`, whose environment is empty. Raises OSError if the process has ended or
-    belongs to another user.
+    During `exec`, the environment of a process is empty on Linux: wait until it is set. Raises OSError if the process
+    has ended or belongs to another user.
     """
     if not _has_proc():
         return _portable_environment(pid)
@@ -160,7 +160,7 @@ def is_same_start(one: str, other: str) -> bool:
 def exit_descriptor(pid: int) -> int:
     """Return a descriptor that becomes readable when a process ends. The caller closes it.
 
-    Raises OSError if the process has ended, or if the system has no such descriptors, as Linux before 5.3.
+    Raises OSError if the process has ended, or if the system does not support this, as Linux before 5.3.
     """
     if sys.platform == "linux":
         if not hasattr(os, "pidfd_open"):
@@ -241,7 +241,7 @@ def extended_attributes(descriptor: int) -> dict[str, bytes]:
 
 
 def unnamed_file(folder: str) -> int:
-    """Return a descriptor for writing an empty file in `folder` that disappears when it is closed. Raises OSError."""
+    """Return a descriptor for writing a file without a name, on the file system of `folder`. Raises OSError."""
     if hasattr(os, "O_TMPFILE"):
         return os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     path = os.path.join(folder, f".{os.urandom(8).hex()}.tmp")

@@ -137,7 +137,7 @@ GROUP = TargetType(
 
 BUILT_IN = (LOCAL, LOCAL_DOCKER, REMOTE_DOCKER, REMOTE, SLURM, CLUSTER, GROUP)
 SYNONYMS = {"docker": LOCAL_DOCKER.name}
-"""Names of types, by alternative name."""
+"""Names of target types, by an alternative name."""
 
 _BY_NAME = {each.name: each for each in BUILT_IN}
 

@@ -220,7 +220,7 @@ def _newline_of(text: str) -> str:
 
 
 def _hexadecimal(data: bytes) -> str:
-    """Format bytes as lines of the offset, sixteen bytes, and their ASCII characters."""
+    """Return a hex dump: each line has an offset, sixteen bytes and their ASCII characters."""
     lines = []
     for offset in range(0, len(data), 16):
         row = data[offset : offset + 16]

@@ -295,6 +295,6 @@ def _append(folder: str, data: bytes, *, makes_folder: bool = False) -> None:
 
 
 def _rotate(descriptor: int, path: str) -> None:
-    """Rename the file, unless another process has renamed it already."""
+    """Rename the file, unless another process is renaming it or has renamed it."""
     if try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), os.stat(path)):
         os.replace(path, path + OLD_SUFFIX)

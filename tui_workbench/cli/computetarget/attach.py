@@ -193,7 +193,7 @@ def run_login(arguments: argparse.Namespace) -> int:
 
 
 def run_disconnect(arguments: argparse.Namespace) -> int:
-    """Close the connection that all programs of the user share. The next use of the target logs in again."""
+    """Close the SSH connection that all programs of the user share. The next use of the target logs in again."""
     target = _over_ssh(Project.find(arguments.project), arguments.name)
     ssh_host_of(target).disconnect()
     text = [f"disconnected from {target.address}; runs continue there"]

@@ -194,7 +194,7 @@ def _titles(project: Project) -> Titles:
 
 
 def gpu_records(states: Sequence[MachineState], titles: Titles) -> list[Record]:
-    """Return a record for each GPU, and for each machine without GPUs a record with its problem."""
+    """Return a record for each GPU. A machine without GPUs has a record with its problem."""
     found: list[Record] = []
     for state in states:
         devices = state.machine.devices if state.machine else ()
@@ -241,7 +241,7 @@ def _gpu(state: MachineState, device: Device, latest: Reading | None, titles: Ti
 
 
 def process_records(states: Sequence[MachineState], titles: Titles) -> list[Record]:
-    """Return a record for each process, and for each machine without a sample a record with its problem."""
+    """Return a record for each process. A machine without a sample has a record with its problem."""
     found: list[Record] = []
     for state in states:
         if state.problem or state.sample is None:

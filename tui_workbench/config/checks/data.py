@@ -92,7 +92,7 @@ def _outside(subject: Subject, context: ProjectContext, scripts: _Scripts) -> It
 
 
 def _opened_outside(arguments: Sequence[str], scripts: _Scripts) -> dict[str, str]:
-    """Return the paths `../NAME` in arguments and scripts, each with the first place that contains it."""
+    """Return the paths `../NAME`, each with "an argument" or the name of the first script that contains the path."""
     found: dict[str, str] = {}
     for word in arguments:
         for opened in _OUTSIDE_ARGUMENT.findall(word):

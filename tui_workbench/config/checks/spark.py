@@ -80,7 +80,7 @@ def _run(subject: Subject) -> Iterator[Finding]:
 
 
 def _master(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
-    """Check that the master does not restrict the run to the head node."""
+    """Check that `spark.master` does not restrict the run to the head node."""
     configuration = subject.configuration
     with suppress(ConfigurationError):  # the check of that file reports the error
         found = spark_dependencies_of(configuration, context.root).configuration.get("spark.master", "")
