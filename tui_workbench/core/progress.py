@@ -126,7 +126,7 @@ def bar(fraction: float | None, cells: int, *, full: str = "█", empty: str = "
 
 
 class Meter:
-    """Progress of a task, reported to a listener. The task ends when the context exits."""
+    """A meter that reports the progress of a task to a listener. The task ends when the context exits."""
 
     def __init__(self, label: str, unit: str, total: float, listener: Listener | None) -> None:
         self._listener = listener

@@ -90,7 +90,7 @@ class Submitted(BaseModel):
 
 
 class Decision(BaseModel):
-    """The state of a request."""
+    """The state of a request for an approval."""
 
     request: int
     state: str = Field(description="waiting, submitted, denied, or changed (the project was changed after the request)")

@@ -50,7 +50,7 @@ def listen(path: str, root: str) -> None:
 
 @contextlib.contextmanager
 def _listener(path: str) -> Iterator[socket.socket]:
-    """Listen on a socket at `path`, and remove it at the end."""
+    """Listen on a socket at `path`, and remove the socket at the end."""
     folder = os.path.dirname(path)
     with storage_errors("create", path), socket.socket(socket.AF_UNIX) as listener:
         os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -112,7 +112,7 @@ class Tools:
         configuration: Configuration,
         key: Annotated[str, Field(description="for example EnvironmentVariables.LR; empty for all values")] = "",
     ) -> answers.ValueInfo:
-        """Get a value of a run configuration, or all its values."""
+        """Get a value of a run configuration, or all values."""
         return answers.ValueInfo(key=key, value=self._value(configuration, key))
 
     def set_configuration(
@@ -135,9 +135,9 @@ class Tools:
         return answers.ValueInfo(key=made.key, value=new, old_value=old, changed=made.changed)
 
     def _value(self, configuration: str, key: str) -> Any:
-        """Return a value of a run configuration with secrets masked, or all values. Raises UsageError for an unset key.
+        """Return a value of a run configuration, or all values if `key` is "". Raises UsageError for an unset key.
 
-        All values are masked together, because in a list, the item after `--api-key` is the secret.
+        Secrets are masked. All values are masked together, because in a list, the item after `--api-key` is the secret.
         """
         found = self._project.run_configuration(configuration)
         values = mask_tree(file_edits.plain(dict(found.values)))

@@ -71,7 +71,7 @@ def _not_a_package(subject: Subject, one: Requirement) -> Iterator[Finding]:
 
 
 class GpuEdit(NamedTuple):
-    """The edit that replaces a package with a Linux build with CUDA, or removes it."""
+    """An edit that removes a package, or replaces the package with a Linux build with CUDA."""
 
     requirement: Requirement
     why: str  # a clause

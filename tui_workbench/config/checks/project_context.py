@@ -215,7 +215,10 @@ class Subject:
         at: Node | tuple[int, int] | None = None,
         severity: str = "",
     ) -> Finding:
-        """Return a finding at a node or span, by default at the value of the field `key` or at the file start."""
+        """Return a finding at the node or span `at`.
+
+        By default, the position is that of the value of the field `key`, or the start of the file if it is not set.
+        """
         node = at or self.nodes.get(key)
         start, end = node if isinstance(node, tuple) else (node.start, node.end) if node is not None else (0, 0)
         line, column = self.tree.place(start)

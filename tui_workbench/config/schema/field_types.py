@@ -124,7 +124,7 @@ class FileKind(NamedTuple):
         return next((field for field in fields if field is not None), None)
 
     def order(self, key: str) -> int:
-        """Return the rank of a top-level key in the file; unknown keys are last."""
+        """Return the rank of a key or section in the order of the fields. Unknown keys are last."""
         places = (i for i, field in enumerate(self.fields) if f"{field.key}.".startswith(f"{key}."))
         return next(places, len(self.fields))
 

@@ -268,7 +268,7 @@ def _set_map(tree: Tree, path: Path, old: Node, value: dict[str, Any], kind: Fil
 
 
 def _set_list(tree: Tree, path: Path, old: list[Node], value: list[Any], kind: FileKind | None) -> str:
-    """Change only the items between the common beginning and end, so that other items keep their bytes."""
+    """Change only the items that differ. Common items at the start and end of the list keep their bytes."""
     head = 0
     while head < min(len(old), len(value)) and means(old[head], value[head]):
         head += 1
