@@ -116,7 +116,7 @@ def _options(line: Line, words: Sequence[str]) -> list[str]:
 
 
 _SWITCHES = frozenset(("--wait", "--detach", "--dry-run", "-h", "--help"))
-"""Options of `submit` without a value."""
+"""Options of `experiment submit` that take no value."""
 
 
 def main(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:

@@ -46,7 +46,7 @@ SHORTEST_SECRET = 6
 
 SSH, DOCKER, GIT, PROCESS, AGENT = "ssh", "docker", "git", "process", "agent"
 KINDS = (SSH, DOCKER, GIT, PROCESS, AGENT)
-"""Kinds of calls. AGENT is a call of a tool of `workbench-tui mcp` by a coding agent."""
+"""Kinds of calls. AGENT: a coding agent calls a tool of `workbench-tui mcp`."""
 
 AGENT_VARIABLE = "WORKBENCH_AGENT"
 """The environment variable in which a coding agent gives its name."""

@@ -268,7 +268,7 @@ class _Planning:
             yield _set_hunk(path, "nvidiaDocker", True, "Otherwise the container gets no GPU.")
 
     def _request_hunks(self) -> Iterator[Hunk]:
-        """Yield the hunk that requests a GPU from Slurm, unless the target or every run configuration decides this."""
+        """Yield the hunk that requests a GPU from Slurm, unless the target or every run configuration sets `gpus`."""
         deciding = ["gpus" in one.slurm or requested_gpus(one.slurm) != 0 for one in self.configurations]
         if requested_gpus(self.target.slurm) == 0 and not (deciding and all(deciding)):
             reason = "Otherwise Slurm gives the jobs no GPU."

@@ -112,7 +112,7 @@ def _interpreters(context: ProjectContext | None) -> Iterator[Suggestion]:
 
 
 def _paths(kind: str, typed: str, root: str) -> Iterator[Suggestion]:
-    """Yield the subfolders and suitable files in the folder of `typed`, a path that can be relative to the project."""
+    """Yield the subfolders and suitable files of the folder in `typed`, the beginning of a path."""
     folder = typed.rpartition("/")[0] + "/" if "/" in typed else ""
     base = os.path.join(root, os.path.expanduser(folder))
     if kind in ("conda-file", "spark-file") and not folder:

@@ -1,7 +1,7 @@
 """Check and resolve `DataReferences` of a run configuration: a map from the path that a script opens to the data.
 
 An absolute path of data is a path on the target. A relative path is a path on this machine, relative to the project.
-In the file, the value can be a list of paths: scripts then open each path itself.
+The value can also be a list of paths: scripts then open the data by these paths.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def declared_in_project(root: str, declared: Iterable[Mapping[str, str]]) -> dic
 
 
 def data_beside(root: str, references: Mapping[str, str]) -> dict[str, str]:
-    """Return the absolute path of the data for each link `../NAME`, by its name."""
+    """Return the absolute path of the data for each link `../NAME`, by NAME."""
     return {
         os.path.basename(os.path.normpath(opened)): path
         for opened, path in data_paths(root, references).items()
@@ -190,7 +190,7 @@ def data_elsewhere(root: str, references: Mapping[str, str]) -> tuple[str, ...]:
 def with_data(known: list[str] | dict[str, str] | str | None, added: Mapping[str, str]) -> list[str] | dict[str, str]:
     """Return `known`, the value in a file, with more references.
 
-    The result is a list if `known` is not a map and each added path is its own data; otherwise, it is a map. A string
+    The result is a list if `known` is not a map and each added path leads to itself; otherwise, it is a map. A string
     counts as a list of one path.
     """
     known = [known] if isinstance(known, str) else known
