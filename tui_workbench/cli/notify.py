@@ -1,4 +1,4 @@
-"""`notify add|list|remove|test`: the user's channels for notifications about runs."""
+"""`notify add|list|remove|test`: manage and test the channels for notifications about runs."""
 
 from __future__ import annotations
 

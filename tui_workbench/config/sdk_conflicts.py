@@ -55,7 +55,11 @@ def conflicts(values: Mapping[str, Any], target: ComputeTarget, has_file: Callab
 def _claims(
     values: Mapping[str, Any], target: ComputeTarget, has_file: Callable[[str], bool]
 ) -> Iterator[tuple[str, Any, str, str]]:
-    """Yield tuples: a key, the value that matches the target (or None), a clause about the target, another target."""
+    """Yield the claims of the target about keys of the run configuration.
+
+    A claim is a tuple: the key, the value that matches the target (or None), a clause about the target, and the words
+    for a target that would match (or "").
+    """
     docker, python = "environment.docker.", "environment.python."
     is_docker, has_own_python = target.kind.runs_in_container, target.kind.uses_interpreter
     does = "runs scripts in Docker" if is_docker else "runs scripts without Docker"

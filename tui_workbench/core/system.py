@@ -1,7 +1,7 @@
 """Functions that depend on the operating system: processes, the time since boot, shared blocks, unnamed files.
 
-On Linux, the values come from /proc and from system calls of Linux. Elsewhere, psutil reads processes, and kqueue, or
-else polling, reports their end.
+On Linux, the values come from /proc and from system calls of Linux. Elsewhere, psutil reads processes, and kqueue or
+polling reports the end of a process.
 """
 
 from __future__ import annotations

@@ -22,10 +22,10 @@ LARGEST_EDITABLE = 2 * 1024 * 1024
 """Maximum size of an editable file in bytes. In a larger file, a key press would take longer than a frame."""
 
 HEAD_OF_LARGE = 256 * 1024
-"""Number of bytes that are shown of a larger file."""
+"""Number of bytes of a larger file that are shown."""
 
 HEAD_OF_BINARY = 4 * 1024
-"""Number of bytes that are shown of a binary file, in hexadecimal."""
+"""Number of bytes of a binary file that are shown, in hexadecimal."""
 
 LOCK_SECONDS = 10.0
 """Maximum time to wait for another write in the same folder, in seconds."""

@@ -194,7 +194,7 @@ class Tools:
         cursor: Annotated[str, Field(description="next_cursor of the previous page; empty to begin")] = "",
         tail: Annotated[int, Field(ge=0, le=1000, description="without a cursor, begin at the last lines")] = 0,
     ) -> answers.LogPage:
-        """Read the output of a run, from its beginning, its last lines or a cursor."""
+        """Read the output of a run from the beginning, from the last lines or from a cursor."""
         with LogFile(self._runs.directory(run).file(OUTPUT)) as log:
             if log.problem is not None:
                 raise log.problem

@@ -14,7 +14,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
 
 LOW_SPACE, NO_SPACE = 1 << 30, 50 << 20
-"""Limits in bytes. Below the first, the files of a run may not fit; below the second, even a log may not fit."""
+"""Limits in bytes. Below LOW_SPACE, the files of a run may not fit; below NO_SPACE, even a log may not fit."""
 
 FEW_FILES = 1000
 

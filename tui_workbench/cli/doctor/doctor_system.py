@@ -1,4 +1,4 @@
-"""Check of the operating system: the workbench is tested on Linux, and runs on Windows only in WSL 2."""
+"""Check the operating system: the workbench is tested on Linux, and runs on Windows only in WSL 2."""
 
 from __future__ import annotations
 

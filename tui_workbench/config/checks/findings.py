@@ -35,7 +35,7 @@ class RenameKey(NamedTuple):
 
 
 class ReplaceText(NamedTuple):
-    """An edit that replaces the characters from `start` to `end`. It is also possible in invalid YAML."""
+    """An edit that replaces the characters from `start` to `end`. This edit is also possible in invalid YAML."""
 
     start: int
     end: int

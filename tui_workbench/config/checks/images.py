@@ -79,7 +79,7 @@ def removed_reason(reference: str) -> str:
 
 
 def newest_gpu_of(reference: str) -> str:
-    """Return the newest GPU generation that the CUDA of an image supports; "" for CUDA 11 and newer or if unknown."""
+    """Return the newest GPU generation that the CUDA of an image supports; "" for CUDA 11 and newer or unknown."""
     cuda = cuda_of_image(reference)
     if cuda is None or cuda >= (11, 0):
         return ""
@@ -188,7 +188,7 @@ def _needs_of(requirements: Sequence[Requirement]) -> Iterator[Need]:
 
 
 def newest_line(one: Requirement, python: Version, cuda: Version | None = None) -> Version | None:
-    """Return the newest minor release for these versions of Python and CUDA (None: any), or None if unknown."""
+    """Return the newest minor release in the tables for these versions of Python and CUDA (None: any), or None."""
     below = (1, 15) if is_old_tensorflow(one, python) else (99,)
     return packages.newest_for(one.name, python, cuda, below=below)
 

@@ -180,7 +180,7 @@ def indent_above(text: str, start: int) -> Line:
 
 
 def neighbors_columns(text: str, start: int) -> list[int]:
-    """Return the likely indentations of the line at `start`, judged by the lines around it, best first."""
+    """Return the likely indentations of the line at `start`, the most likely first, judged by the lines around it."""
     above = indent_above(text, start)
     line, *below = text[start:].split("\n")
     next_line = next((found for each in below if (found := _layout_of(each)) is not None), None)
