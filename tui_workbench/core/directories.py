@@ -114,6 +114,6 @@ def project_above(path: str) -> str:
 
 
 def abbreviate_home(path: str) -> str:
-    """Return the path with `~` for the home folder."""
+    """Return the path with `~` for the home directory."""
     home = os.path.expanduser("~")
     return f"~{path[len(home) :]}" if path == home or path.startswith(home + os.sep) else path

@@ -183,7 +183,7 @@ def decision(approval: Approval) -> Decision:
 
 
 def safe(text: str) -> str:
-    """Return an untrusted text without secrets and control characters."""
+    """Return an untrusted text with secrets masked and control characters replaced."""
     return for_terminal(masked_text(text))
 
 

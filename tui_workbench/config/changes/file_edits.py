@@ -30,7 +30,7 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 MOST_ATTEMPTS = 100
-"""Maximum number of retries of an edit, which is repeated if another program writes the file at the same time."""
+"""Maximum number of retries of an edit during which another program writes the file."""
 
 
 class EditResult(NamedTuple):

@@ -191,7 +191,7 @@ def _read(path: str) -> bytes:
 
 
 def _renamed_target(path: str, old: str, new: str) -> tuple[FileChange | None, str]:
-    """Return the change of a run configuration (or None), and a note about an invalid file (or "")."""
+    """Return the change of the run configuration at `path` (or None), and a note if the file is invalid (or "")."""
     try:
         document = Document.open(path)
         key = "target" if document.kind is fields.SDK_RUNCONFIG else "Target"
