@@ -1,7 +1,7 @@
 """Clone git repositories.
 
 No program of a repository is executed: submodules are not cloned, and hooks are not installed. Git runs without a
-terminal, so that it cannot ask for a password or a host key there.
+terminal, so that it cannot ask for a password or about a host key.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _REPEATED = (
     "Please make sure you have the correct",
     "and the repository exists",
 )
-"""Lines of git that give no reason for a failure. The reason is in an earlier line."""
+"""Beginnings of the lines in which git gives no reason for a failure."""
 
 
 class Stopped(Exception):
@@ -61,7 +61,8 @@ def clone_project(url: str, folder: str = "", stopped: Callable[[], bool] = lamb
     """Clone a repository with its history into a new folder, and return the folder's absolute path.
 
     The default `folder` is in the current folder, and has the name of the repository. `stopped` is called several
-    times a second; if it returns True, nothing is left and Stopped is raised. Raises UsageError and StorageError.
+    times a second; if it returns True, the new folder is removed and Stopped is raised. Raises UsageError and
+    StorageError.
     """
     check_url(url)
     place = os.path.abspath(os.path.expanduser(folder or name_in(url)))
@@ -106,7 +107,10 @@ def clone(
     variables: Mapping[str, str] | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Clone into the empty folder `place`. `variables` are set for git. Raises UsageError, Stopped and OSError."""
+    """Clone a repository into the empty folder `place`, with `variables` in the environment of git.
+
+    Raises UsageError, Stopped and OSError.
+    """
     check_url(url)
     variables = {**_VARIABLES, **(variables or {})}
     kept = {name: value for name, value in os.environ.items() if name not in _OF_REPOSITORY}
@@ -139,7 +143,7 @@ def clone(
 
 
 class _Report:
-    """Reports git's progress, with a new meter for each phase. `meters` closes the meters."""
+    """A reporter of git's progress, with a new meter for each phase. `meters` closes the meters."""
 
     def __init__(self, meters: contextlib.ExitStack, stopped: Callable[[], bool]) -> None:
         self._meters = meters
@@ -148,7 +152,7 @@ class _Report:
         self._meter: Meter | None = None
 
     def update(self, errors: bytes) -> None:
-        """Report the last progress in what git has written to stderr so far. Raises Stopped."""
+        """Report the last progress in `errors`, the stderr output of git so far. Raises Stopped."""
         if self._stopped():
             raise Stopped
         found = list(_PROGRESS.finditer(_text(errors)))

@@ -27,7 +27,10 @@ def built(place: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def new_folder(place: str) -> Iterator[str]:
-    """Like `built`, but raise UsageError if `place` exists or has no parent, and StorageError instead of OSError."""
+    """Like `built`, but raise StorageError instead of OSError.
+
+    Raises UsageError if `place` exists and is not an empty folder, or if its parent is not a folder.
+    """
     parent = os.path.dirname(place)
     if not os.path.isdir(parent):
         raise UsageError(f"{parent} is not a folder", remedy="Create the folder, or choose another.")

@@ -213,7 +213,7 @@ def _copy(source: str, place: str) -> None:
 
 
 def _wanted(source: str) -> list[str]:
-    """Return the files of a folder that git does not ignore; all files if git is not available."""
+    """Return the files of a folder that git does not ignore, or all files if git is missing or fails."""
     if has_program("git"):
         with tempfile.TemporaryDirectory() as repository:
             git = ("git", f"--git-dir={repository}", f"--work-tree={source}")
@@ -227,7 +227,7 @@ def _wanted(source: str) -> list[str]:
 
 
 def _with_nested(source: str, names: list[str]) -> list[str]:
-    """Return the names, with nested repositories, which git lists as folders, replaced by their files."""
+    """Return the names, with each folder replaced by its files. Git lists a nested repository as a folder."""
     found = [name for name in names if name and not name.endswith("/")]
     for nested in (name for name in names if not name or name.endswith("/")):
         for folder, folders, files in os.walk(os.path.join(source, nested)):

@@ -51,7 +51,7 @@ def load_digits(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def build_network(width: int = 16) -> nn.Sequential:
-    """Build two convolutions and one linear layer, without batch norm, whose statistics differ between processes."""
+    """Build two convolutions and one linear layer. Batch norm statistics would differ between processes."""
     return nn.Sequential(
         nn.Conv2d(1, width, 3, padding=1),
         nn.ReLU(),

@@ -43,7 +43,7 @@ TEST_IMAGES = 360
 
 
 class Training:
-    """Everything that changes while the network is trained."""
+    """The state of the training: the last epoch, the network and the optimizer."""
 
     def __init__(self, device: torch.device, lr: float) -> None:
         self.epoch = 0

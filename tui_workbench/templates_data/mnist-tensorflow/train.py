@@ -27,7 +27,7 @@ CLASSES = 10
 
 
 class LogEpochs(tf.keras.callbacks.Callback):
-    """Print the metrics of each epoch, and log them in runs of the workbench."""
+    """A callback that prints the metrics of each epoch, and logs them in runs of the workbench."""
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         values = {name: float(value) for name, value in (logs or {}).items()}

@@ -1,1 +1,1 @@
-"""The Compute targets pane, and attaching and checking a machine. The checks belong to `targets.checks`."""
+"""The Compute targets pane, and screens to attach, check and prepare machines. The checks are in `targets.checks`."""

@@ -164,12 +164,15 @@ class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
         self.view.work(self.view.check(self._target))
 
     async def _conclude(self, checked: Checked) -> bool:
-        """Ask for a missing secret or about a new host key. Return False if there is nothing to ask."""
+        """Ask for a missing secret or about a new host key.
+
+        Return False if neither is necessary, or if the user refuses the host key.
+        """
         error = checked.results[-1].error if checked.results else None
         return await self._login.ask(self.view, error, lambda: self.view.check(self._target))
 
     async def _proceed(self) -> None:
-        """Pass the secret to the connection and check again. Save the secret if the login succeeds."""
+        """Pass the secret to the connection and check again. Save the secret if the checks succeed."""
         secret = self.view.values.get(SECRET, "")
         reference = await self._login.give(self.view, secret)
         if not reference:
@@ -193,9 +196,10 @@ class LoginQuestions:
         return () if needed is None else (DialogField(SECRET, "Secret", hint=needed.prompt, is_secret=True),)
 
     async def ask(self, view: MachineView, error: WorkbenchError | None, again: Callable[[], Awaitable[None]]) -> bool:
-        """Show the question. Return False if the error is not about the login, or the user refuses the host key.
+        """Ask for a missing secret or about an unknown host key.
 
-        After the user has accepted a host key, `again` is called. A secret is passed to `give`.
+        Return False if the error needs neither question, or if the user refuses the host key. After the user has
+        accepted a host key, `again` is called. The caller passes an entered secret to `give`.
         """
         if isinstance(error, SecretNeeded):
             self._needed = error
@@ -210,7 +214,7 @@ class LoginQuestions:
         return True
 
     async def give(self, view: MachineView, secret: str) -> str:
-        """Pass the secret to the connection. Return the reference of the secret, or "" if this was not possible."""
+        """Pass the secret to the connection. Return its reference; "" if no secret is needed or an error is shown."""
         if self._needed is None:
             return ""
         reference, self._needed = self._needed.reference, None
@@ -223,7 +227,7 @@ class LoginQuestions:
 
 
 class MachineView(DialogView, inherit_bindings=False):
-    """The fields, a question, and the results of the checks as they arrive."""
+    """The content of a machine's screen: fields, a question, and the results of the checks as they arrive."""
 
     BINDINGS = MACHINE.bindings + MACHINE_RESULT.bindings
 
@@ -249,7 +253,7 @@ class MachineView(DialogView, inherit_bindings=False):
         self._command = ""
 
     def show(self, phase: Phase, *remarks: Remark, at: str = "", command: str = "") -> None:
-        """Change the phase and the remarks. `at` is the field for the cursor, `command` the command to copy."""
+        """Change the phase and the remarks. `at` is the field for the cursor. `command` can be copied."""
         self.phase, self._remarks, self._command = phase, remarks, command
         keys = [field.key for field in self.fields]
         self._cursor = keys.index(at) if at in keys else self._cursor
@@ -271,7 +275,7 @@ class MachineView(DialogView, inherit_bindings=False):
     # --- Work
 
     def work(self, work: Coroutine[None, None, None], *remarks: Remark) -> None:
-        """Run `work` instead of the previous work, and show the remarks meanwhile."""
+        """Cancel the previous work, show the remarks, and run `work`."""
         self.show(Phase.WORKING, *remarks)
         self.run_worker(work, group="machine", exclusive=True)
 

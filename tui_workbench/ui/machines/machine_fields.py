@@ -1,6 +1,7 @@
-"""The fields to attach a machine, which depend on each other, and the request that they form.
+"""The fields of the screen that attaches a machine, and the request that their values form.
 
-The fields correspond to the options of `computetarget attach`.
+The values of some fields determine which other fields are shown. The fields correspond to the options of
+`computetarget attach`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _GPUS = {"": "if available", "yes": "yes", "no": "no"}
 
 
 def attach_fields(values: Mapping[str, str]) -> tuple[DialogField, ...]:
-    """Return the fields for their current values."""
+    """Return the fields to show for these values."""
     kind = values.get("type") or REMOTE_DOCKER
     fields = [DialogField("type", "Type", choices=_TYPES), DialogField("name", "Name", hint="e.g. gpubox")]
     if kind != LOCAL_DOCKER:

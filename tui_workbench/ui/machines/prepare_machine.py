@@ -1,4 +1,4 @@
-"""The screen that installs missing software on the machine of a target, after it has shown the commands and asked.
+"""The screen that shows commands to install missing software on a target's machine, and runs them if the user agrees.
 
 Leaving the screen while a command runs may interrupt the command. The commands can be run again.
 """
@@ -30,7 +30,7 @@ from tui_workbench.ui.machines.machine_fields import SECRET
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 
 OUTPUT_LINES = 8
-"""The number of lines of the output of commands that are visible while the commands run."""
+"""The number of output lines that are visible while the commands run."""
 
 _STATES = {PRESENT: OK, MISSING: WARNING, RESTART: WARNING, NOT_NEEDED: UNNEEDED}
 
@@ -73,7 +73,7 @@ class PreparingView(MachineView):
         self.show(Phase.DONE, _conclusion(results), command=_commands(results))
 
     async def _proceed(self) -> None:
-        """Pass the secret to the connection, which keeps it in memory, and look again."""
+        """Pass the secret to the connection, which keeps the secret in memory, and start again."""
         if await self._login.give(self, self.values.get(SECRET, "")):
             await self._prepare()
 

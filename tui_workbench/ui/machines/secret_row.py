@@ -22,7 +22,7 @@ class SecretRow(Line, can_focus=True, inherit_bindings=False):
 
     @dataclass(eq=False, repr=False)  # without `repr`, so that error reports do not show the secret
     class Answered(Message):
-        """Posted when the user enters the secret, or cancels ("")."""
+        """Posted when the user submits the secret, or cancels. After a cancel, `answer` is ""."""
 
         row: SecretRow
         answer: str

@@ -1,4 +1,4 @@
-"""The latest check of each target. A target whose file has changed since counts as unchecked."""
+"""The latest check of each target. A target whose file has changed since its check counts as unchecked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TargetChecks:
         self.gpus: dict[str, int] = {}  # known numbers of GPUs by target name
 
     def see(self, states: Iterable[MachineState]) -> bool:
-        """Update the problems and GPUs from the states of the GPU monitor. Return True if anything changed."""
+        """Update problems and numbers of GPUs from the states of machines. Return True if anything changed."""
         before = self.gpus, self._unreached
         self.gpus, self._unreached = dict(self.gpus), {}
         for state in states:

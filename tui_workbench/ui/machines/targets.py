@@ -47,7 +47,7 @@ class ShownTarget(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The type of the target with its address, image or Python."""
+        """The Python of a local target; for other targets, the type with the address, the members or the image."""
         target, kind = self.target, self.target.kind
         if kind.runs_here:
             return f"Python {self.version}" if self.version else target.python_location
@@ -83,7 +83,7 @@ class TargetsPane(Pane):
 
     @dataclass(eq=False)
     class HeightWanted(Message):
-        """Posted when the pane needs a different number of lines."""
+        """Posted when the number of lines that the pane needs may have changed."""
 
         lines: int
 
@@ -121,7 +121,7 @@ class TargetsPane(Pane):
     ) -> tuple[tuple[str, StateLook], ...]:
         """Show the targets, and return their names and states for the header.
 
-        `good` names the targets whose check succeeded; `gpus` holds known numbers of GPUs.
+        `good` names the targets whose check succeeded; `gpus` holds known numbers of GPUs by target name.
         """
         self._targets = {}
         for target in targets:

@@ -23,7 +23,7 @@ INTERVAL = 1.0  # seconds between comparisons with the last written state
 
 
 class Autosave:
-    """A timer that saves the editor's texts and the screen's `state`."""
+    """A timer that saves the unsaved edits and the screen's `state`."""
 
     def __init__(self, context: MainContext, state: Callable[[], dict[str, object]]) -> None:
         self._context = context

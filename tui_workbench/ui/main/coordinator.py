@@ -1,4 +1,4 @@
-"""The parts of the main screen that the first frame does not need: the panes and the logic behind them.
+"""The parts of the main screen that the first frame does not need: most panes, and the logic behind all panes.
 
 Updates go to `ProjectState`, which shows them; requests of panes go to the part that executes them.
 """
@@ -198,7 +198,7 @@ class MainCoordinator:
         self.close("quit", lambda: self.context.app.exit(self.state.active_runs))
 
     def close(self, verb: str, then: Callable[[], object]) -> None:
-        """Save the session and call `then`; if there are unsaved edits, ask first. `verb` names what follows."""
+        """Save the session and call `then`; if there are unsaved edits, ask first. `verb` is `quit` or `switch`."""
         dirty = self.panes.editor.dirty_paths()
         if not dirty:
             self._close(then)

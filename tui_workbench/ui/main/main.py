@@ -1,7 +1,7 @@
 """The main screen: the keys that work everywhere, each passed to the part that executes the command.
 
 `MainArea` is the visible part: panes, borders, focus. `MainCoordinator` holds the parts behind it: project state, runs,
-changes, saved state. It is created after the first frame, which does not need it; keys are held until then.
+changes, saved state. The coordinator is created after the first frame; keys are held until then.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     @property
     def coordinator(self) -> MainCoordinator:
-        """The parts, which exist once the screen is complete."""
+        """The parts behind the screen. Raises RuntimeError before the screen is complete."""
         if self._coordinator is None:
             raise RuntimeError("the screen is not complete yet")
         return self._coordinator
@@ -240,7 +240,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.app.exit([])
 
     def close(self, then: Callable[[], object]) -> None:
-        """Save the session, and call `then` when another project can be shown. Unsaved edits are asked about first."""
+        """Save the session, and call `then` to show another project. If there are unsaved edits, ask first."""
         if self.is_complete:
             self.coordinator.close("switch", then)
 

@@ -1,6 +1,6 @@
 """The layout of the main screen: panes, focus, zoom and borders.
 
-The first frame is drawn before files are read and before most parts are imported. Empty slots represent these parts.
+The first frame is drawn before most parts are imported. Empty slots represent these parts.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _COUNTED = (RunState.RUNNING, RunState.FINALIZING, RunState.PREPARING, RunState.
 
 
 class Header(Line):
-    """A line with project and branch, the number of active runs, and the state of each compute target."""
+    """A line with the project, its git branch, the numbers of active runs and approvals, and the states of targets."""
 
     branch: reactive[str] = reactive("")  # untrusted text
     changes: reactive[int] = reactive(0)  # number of files that differ from the last commit
@@ -228,7 +228,7 @@ class MainArea(Widget, inherit_bindings=False):
         return self.view.active
 
     def focus_pane(self, name: str = "") -> None:
-        """Focus the part with this ID, or without an ID the pane that had the focus last."""
+        """Focus the part with this ID. Without an ID, focus the pane that had the focus last."""
         part = self.get_child_by_id(name or self.view.active)
         if isinstance(part, TakesFocus):
             part.take_focus()

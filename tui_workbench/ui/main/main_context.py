@@ -60,7 +60,7 @@ class Questions(Widget, inherit_bindings=False):
         return await self._ask(row, is_awaited=is_awaited)
 
     async def secret(self, prompt: str) -> str:
-        """Ask for a secret and return it, or "". `prompt` is untrusted text."""
+        """Ask for a secret and return it, or "" if the user cancels. `prompt` is untrusted text."""
         return await self._ask(SecretRow(prompt, focus_key=FOCUS_KEY))
 
     async def _ask(self, row: QuestionRow | SecretRow, *, is_awaited: bool = False) -> str:

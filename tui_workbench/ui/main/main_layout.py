@@ -32,7 +32,7 @@ MOST_NOTICE_LINES = 4
 
 
 class Sizes(NamedTuple):
-    """The sizes that the user has given to panes, in thousandths of the shared room; 0 for the default."""
+    """The sizes that the user has chosen, in thousandths of the width or height that panes share; 0 for the default."""
 
     lists: int = 0  # width of the column of lists
     right: int = 0  # width of the column at the right
@@ -88,7 +88,7 @@ def regions(size: Size, view: View) -> dict[str, Region]:
 
 
 def _notice_lines(view: View) -> int:
-    """Return the number of lines of the status. A long question lowers the limit, so that the panes keep their size."""
+    """Return the number of status lines. Lines of a question lower its maximum, so that the panes keep their size."""
     return min(view.notice_lines, MOST_NOTICE_LINES - max(0, view.question_lines - 1))
 
 
@@ -167,7 +167,7 @@ def _side_by_side(body: Region, view: View) -> dict[str, Region]:
 
 
 def border_of(pane: str, *, is_upright: bool) -> str:
-    """Return the field of `Sizes` for the border that the keys move in this pane."""
+    """Return the field of `Sizes` for the border that the keys move while this pane has the focus."""
     if is_upright:
         return "right" if pane in RIGHT_PANES else "lists"
     return "history" if pane in RIGHT_PANES else "editor" if pane in ("editor", "log") else "jobs"
@@ -194,7 +194,7 @@ def border_at(size: Size, view: View, x: int, y: int) -> str:
 
 
 def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
-    """Return the sizes after a border was moved right or down by `cells`, or left or up when negative."""
+    """Return the sizes after a move of a border by `cells`: right or down if positive, left or up if negative."""
     body = _body(size, view)
     now = grid(body, view)
     room = body.width if border in ("lists", "right") else body.height
@@ -207,13 +207,13 @@ def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
 
 
 def _body(size: Size, view: View) -> Size:
-    """Return the size of the room that the panes share."""
+    """Return the size of the area that a wide screen divides between the panes."""
     bar = 1 + _notice_lines(view)
     return Size(size.width, size.height - 2 - bar - view.question_lines)
 
 
 class MainLayout(Layout):
-    """A layout that places the children of the main screen by `regions` and hides all others."""
+    """A layout that places the children of the main screen by `regions`, and hides children without a region."""
 
     name = "main"
 

@@ -42,7 +42,7 @@ RUNS_WITH_IMAGES = 200  # number of newest runs whose images are suggested
 
 
 class ProjectState:
-    """The state of the project, which receives updates and shows them in the panes."""
+    """The targets and runs of the project. Its methods receive updates and show them in the panes."""
 
     def __init__(self, context: MainContext) -> None:
         self._context = context
@@ -222,7 +222,7 @@ class ProjectState:
             await self._context.app.push_screen_wait(screens.prepare_machine(target))
 
     def choose_target(self, name: str) -> None:
-        """Choose a run configuration of this target in the run bar."""
+        """Choose a run configuration of this target in the run bar. Show an error if none is valid."""
         if not self._panes.run_bar.choose_target(name):
             self._context.show_error(
                 UsageError(

@@ -1,4 +1,4 @@
-"""The start screen, and reading a project that is opened.
+"""The start screen, and the code that reads a project when it is opened.
 
 The panes of an open project are in the other folders.
 """

@@ -1,4 +1,4 @@
-"""Read what the first frame of a project's main screen shows."""
+"""Read the content of the first frame of a project's main screen."""
 
 from __future__ import annotations
 

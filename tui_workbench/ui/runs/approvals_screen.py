@@ -33,7 +33,7 @@ NO_REQUESTS = (
 
 
 class ApprovalsScreen(HistoryScreen, inherit_bindings=False):
-    """The screen of the requests of agents; those that wait are first."""
+    """The screen of the requests of agents, with waiting requests first."""
 
     BINDINGS = APPROVALS.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*APPROVALS, *HISTORY)

@@ -1,7 +1,7 @@
 """Compare any number of runs: a chart of one metric of all runs, and a table of their differences.
 
-Rows that differ come first, by section. Equal rows follow and are collapsed. The title of a run's column begins with
-the mark of the run's curve in the chart.
+Rows with different values come first, by section. Rows with equal values follow and are collapsed. The title of a
+run's column begins with the mark of the run's curve in the chart.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
 
 
 class DifferenceScreen(HistoryScreen):
-    """The full text of a difference."""
+    """The screen with the full text of a difference."""
 
     AUTO_FOCUS = "TextView"
     heading = "Difference"
@@ -204,7 +204,10 @@ class DifferenceScreen(HistoryScreen):
 
 
 def read_comparison(project: Project, runs: Sequence[Run]) -> tuple[Comparison, list[str]]:
-    """Return the comparison, and the metrics with curves, those that differ first. Blocks; raises WorkbenchError."""
+    """Return the comparison, and the names of metrics with curves, with those that differ first.
+
+    Blocks; raises WorkbenchError.
+    """
     comparison = compare(Runs(project), [run.run_id for run in runs])
     counts: dict[str, int] = {}
     for run in runs:

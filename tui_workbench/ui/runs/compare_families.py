@@ -1,4 +1,4 @@
-"""Compare two families: a chart of one metric with two bands, a sentence about it, and a table of all metrics."""
+"""Compare two families of runs: a chart and a sentence for the selected metric, and a table of all metrics."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _curves(families: Sequence[Family], metric: str) -> list[Curve]:
 
 
 def differences(found: FamilyComparison) -> list[str]:
-    """Return the script of each family, if the scripts differ, and its arguments that differ from the other family."""
+    """Return a text for each family: the script if the scripts differ, and the arguments that differ."""
     scripts = [family.runs[0].script_name for family in found.families]
     names = differing([family.arguments for family in found.families])
     texts = []
@@ -137,7 +137,7 @@ def differences(found: FamilyComparison) -> list[str]:
 
 
 def columns_of(names: Sequence[str]) -> list[TableColumn]:
-    """Return a column of metrics, a column for each family with the mark of its curve, and one of differences."""
+    """Return a column of metrics, a column for each family with the mark of its curve, and a column of differences."""
     families = (
         TableColumn(name, f"{look_of(place)[1]} {safe_text(name[:LONGEST])}", 24, least=21, stretches=True, drops=True)
         for place, name in enumerate(names)

@@ -1,4 +1,4 @@
-"""The Jobs pane: all runs of the project, newest first, with state, GPU verdict, start and duration.
+"""The Jobs pane: the runs of the project, newest first, with state, GPU verdict, start and duration.
 
 The caller provides the runs. The pane reads only their GPU verdicts, in a thread, and only once after a run has ended.
 The timer for durations and verdicts stops while no run is active.
@@ -280,7 +280,7 @@ def _row(run: Run, columns: list[int], state: str, start: str, spent: str, verdi
 
 
 def _note(run: Run, now: float) -> str:
-    """Return facts about a queued run or an active job of a cluster, most important first, as untrusted text."""
+    """Return a note about a queued run or an active cluster job; "" for other runs. The note is untrusted text."""
     if run.state == RunState.QUEUED:
         return ", ".join(filter(None, (queue_words(run, now) if run.job.job_id else "", run.reason)))
     if not run.is_active or not run.job.job_id:
@@ -289,7 +289,7 @@ def _note(run: Run, now: float) -> str:
 
 
 def _with_note(row: Row, note: str, width: int) -> Row:
-    """Add the note after the name, cut to the room before the columns."""
+    """Add the note after the name, shortened to the space before the columns. Omit it if the space is too small."""
     room = width - width_of((*row.before, row.name, *row.right)) - MARGINS
     if not note or room < MIN_NOTE:
         return row
@@ -297,7 +297,7 @@ def _with_note(row: Row, note: str, width: int) -> Row:
 
 
 def read_verdicts(runs: Iterable[Run]) -> dict[str, Mapping[str, Any]]:
-    """Return the verdicts of the runs, as `brief_of` does, keyed by run ID; empty for runs without a GPU. Blocks."""
+    """Return the result of `brief_of` for each run, keyed by run ID; an empty dict for a run without a GPU. Blocks."""
     found: dict[str, Mapping[str, Any]] = {}
     for run in runs:
         has_gpu = any(os.path.exists(os.path.join(run.directory, name)) for name in (GPU_VERDICT, GPU_SAMPLES))

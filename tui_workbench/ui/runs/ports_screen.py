@@ -1,4 +1,4 @@
-"""The open ports of runs: TensorBoard, Jupyter and forwarded ports, opened by keys for the selected run."""
+"""The open ports of runs: TensorBoard, Jupyter and forwarded ports. Keys open ports for the selected run."""
 
 from __future__ import annotations
 
@@ -137,7 +137,10 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
 
 
 def _open_and_keep(directory: RunDirectory, kind: str, destination: Destination | None) -> OpenPort:
-    """Open a port, show it in the browser, and keep it open in a thread that ends with the workbench."""
+    """Open a port, and show TensorBoard or Jupyter in the browser.
+
+    If the port can be closed, a thread keeps it open until the workbench ends.
+    """
     opened = OpenPort(run_owner(directory), kind, destination)
 
     def keep() -> None:

@@ -38,7 +38,10 @@ AROUND = 3  # lines of the dialog around the plan: borders and keys
 
 
 class PlanScreen(DialogScreen[str], inherit_bindings=False):
-    """The screen of a request's plan. Its result is RUN, PREPARE, LOG_IN (then the plan is shown again) or ""."""
+    """The screen of a request's plan. Its result is RUN, PREPARE, LOG_IN, or "" if the user leaves.
+
+    After LOG_IN, the caller logs in and shows the plan again.
+    """
 
     RUN, PREPARE, LOG_IN = "run", "prepare", "log in"
 

@@ -1,6 +1,6 @@
-"""A small table of all runs beside the main screen, newest first.
+"""A small table of the runs in the right column of the main screen, newest first.
 
-Like the dashboard, it reads only the visible rows from the index, in threads, and only while it is visible.
+The table reads rows from the index only in and near its visible part, in threads, and only while it is visible.
 """
 
 from __future__ import annotations

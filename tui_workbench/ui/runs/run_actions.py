@@ -36,7 +36,7 @@ class Annotated(NamedTuple):
 
 
 def annotate(project: Project, run_ids: Sequence[str], change: Callable[[Annotations], Annotations]) -> Annotated:
-    """Change the annotations of the runs whose annotations can be changed."""
+    """Change the annotations of each run. The result has the errors of runs that cannot be changed."""
     before: dict[str, Annotations] = {}
     problems = []
     for run_id in run_ids:
@@ -56,7 +56,7 @@ def annotate(project: Project, run_ids: Sequence[str], change: Callable[[Annotat
 
 
 def set_annotations(project: Project, wanted: Mapping[str, Annotations]) -> list[WorkbenchError]:
-    """Replace the annotations of runs, keyed by run ID. Return the errors of missing runs; raise others."""
+    """Replace the annotations of runs, keyed by run ID. Return an error for each missing run; raise other errors."""
     problems: list[WorkbenchError] = []
     for run_id, old in wanted.items():
         try:
@@ -94,12 +94,12 @@ def tags_of(text: str) -> dict[str, str]:
 
 
 def size_of(runs: Sequence[Run]) -> int:
-    """Return the disk space of run directories, in bytes."""
+    """Return the disk space that the run directories use, in bytes."""
     return sum(folder_size(run.directory) for run in runs)
 
 
 def delete(project: Project, runs: Sequence[Run]) -> Deletion:
-    """Move the runs that can be deleted to the trash."""
+    """Move each run to the trash. The result has the errors of runs that cannot be deleted."""
     done, problems = [], []
     for run in runs:
         try:

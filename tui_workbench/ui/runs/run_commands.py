@@ -67,7 +67,7 @@ class RunContainer(Vertical, inherit_bindings=False):
         return []
 
     def chosen_runs(self) -> list[Run]:
-        """Return the marked runs, or without marks the selected run."""
+        """Return the marked runs, or the selected run if none is marked."""
         row = self.current_run()
         return self.marked_runs() or ([row.run] if row is not None else [])
 
@@ -177,7 +177,7 @@ class RunCommands(Vertical, inherit_bindings=False):
     def _note(self, row: RunRow, text: str) -> None:
         self._annotate([row.run], lambda old: old._replace(note=text.replace(" ⏎ ", "\n").strip()))
 
-    # --- Actions on the marked runs, or without marks on the selected run
+    # --- Actions on the marked runs, or on the selected run if none is marked
 
     def action_pin(self) -> None:
         if runs := self._shown.chosen_runs():
@@ -221,7 +221,7 @@ class RunCommands(Vertical, inherit_bindings=False):
         self._show_done(done.problems)
 
     def _add_undo(self, title: str, undo: Callable[[], Sequence[WorkbenchError]]) -> None:
-        """Record how to undo a change that was made. `undo` returns errors that a repetition would not avoid."""
+        """Add an undo step for a change. `undo` returns the errors that a second attempt would not avoid."""
         self._steps.add(title, partial(self._undo, undo))
 
     def _show_done(self, problems: Sequence[WorkbenchError]) -> None:
@@ -329,7 +329,7 @@ SNAPSHOT, PROJECT = "snapshot of the run", "current project"
 
 
 class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
-    """A form to change a run before it is run again. Its result is the request, or None."""
+    """A form to change the request of a run before a rerun. Its result is the request, or None if the user cancels."""
 
     BINDINGS = RUN_EDIT.bindings
     DECLARED_COMMANDS = RUN_EDIT

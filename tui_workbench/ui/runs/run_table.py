@@ -1,4 +1,4 @@
-"""A table with a cursor and any number of rows. It requests, keeps and draws only rows in and near the visible part.
+"""A table with a cursor and any number of rows. It requests only rows in and near the visible part.
 
 The owner answers `RowsWanted` with `set_rows`. The cursor is on a row and a column; it stays on its row, by key, when
 rows around it change. The duration of an operation does not depend on the length of the table.
@@ -142,7 +142,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
 
     @property
     def current_value(self) -> object:
-        """The owner's value of the selected row; None while it is not known."""
+        """The owner's value of the selected row; None while the row is not known."""
         row = self.known.get(self.cursor)
         return row.value if row is not None else None
 
@@ -180,7 +180,10 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
     def set_rows(
         self, total: int, first: int, rows: Sequence[TableRow], *, empty: tuple[str, ...] = (), replace: bool = False
     ) -> None:
-        """Set the rows from number `first` on, of `total` rows. `replace` or a new total discards all earlier rows."""
+        """Set the rows from number `first` on, of `total` rows.
+
+        Earlier rows are discarded if `replace` is True, if the total has changed, or if too many rows are kept.
+        """
         before = self.current
         if replace or total != self.total or len(self.known) > MOST_KEPT:
             self.known = {}

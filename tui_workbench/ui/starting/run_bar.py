@@ -215,7 +215,7 @@ class RunBar(Widget, inherit_bindings=False):
         return target is not None and target.kind.has_scheduler
 
     def show_error(self, error: WorkbenchError, root: str) -> None:
-        """Show the error of an action until `forget_error`; paths are shown relative to the project."""
+        """Show the error of an action until the next status or `forget_error`. Paths are relative to the project."""
         self.notice.say(_relative(error, root), wrong=True)
 
     def forget_error(self) -> None:
@@ -236,7 +236,7 @@ class RunBar(Widget, inherit_bindings=False):
 
     @property
     def chosen(self) -> tuple[RunConfiguration | None, ComputeTarget | None]:
-        """The chosen run configuration and its compute target, None where the file is missing."""
+        """The chosen run configuration and its compute target. Each is None if its file is missing."""
         configuration = self._configurations.get(self._environment.value)
         return configuration, self._targets.get(configuration.target) if configuration is not None else None
 

@@ -104,7 +104,7 @@ class Login:
         return True
 
     async def _accepts(self, error: HostKeyRefused, host: SshHost) -> bool:
-        """Ask about an unknown host key; raise the error for a changed key."""
+        """Ask about an unknown host key. Raise the error if the key has changed or the machine presented none."""
         if error.known or not error.presented:
             raise error
         text = f"{safe_text(capitalized(error.message))}. Accept this host key?"
@@ -171,7 +171,7 @@ class Starting:
                 self._context.show_error(error)
 
     def _submit(self, request: RunRequest) -> None:
-        """Submit a run, and show it when it starts. Blocks until it is submitted."""
+        """Submit a run, and show the run when it starts. Blocks."""
         screen, shown = self._context.screen, []
 
         def show(run: Run) -> None:

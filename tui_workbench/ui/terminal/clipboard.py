@@ -84,7 +84,7 @@ def _refuses(environ: Mapping[str, str]) -> bool:
 
 
 def copy(app: App[Any], text: str) -> bool:
-    """Copy the text. Return False if no clipboard can be reached: it is then saved to a file, which a message names."""
+    """Copy the text. If no clipboard can be reached, save the text to a file, notify the user, and return False."""
     app._clipboard = text
     command, why = desktop_command(os.environ), ""
     if command:

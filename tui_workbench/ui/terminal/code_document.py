@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query, Tree
 
 MAX_PARSED_LINES = 3_000
-"""Longer texts are not highlighted: parsing a long JSON list after a key press would take longer than a frame."""
+"""Maximum number of lines of a highlighted text. Parsing a longer JSON list after a key press would delay a frame."""
 
 
 def preload(languages: tuple[str, ...] = ("yaml", "python", "markdown")) -> None:

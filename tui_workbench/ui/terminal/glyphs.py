@@ -1,7 +1,7 @@
 """A line filter that draws everything in ASCII, for terminals without Unicode.
 
-Text keeps its width in cells. The glyphs of the workbench have distinct forms, letters lose their accents, and other
-characters become `?`.
+Text keeps its width in cells. The glyphs of the workbench become similar ASCII characters, letters lose their accents,
+and other characters become `?`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FORMS = {
 
 _BRAILLE_ROWS = (0x01 | 0x08, 0x02 | 0x10, 0x04 | 0x20, 0x40 | 0x80)
 _DOTS = {0b0000: " ", 0b0001: "'", 0b0010: "-", 0b0100: "-", 0b1000: ".", 0b0011: '"', 0b0110: "=", 0b1100: ","}
-"""Forms of braille cells, by a bit for each row with dots; the lowest bit is the top row."""
+"""ASCII forms of braille cells. A key has a bit for each row with dots; the lowest bit is the top row."""
 
 
 class _Table(dict[int, str]):

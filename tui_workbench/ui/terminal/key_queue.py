@@ -22,7 +22,7 @@ PATIENCE = 1.0
 """Maximum time that a key waits for the previous key, in seconds."""
 
 MAX_HOLD = 10.0
-"""Maximum time that keys are held for a widget that is not there yet, in seconds."""
+"""Maximum time that keys are held for a widget that is not mounted yet, in seconds."""
 
 
 async def run_binding(widget: Widget, key: str) -> bool:

@@ -294,7 +294,7 @@ def _extended_color(inside: list[int], following: Iterator[list[int]]) -> Color 
 
 
 def _anchor(text: str) -> str:
-    """Put a circle before a combining mark at the start, which would change the cell before the text."""
+    """Put a circle before a combining mark at the start, because the mark would change the cell before the text."""
     return "◌" + text if text and get_character_cell_size(text[0]) == 0 else text
 
 

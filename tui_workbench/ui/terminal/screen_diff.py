@@ -1,7 +1,7 @@
 """A buffer of screen cells, and a short sequence that changes the terminal to the content of the buffer.
 
-A cell has the style `UNKNOWN`, which differs from the styles of all drawn cells, if the terminal may show anything
-there. Blanks are compared by their background alone. Control characters are never written.
+The style `UNKNOWN` marks a cell in which the terminal may show anything. No drawn cell has this style. Blanks are
+compared by their background alone. Control characters are never written.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class CellStyle:
 
     @property
     def of_blanks(self) -> CellStyle:
-        """The style of blanks, shared by all styles with this background."""
+        """The style of blanks: one for all styles with this background, or this style if its blanks show more."""
         return self if self.blank_background is None else cell_style(self.blank_background)
 
 
 @lru_cache(10_000)
 def cell_style(codes: str, link: str = "") -> CellStyle:
-    """Return the style for SGR parameters, the same object each time, because styles are compared by identity."""
+    """Return a style. Equal arguments give the same object, because styles are compared by identity."""
     return CellStyle(codes, link)
 
 
@@ -97,7 +97,7 @@ UNKNOWN = CellStyle("")
 
 
 class Row(NamedTuple):
-    """The cells of a row: their texts, which are characters with their combining characters, and their styles."""
+    """The texts and styles of the cells of a row. A text is a character with its combining characters, or REST."""
 
     texts: list[str]
     styles: list[CellStyle]

@@ -1,4 +1,4 @@
-"""Placeholders for unsafe and invisible characters in texts that are edited.
+"""Private-use characters (stand-ins) that replace unsafe and invisible characters while a text is edited.
 
 `to_source` restores exactly the text that `to_document` was given.
 """
@@ -16,7 +16,7 @@ _FIRST_STAND_IN = 0xFB000
 
 _KEPT = {"\n", "\t"}
 _ANCHOR = "a"
-"""Combining marks are safe after a letter."""
+"""The letter before each checked character. Combining marks are safe after a letter."""
 
 _stand_ins: dict[str, str] = {}
 _characters: dict[str, str] = {}

@@ -20,7 +20,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 MAX_LENGTH = 200  # maximum length of a title or message, in characters
 
 SCREEN_CHUNK = 240
-"""Maximum size of a piece for GNU screen, which cuts strings at 256 bytes."""
+"""Maximum size of a piece for GNU screen, in bytes. Screen cuts strings at 256 bytes."""
 
 OSC9, OSC777 = "osc9", "osc777"
 

@@ -39,7 +39,7 @@ def clear_arrangement(widget: Widget) -> None:
 
 
 async def replace_first_screen(app: App[Any], screen: Screen[Any]) -> None:
-    """Replace the only screen of an app. `App.switch_screen` fails if `App.get_default_screen` has returned it."""
+    """Replace the only screen of an app. `App.switch_screen` fails for a screen from `App.get_default_screen`."""
     if not app.screen._result_callbacks:
         app.screen._push_result_callback(app.screen, None)
     await app.switch_screen(screen)

@@ -45,7 +45,7 @@ class ThemeFiles:
         self._signatures: dict[str, tuple[str, int, int]] = {}
 
     def update(self) -> bool:
-        """Read changed files. Return True if there are any. Blocks."""
+        """Read changed files. Return True if a file was added, changed or removed. Blocks."""
         now = {name: _signature(name) for name in themes.theme_names()}
         if now == self._signatures:
             return False

@@ -110,7 +110,10 @@ def load_theme(name: str) -> WorkbenchTheme:
 
 
 def saved_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
-    """Return the saved theme, or the default, and None; if it is invalid, the default theme and the error."""
+    """Return the saved theme, or the default theme if none is saved, and None.
+
+    If the saved theme cannot be loaded, return the default theme and the error.
+    """
     try:
         with open(_choice_path(), encoding="utf-8") as file:
             name = file.read().strip()

@@ -1,4 +1,4 @@
-"""The trace of calls on the screen.
+"""The screen that shows the trace of calls.
 
-Reading the trace belongs to `core.trace_reading`.
+The code that reads the trace is in `core.trace_reading`.
 """

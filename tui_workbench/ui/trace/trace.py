@@ -1,7 +1,7 @@
 """The trace of calls: all calls to ssh, docker, git and other programs with their results.
 
-The trace is read, and rows are made, in threads; the time for an update depends only on what has changed. The cursor
-stays on its call, or follows the newest call.
+Threads read the trace and make the rows. Rows of ended calls are cached. The cursor stays on its call, or follows the
+newest call.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
 
 
 class FoundCalls(NamedTuple):
-    """The calls that match the filter with their rows, and the numbers of all and of failed calls."""
+    """The calls that match the filter, their rows, and the numbers of all calls and of all failed calls."""
 
     calls: Sequence[TracedCall]
     rows: Sequence[Row]

@@ -30,7 +30,7 @@ _COMMAND_KEYS = frozenset({"up", "down", "tab", "shift+tab", "enter", "escape"})
 
 
 class DialogField(NamedTuple):
-    """A field: text, one of `choices` (labels by value), or a secret."""
+    """A field for a text, a secret, or one of `choices` (labels keyed by value)."""
 
     key: str
     label: str
@@ -84,7 +84,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         raise NotImplementedError
 
     def value_changed(self) -> None:
-        """Handle an edit. Called after every edit."""
+        """Update the view after an edit."""
         self.rebuild()
 
     def why_not(self, action: str) -> str:

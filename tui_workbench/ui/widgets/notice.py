@@ -18,11 +18,11 @@ from tui_workbench.ui.widgets.pieces import MIN_TEXT_WIDTH, Piece, draw_line, ha
 
 
 class Notice(Widget):
-    """A row of messages. Posts `Changed` when the text or the number of lines changes."""
+    """A message, and a permanent text below it. Posts `Changed` when a text or the size changes."""
 
     @dataclass(eq=False)
     class Changed(Message):
-        """Posted when the text or the number of lines changes."""
+        """Posted when a text or the size of the notice changes."""
 
         notice: Notice
 
@@ -42,7 +42,7 @@ class Notice(Widget):
 
     @property
     def is_important(self) -> bool:
-        """Return True if the text must be shown even in a small terminal."""
+        """True if the text must be shown even in a small terminal."""
         return self._wrong or bool(self._standing)
 
     def say(self, text: str, *, wrong: bool = False) -> None:

@@ -100,7 +100,7 @@ def draw_row(row: Row, width: int, palette: Palette, background: str, *, plain: 
 
 
 def draw_typed(buffer: LineBuffer, room: int, palette: Palette, *, has_cursor: bool = True) -> list[Segment]:
-    """Return a line of `room` cells that is being typed. `has_cursor` is False while keys do not edit the line."""
+    """Return the segments of a typed line in `room` cells. `has_cursor` is False while keys do not edit the line."""
     window = buffer.window(room)
     background = style(palette.text, palette.raised)
     text = style(palette.text, palette.selection) if buffer.is_fresh and has_cursor else background

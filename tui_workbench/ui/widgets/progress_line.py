@@ -1,6 +1,7 @@
 """A progress line: the step, a bar, the amount, the speed and the time left.
 
-Parts keep their places while the numbers change. Short steps show no bar, and the line stays between two steps.
+Parts of the line stay in place while the numbers change. Short steps are not shown. The line stays visible between
+steps.
 """
 
 from __future__ import annotations

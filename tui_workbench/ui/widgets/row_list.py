@@ -70,7 +70,8 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
     def show_rows(self, rows: Sequence[Row], *, empty: tuple[str, ...] = (), current: str | None = None) -> None:
         """Show the rows that match the filter; without rows, show the lines of `empty`.
 
-        The cursor moves to the key `current`. If that is None, the cursor stays on its key, or else at its index.
+        The cursor moves to the key `current`. If `current` is None, the cursor stays on its key, or at its index if
+        no row has the key.
         """
         if rows != self.all_rows or empty != self._empty or current not in (None, self.current):
             self.all_rows, self._empty = rows, empty

@@ -28,7 +28,7 @@ class Label(NamedTuple):
 
 
 class TabTitle(NamedTuple):
-    """A title, and the cells of each tab in it: start, end and index."""
+    """A title, and for each visible tab its first cell, the cell after its last cell, and its index."""
 
     content: Content
     spans: tuple[tuple[int, int, int], ...]

@@ -37,7 +37,7 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
         make: Callable[[int], Sequence[Sequence[Piece]]] | None = None,
         wraps: bool = False,
     ) -> None:
-        """If `make` is given, the view shows the lines that it returns for a width, and has their height.
+        """`make` returns the lines for a width. With `make`, the height of the view is the number of lines.
 
         With `wraps`, lines that are too long continue in the next row.
         """
