@@ -54,7 +54,7 @@ _REPEATED = (
 
 
 class Stopped(Exception):
-    """The user has stopped the clone."""
+    """The exception for a clone that the user has stopped."""
 
 
 def clone_project(url: str, folder: str = "", stopped: Callable[[], bool] = lambda: False) -> str:

@@ -14,7 +14,7 @@ from tui_workbench.core.errors import StorageError, UsageError
 
 @contextlib.contextmanager
 def built(place: str) -> Iterator[str]:
-    """Create a hidden folder, and rename it to `place` at the end; if the context raises an exception, remove it."""
+    """Create a hidden folder, and rename it to `place` at the end. After an exception, remove the hidden folder."""
     parent, name = os.path.split(place)
     building = os.path.join(parent, f".{name}-{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:

@@ -124,7 +124,7 @@ class Project:
         return _load_run_configuration(self._path_of(name, RUN_CONFIGURATION_SUFFIX, "run configuration"))
 
     def target_of(self, configuration: RunConfiguration, override: str = "") -> ComputeTarget:
-        """Return the target of a run configuration, or the target named `override`.
+        """Return the target of a run configuration, or the target named `override` if it is not empty.
 
         Raises ConfigurationError if the target does not exist, is invalid, or conflicts with a run configuration in the
         SDK form.
@@ -199,7 +199,7 @@ def _can_hold_state(root: str, state: str) -> bool:
 
 
 def state_elsewhere(root: str) -> str:
-    """Return the state directory of a project that cannot contain it. It is in the user's data directory."""
+    """Return the state directory, in the user's data directory, of a project that cannot contain one."""
     return os.path.join(user_data_directory(), "projects", root.strip("/").replace("%", "%25").replace("/", "%2F"))
 
 

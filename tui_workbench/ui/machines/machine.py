@@ -89,7 +89,7 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
         self.view.show(Phase.ASKING, at="name")
 
     async def _proceed(self) -> None:
-        """Log in, write the files and check; return to the fields on an error."""
+        """Log in, write the files and check the machine. If the login or the writing fails, show the fields again."""
         values = self.view.values
         attachment: Attachment | None = None
         try:
@@ -214,7 +214,10 @@ class LoginQuestions:
         return True
 
     async def give(self, view: MachineView, secret: str) -> str:
-        """Pass the secret to the connection. Return its reference; "" if no secret is needed or an error is shown."""
+        """Pass the secret to the connection, and return the reference of the secret.
+
+        Return "" if no secret is needed. After an error, show the error and return "".
+        """
         if self._needed is None:
             return ""
         reference, self._needed = self._needed.reference, None
@@ -237,7 +240,7 @@ class MachineView(DialogView, inherit_bindings=False):
         proceed: Callable[[], Coroutine[None, None, None]],
         conclude: Callable[[Checked], Awaitable[bool]] | None = None,
     ) -> None:
-        """`fields_of` returns the fields for their current values; `proceed` is run when the user submits them.
+        """`fields_of` returns the fields for the entered values; `proceed` is run when the user submits the values.
 
         `conclude` is called after a check. If it returns False, the view shows the result.
         """
@@ -253,7 +256,10 @@ class MachineView(DialogView, inherit_bindings=False):
         self._command = ""
 
     def show(self, phase: Phase, *remarks: Remark, at: str = "", command: str = "") -> None:
-        """Change the phase and the remarks. `at` is the field for the cursor. `command` can be copied."""
+        """Change the phase and the remarks.
+
+        `at` is the key of the field to which the cursor moves. `command` is a command that the user can copy.
+        """
         self.phase, self._remarks, self._command = phase, remarks, command
         keys = [field.key for field in self.fields]
         self._cursor = keys.index(at) if at in keys else self._cursor

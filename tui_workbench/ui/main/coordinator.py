@@ -145,7 +145,7 @@ class MainCoordinator:
                 self.runs.dispatch(request)
 
     def undo(self) -> None:
-        """Undo the newest step, which may be a change to configuration files."""
+        """Undo the newest undo step or the newest change to configuration files, whichever is newer."""
         is_step = undo_steps(self.context.app).is_newest
         self.context.run("changes", self._undo_step if is_step else self.changes.undo)
 
@@ -222,6 +222,6 @@ class MainCoordinator:
         then()
 
     def keep_edits(self) -> None:
-        """Write unsaved edits for the next start. Nothing is written afterwards."""
+        """Write unsaved edits for the next start, and stop saving."""
         if self._autosave is not None:
             self._autosave.end(keep_texts=True)

@@ -245,7 +245,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.coordinator.close("switch", then)
 
     def keep_edits(self) -> None:
-        """Write unsaved edits for the next start. Nothing is written afterwards."""
+        """Write unsaved edits for the next start, and stop saving."""
         if self.is_complete:
             self.coordinator.keep_edits()
 

@@ -47,7 +47,7 @@ TABS = (("files", "Files"), ("targets", "Targets"), ("editor", "Editor"), ("log"
 
 @runtime_checkable
 class TakesFocus(Protocol):
-    """A part that focuses one of its widgets."""
+    """A widget that can focus itself or one of its children."""
 
     def take_focus(self) -> None: ...
 

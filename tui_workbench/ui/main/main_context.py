@@ -38,7 +38,7 @@ WAITING_QUESTION = "A question is open on the main screen."
 
 
 class Questions(Widget, inherit_bindings=False):
-    """Questions, shown one at a time at the bottom of the main screen."""
+    """A widget that shows questions one at a time at the bottom of the main screen."""
 
     def __init__(self, area: MainArea, *, id: str) -> None:
         super().__init__(id=id)
@@ -140,7 +140,7 @@ class MainContext:
 
     @contextlib.contextmanager
     def errors_shown(self) -> Iterator[None]:
-        """Show a WorkbenchError that is raised in this block."""
+        """Catch and show a WorkbenchError that is raised in the `with` block."""
         try:
             yield
         except WorkbenchError as error:

@@ -88,7 +88,7 @@ def regions(size: Size, view: View) -> dict[str, Region]:
 
 
 def _notice_lines(view: View) -> int:
-    """Return the number of status lines. Lines of a question lower its maximum, so that the panes keep their size."""
+    """Return the number of status lines. A long question lowers the maximum, so that the panes keep their size."""
     return min(view.notice_lines, MOST_NOTICE_LINES - max(0, view.question_lines - 1))
 
 

@@ -159,7 +159,7 @@ class StartScreen(FullScreen, inherit_bindings=False):
             self._calls.add(partial(add_folder, root), lambda _: self._open(root))
 
     def _suggested(self, name: str) -> str:
-        """Return the path of `name` beside the open project, or without a project in the current folder."""
+        """Return the path of `name` beside the open project, or in the current folder if no project is open."""
         folder = os.path.dirname(self._project.root) if self._project else _current_folder()
         return os.path.join(abbreviate_home(folder), name)
 

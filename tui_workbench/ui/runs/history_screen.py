@@ -65,7 +65,7 @@ class FullScreen(Screen[None], inherit_bindings=False):
 
     @property
     def subject(self) -> str:
-        """The text after the heading, which may be unsafe."""
+        """The untrusted text after the heading."""
         return ""
 
     def say(self, text: str) -> None:

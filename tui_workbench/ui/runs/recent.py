@@ -93,7 +93,7 @@ class RecentPane(Pane):
 
 
 def _read(project: Project, first: int, number: int) -> tuple[Page, tuple[str, ...]]:
-    """Return the rows from `first` on, and the columns. Blocks; raises WorkbenchError."""
+    """Return the rows from `first` on, and the keys of the columns. Blocks; raises WorkbenchError."""
     with RunIndex(project) as index:
         metrics = index.metric_names()[:METRICS]
     found = read_page(project, RunQuery(), frozenset(), first, number)

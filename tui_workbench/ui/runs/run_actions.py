@@ -22,14 +22,14 @@ CSV = ".csv"
 
 
 class Deletion(NamedTuple):
-    """The IDs of the runs that were moved to the trash, and the errors of the others."""
+    """The IDs of the runs that were moved to the trash, and the errors of the other runs."""
 
     run_ids: tuple[str, ...]
     problems: tuple[WorkbenchError, ...]
 
 
 class Annotated(NamedTuple):
-    """The previous annotations of the runs that were changed, keyed by run ID, and the errors of the others."""
+    """The previous annotations of the changed runs, keyed by run ID, and the errors of the other runs."""
 
     before: Mapping[str, Annotations]
     problems: tuple[WorkbenchError, ...]

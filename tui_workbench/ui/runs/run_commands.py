@@ -297,7 +297,7 @@ class RunCommands(Vertical, inherit_bindings=False):
     # --- Questions
 
     def _ask(self, text: str, then: Callable[[], object], *, needs_letter: bool = False) -> None:
-        """Ask a question with safe text; call `then` after the answer yes."""
+        """Ask a question with safe text, and call `then` if the user answers yes."""
         self._end_question()
         self._before = self.screen.focused
         self._question, self._then = QuestionRow(Question(text, yes_no("yes"), needs_letter)), then
@@ -320,7 +320,7 @@ class RunCommands(Vertical, inherit_bindings=False):
 
 
 def _title(runs: Sequence[Run]) -> str:
-    """Return the title of a run, or the number of runs, as safe text."""
+    """Return the title of a single run, or the number of several runs, as safe text."""
     return safe_text(run_title(runs[0])[:40]) if len(runs) == 1 else counted(len(runs), "marked run")
 
 

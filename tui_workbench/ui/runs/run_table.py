@@ -160,7 +160,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         return range(self._top, min(self.total, self._top + self.height_of_rows))
 
     def show_columns(self, columns: Sequence[TableColumn], sorted_by: str, *, descending: bool) -> None:
-        """Show these columns. The cursor stays in its column."""
+        """Show these columns. The cursor stays in its column if the column is still shown."""
         before = self.column.key if self.column else ""
         self._columns, self._sorted = columns, (sorted_by, descending)
         keys = [column.key for column in columns]
@@ -213,7 +213,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
     # --- The cursor
 
     def move_to(self, number: int, *, force: bool = False) -> None:
-        """Move the cursor to a row, or the nearest row. `force` posts `CursorMoved` in any case."""
+        """Move the cursor to the row with this number, or to the nearest row. With `force`, always post `CursorMoved`."""
         number = max(0, min(number, self.total - 1))
         moved = number != self.cursor
         self.cursor = number
@@ -330,7 +330,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
 
 
 def _cell(pieces: Sequence[Piece], width: int, column: TableColumn) -> list[Piece]:
-    """Fit the pieces into exactly `width` cells: shorten the first, or drop later pieces."""
+    """Fit the pieces into exactly `width` cells: drop later pieces, shorten the first, and add blanks as needed."""
     total = width_of(pieces)
     while total > width and len(pieces) > 1 and (column.drops or total - width_of(pieces[:1]) > width - LEAST_CUT):
         total -= width_of(pieces[-1:])

@@ -16,7 +16,7 @@ from tui_workbench.runs.shell import Shell
 def enter_shell(app: App[Any], shell: Shell) -> int:
     """Suspend the screens, run a shell in the terminal, and return its exit code.
 
-    Raises StorageError when the shell cannot be started, and UsageError where the screens cannot be suspended.
+    Raises StorageError when the shell cannot be started, and UsageError when the screens cannot be suspended.
     """
     try:
         with app.suspend():

@@ -51,9 +51,10 @@ class Login:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def reach(self, target: ComputeTarget | None) -> bool:
-        """Log in to the machine of a target; return False if the user refuses. Raises WorkbenchError.
+        """Log in to the machine of a target. Raises WorkbenchError.
 
-        An unreachable machine counts as success: the run then reports the error or waits.
+        Return False if the user refuses the host key or gives no secret. Return True if the machine is unreachable: the
+        run then reports the error or waits.
         """
         if not _is_elsewhere(target):
             return True
@@ -248,9 +249,9 @@ class Starting:
         return f"{refusal.message}." if refusal is not None else ""
 
     async def prepare(self, *, runs_afterwards: bool = False) -> bool:
-        """Build the environment of the chosen run configuration on a screen; return True if it is ready.
+        """Show a screen that builds the environment of the chosen run configuration.
 
-        If `runs_afterwards`, the screen closes when the environment is ready.
+        Return True if the environment is ready. If `runs_afterwards`, the screen closes at that moment.
         """
         configuration, target = self._context.panes.run_bar.chosen
         if configuration is None:
@@ -276,7 +277,7 @@ class Starting:
             preparation.stop()
 
     async def show_plan(self, request: RunRequest) -> None:
-        """Show the plan of the run, and run it if the user agrees."""
+        """Show the plan of a request. Then start the run or prepare the environment if the user chooses so."""
         _, target = self._context.panes.run_bar.chosen
         while True:
             unsaved = file_names(self._edited())

@@ -86,7 +86,7 @@ def _recolored(kind: type[_Recolored], palette: Palette, dark: bool) -> LineFilt
 
 
 class _Recolored(LineFilter):
-    """The base of filters that replace styles. Replacements are cached."""
+    """The base class of filters that replace styles. Replacements are cached."""
 
     def __init__(self, palette: Palette, dark: bool) -> None:
         super().__init__()

@@ -129,7 +129,7 @@ class _Row:
         self.column = 0
 
     def write(self, text: str, style: Style | None) -> None:
-        """Write safe text at the cursor, replacing the cells, and move the cursor after it."""
+        """Write safe text over the cells at the cursor, and move the cursor to the end of the text."""
         if not text:
             return
         cells: list[str] = []

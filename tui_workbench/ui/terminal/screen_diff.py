@@ -62,7 +62,10 @@ class CellStyle:
 
     @property
     def of_blanks(self) -> CellStyle:
-        """The style of blanks: one for all styles with this background, or this style if its blanks show more."""
+        """The style of blanks in this style.
+
+        All styles whose blanks show only the same background share this object.
+        """
         return self if self.blank_background is None else cell_style(self.blank_background)
 
 
@@ -134,7 +137,7 @@ class ScreenBuffer:
         self._place: tuple[int, int] | None = None
 
     def put(self, x: int, y: int, pieces: Iterable[tuple[str, CellStyle]]) -> None:
-        """Draw consecutive texts with their styles from this cell on, cut off at the edge."""
+        """Draw consecutive texts with their styles from this cell on. Texts are cut off at the edge of the screen."""
         if not 0 <= y < self.height:
             return
         texts: list[str] = []

@@ -1,4 +1,4 @@
-"""The base of the app: it writes only changed cells, handles keys in order, and prints no local variables in a crash.
+"""The base class of the app. It writes only changed cells, handles keys in order, and prints no local variables on errors.
 
 Textual writes each repainted region in full, with the colors set and reset for each word. `TerminalApp` draws into a
 `ScreenBuffer` instead and writes the difference. After a resize, and after another program used the terminal,
@@ -76,7 +76,7 @@ class FramePainter:
 
 
 class TerminalApp(App[Result], inherit_bindings=False):
-    """The base of the app. `refused` publishes the reason why a key had no effect, and "" at the next key."""
+    """The base class of the app. `refused` publishes the reason why a key had no effect, and "" at the next key."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -65,7 +65,7 @@ class TerminalDriver(LinuxDriver):
         super().stop_application_mode()
 
     def restore_now(self) -> None:
-        """Restore the terminal without the event loop and the thread that writes."""
+        """Restore the terminal without the event loop and without the writer thread."""
         self._written.is_gone = True  # stops other output
         with contextlib.suppress(OSError, termios.error):
             os.write(self._written.fileno(), RESTORING)

@@ -64,7 +64,7 @@ def title(text: str, environ: Mapping[str, str]) -> str:
 
 
 def write(app: App[Any], sequence: str) -> None:
-    """Write a sequence to the terminal of the app, if it has one."""
+    """Write a sequence to the terminal of the app, if the app has a terminal."""
     if sequence and app._driver is not None and not app.is_headless:
         app._driver.write(sequence)
 
@@ -102,7 +102,7 @@ def _outwards(sequence: str, environ: Mapping[str, str]) -> str:
 
 
 def window_title(project: str, active: Sequence[str], ended: str = "") -> str:
-    """Return the title: `● 1 running · project`. `active` holds the states of the active runs; `ended` comes first."""
+    """Return the title: `● 1 running · project`. `active` are the states of the active runs; `ended` comes first."""
     counted = [
         f"{RUN_STATES[state].glyph} {active.count(state)} {RUN_STATES[state].word}"
         for state in _COUNTED

@@ -87,7 +87,7 @@ def wrap_pieces(line: Sequence[Piece], width: int, indent: int) -> list[tuple[Pi
 
 
 def draw_row(row: Row, width: int, palette: Palette, background: str, *, plain: bool = False) -> Strip:
-    """Return a row as a line of `width` cells. If `plain`, all of it is bold, in the text color."""
+    """Return a row as a line of `width` cells. If `plain`, all pieces are bold and have the text color."""
     gap = 1 if row.right else 0
     room = width - 2 - gap - width_of((*row.before, *row.after, *row.right))
     shorten = truncate_end if row.cut_at_end else truncate_middle
