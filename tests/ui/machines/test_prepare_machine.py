@@ -26,7 +26,7 @@ def shown(pilot: Pilot[list[Run]]) -> str:
 async def test_commands_are_shown_before_they_run(project: Project, fresh: Fresh) -> None:
     async with opened(project) as pilot:
         await pilot.press("2", "home", "i")
-        await until(lambda: "starts, n runs nothing" in shown(pilot))
+        await until(lambda: "runs them, n runs nothing" in shown(pilot))
         assert isinstance(pilot.app.screen, PrepareMachineScreen)
         assert "usermod -aG docker outsider" in shown(pilot)
         await pilot.press("n")
@@ -35,7 +35,7 @@ async def test_commands_are_shown_before_they_run(project: Project, fresh: Fresh
         await pilot.press("c")
         assert pilot.app.clipboard.endswith("usermod -aG docker outsider")
         await pilot.press("r")
-        await until(lambda: "starts, n runs nothing" in shown(pilot))
+        await until(lambda: "runs them, n runs nothing" in shown(pilot))
         await pilot.press("y")
         await until(lambda: "Restart the machine, then check the target." in shown(pilot))
         assert fresh.log[-1] == "systemctl restart docker"
@@ -52,7 +52,7 @@ async def test_password_is_asked_for_again_after_the_group_step(project: Project
             await until(lambda: "Password of outsider" in shown(pilot))
             await pilot.press(*("space" if character == " " else character for character in PASSWORD), "enter")
             if answer:
-                await until(lambda: "starts, n runs nothing" in shown(pilot))
+                await until(lambda: "runs them, n runs nothing" in shown(pilot))
                 await pilot.press(answer)
         await until(lambda: "Restart the machine, then check the target." in shown(pilot))
         assert "✓ docker group" in shown(pilot)
@@ -62,7 +62,7 @@ async def test_refused_sudo_is_explained(project: Project, fresh: Fresh) -> None
     fresh.allow_sudo(allowed=False)
     async with opened(project, NARROW) as pilot:
         await pilot.press("2", "home", "i")
-        await until(lambda: "starts, n runs nothing" in shown(pilot))
+        await until(lambda: "runs them, n runs nothing" in shown(pilot))
         await pilot.press("y")
         await until(lambda: "shell that `sudo -i` opens" in shown(pilot))
         assert fresh.log == []

@@ -110,7 +110,7 @@ def _commands(results: Sequence[StepResult]) -> str:
 def _question(results: Sequence[StepResult], place: str) -> str:
     yes, no = shown_key("machine.yes", "y"), shown_key("machine.no", "n")
     count = counted(missing_commands(results), "command")
-    return f"Run {count} as root on {place}?  {yes} starts, {no} runs nothing."
+    return f"Run {count} as root on {place}?  {yes} runs them, {no} runs nothing."
 
 
 def _conclusion(results: Sequence[StepResult]) -> Remark:

@@ -158,7 +158,7 @@ class MainArea(Widget, inherit_bindings=False):
         slots = [(self.children.index(slot), slot) for slot in self.query_children(Slot)]
         with self.app.batch_update():
             await self.remove_children(Slot)
-            # Parts are mounted in order, because each place is the number of parts before it.
+            # Parts are mounted in order, because each index is the number of parts before the slot.
             mounts = [self.mount(parts[str(slot.id)], before=place) for place, slot in slots]
             for mount in mounts:
                 await mount

@@ -143,7 +143,7 @@ def _details(approval: Approval, width: int) -> Iterator[Sequence[Piece]]:
     facts += [("Reason", f"{reason}.") for reason in approval.reasons]
     facts += [("Started", approval.run_id)] if approval.run_id else []
     facts += [("Denied", approval.answer)] if approval.answer else []
-    facts += [("Now", f"request {approval.replaced_by} has the new plan")] if approval.replaced_by else []
+    facts += [("Replaced by", f"request {approval.replaced_by}, with the new plan")] if approval.replaced_by else []
     for name, fact in facts:
         yield from hanging((Piece(f"{name:<12}", "muted"),), fact, width)
     yield ()

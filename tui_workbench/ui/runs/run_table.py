@@ -213,7 +213,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
     # --- The cursor
 
     def move_to(self, number: int, *, force: bool = False) -> None:
-        """Move the cursor to the row with this number, or to the nearest row. With `force`, always post `CursorMoved`."""
+        """Move the cursor to the row with this number, or to the nearest row. `force` always posts `CursorMoved`."""
         number = max(0, min(number, self.total - 1))
         moved = number != self.cursor
         self.cursor = number

@@ -94,7 +94,7 @@ class CodeArea(TextArea, inherit_bindings=False):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        # Textual's cache does not know `finish_line`.
+        # Textual's cache does not notice when the result of `finish_line` changes.
         uncached = self.scroll_offset.y + y in self.uncached_rows
         return self._render_line(y) if uncached else super().render_line(y)
 

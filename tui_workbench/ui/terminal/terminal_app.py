@@ -1,4 +1,4 @@
-"""The base class of the app. It writes only changed cells, handles keys in order, and prints no local variables on errors.
+"""The base class of the app. It writes only changed cells, handles keys in order, and hides local variables in errors.
 
 Textual writes each repainted region in full, with the colors set and reset for each word. `TerminalApp` draws into a
 `ScreenBuffer` instead and writes the difference. After a resize, and after another program used the terminal,
