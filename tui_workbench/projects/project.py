@@ -1,7 +1,7 @@
 """Find and load projects. A project is a folder that contains `aml_config/`.
 
 The workbench stores its own files, such as runs, in `.workbench/`. If the project is read-only, or `.workbench/` is a
-symbolic link, they are in the user's data directory.
+symbolic link, these files are in the user's data directory.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def window(self) -> tuple[int, int]:
-        """Return the first row that is needed now, and the number of rows."""
+        """Return the number of the first row that is needed now, and how many rows are needed."""
         first = max(0, self._top - AHEAD)
         return first, self._top + self.height_of_rows + AHEAD - first
 

@@ -192,7 +192,7 @@ def _has_unicode(environ: Mapping[str, str], name: str) -> bool:
 
 
 def _locale(environ: Mapping[str, str]) -> str:
-    """Return the user's locale from the variables, in the order of POSIX."""
+    """Return the user's locale from the environment, with the precedence of variables that POSIX defines."""
     # Python itself sets LC_CTYPE when LANG is C.
     by_python = environ.get("LC_CTYPE") == "C.UTF-8" and not system.had_variable_at_start("LC_CTYPE")
     names = ("LC_ALL", "LANG") if by_python else ("LC_ALL", "LC_CTYPE", "LANG")

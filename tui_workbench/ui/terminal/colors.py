@@ -30,7 +30,7 @@ RGB = tuple[int, int, int]
 
 
 class Reduced(NamedTuple):
-    """The replacements of a color: one of 16 colors in dark and in light themes, and an attribute."""
+    """The replacements of a color: one of 16 colors for dark themes, one for light themes, and an attribute."""
 
     dark: int
     light: int

@@ -64,7 +64,7 @@ class CellStyle:
     def of_blanks(self) -> CellStyle:
         """The style of blanks in this style.
 
-        All styles whose blanks show only the same background share this object.
+        All styles whose blanks show only the same background share one object.
         """
         return self if self.blank_background is None else cell_style(self.blank_background)
 

@@ -38,7 +38,7 @@ async def restore_theme(app: App[Any], name: str) -> None:
 
 
 class ThemeFiles:
-    """All themes. Only changed files are read again. Not thread-safe."""
+    """A cache of all themes that reads only changed files again. Not thread-safe."""
 
     def __init__(self) -> None:
         self.loaded: Loaded = {}

@@ -46,7 +46,7 @@ class Notice(Widget):
         return self._wrong or bool(self._standing)
 
     def say(self, text: str, *, wrong: bool = False) -> None:
-        """Show an untrusted text."""
+        """Show an untrusted text, as an error if `wrong`."""
         if (safe_text(text), wrong) != (self._text, self._wrong):
             self._text, self._wrong = safe_text(text), wrong
             self._tell()
