@@ -3,7 +3,7 @@
     python train.py --epochs 15 --batch-size 64 --lr 0.01 --seed 0 --device auto
 
 The script prints loss and test accuracy for each epoch, and writes `model.pt` and `metrics.json` to `outputs/`. The
-training takes seconds on a CPU. On a GPU, the script prints the name of the GPU, as proof that the GPU was used.
+training takes seconds on a CPU. On a GPU, the script prints the name of the GPU.
 """
 
 from __future__ import annotations
