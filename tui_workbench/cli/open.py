@@ -55,9 +55,9 @@ configure_notebook = options(
     output(TEXT),
     epilog="""\
 Starts Jupyter in the folder of the project, with the Python of the target or of
-the run configuration, which needs jupyterlab, notebook or jupyter_server. The
-server listens only at 127.0.0.1 and needs the token in the address. It ends when
-you press Ctrl-C or use `port close`.
+the run configuration. This Python needs the package jupyterlab, notebook or
+jupyter_server. The server listens only on 127.0.0.1, and requests need the token
+in the address. It ends when you press Ctrl-C or use `port close`.
 
 examples:
   workbench-tui notebook

@@ -233,7 +233,7 @@ def _require_listener(address: str, port: int) -> None:
     except OSError as error:
         raise WorkbenchError(
             f"cannot connect to {address}:{port}: {(error.strerror or str(error)).lower()}",
-            remedy="Check the port, and that its program is running and listens at that address.",
+            remedy="Check the port, and that its program is running and listens on that address.",
         ) from error
 
 

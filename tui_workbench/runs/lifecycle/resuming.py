@@ -169,7 +169,8 @@ def refuse_to_start_again(run: Run, record: Record) -> None:
         collect = f"Fetch them first: `workbench-tui experiment collect -r {run.run_id}`."
         raise UsageError(f"some files of run {run.run_id} are still on {spec.target.name}", remedy=collect)
     if record.snapshot == "none" and spec.target.kind.is_remote:
-        raise UsageError(f"run {run.run_id} cannot be started again, because it was not tracked", remedy=rerun)
+        reason = "because it was not tracked and its files were on another machine"
+        raise UsageError(f"run {run.run_id} cannot be started again, {reason}", remedy=rerun)
     if masked := find_mask(spec.arguments):
         raise UsageError(
             f"the secret of the argument {masked} is no longer stored", remedy="Submit a new run with the secret."

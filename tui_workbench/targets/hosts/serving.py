@@ -128,7 +128,7 @@ def jupyter(folder):
     else:
         app = kind.instance()
         app.initialize(options)
-    # Only now, because `initialize` listens at ports for a moment to find a free one.
+    # Only now, because `initialize` listens on ports for a moment to find a free one.
     threading.Thread(target=report, daemon=True).start()
     app.start()
 

@@ -311,7 +311,7 @@ def _port_refused(label: str, address: str, port: int, reply: dict[str, Any]) ->
         )
     return WorkbenchError(
         f"{label}: cannot connect to {address}:{port} from there: {reply['refused'].lower()}",
-        remedy="Check the port, and that its program is running and listens at that address.",
+        remedy="Check the port, and that its program is running and listens on that address.",
     )
 
 

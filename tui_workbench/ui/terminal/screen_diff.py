@@ -252,7 +252,10 @@ def _changes(row: Row, shown: Row) -> Iterator[tuple[int, int]]:
 
 
 def _whole_words(row: Row, start: int, end: int) -> tuple[int, int]:
-    """Extend a range to whole words of up to MAX_WORD cells and to whole wide characters."""
+    """Extend each end of a range to the end of its word, if this adds fewer than MAX_WORD cells.
+
+    Also extend the range to whole wide characters.
+    """
     texts, first, last = row.texts, start, end
     while first > 0 and texts[first] != " " and texts[first - 1] != " ":
         first -= 1
