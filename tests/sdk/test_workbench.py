@@ -92,6 +92,25 @@ def test_values_are_converted_to_plain_types(workbench: ModuleType, run: Path, v
     assert logged(run) == [{"name": "loss", "step": 3, "value": expected}]
 
 
+def test_several_metrics_are_one_line(workbench: ModuleType, run: Path) -> None:
+    values = {"loss": Scalar(0.5), "val/loss": math.nan, "epoch": 3, "phase": "warm-up"}
+    workbench.log_metrics(values, step=7)
+    workbench.log_metrics({"loss": 0.25})
+    workbench.log_metrics({})
+    assert logged(run) == [
+        {"step": 7, "metrics": {"loss": 0.5, "val/loss": "NaN", "epoch": 3, "phase": "warm-up"}},
+        {"step": None, "metrics": {"loss": 0.25}},
+    ]
+
+
+def test_lists_among_several_metrics_are_logged_as_lists(workbench: ModuleType, run: Path) -> None:
+    workbench.log_metrics({"loss": 0.5, "curve": [1, 2]}, step=1)
+    assert logged(run) == [
+        {"kind": "list", "name": "curve", "step": 1, "value": [1, 2]},
+        {"step": 1, "metrics": {"loss": 0.5}},
+    ]
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -171,6 +190,24 @@ def test_invalid_values_raise(
         monkeypatch.delenv("WORKBENCH_RUN_DIRECTORY")
     with pytest.raises(error, match=words):
         load().log(*arguments)
+    assert not logged(run)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (({"": 1.0},), ValueError, "must not be empty"),
+        (({7: 1.0},), TypeError, "must be a string, not int"),
+        (({"loss": 1.0, "accuracy": None},), TypeError, "NoneType"),
+        (({"loss": 1.0}, "three"), TypeError, "a step must be a number, not str"),
+        ((0.5,), TypeError, "float"),
+    ],
+)
+def test_invalid_metrics_raise(
+    workbench: ModuleType, run: Path, arguments: Any, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        workbench.log_metrics(*arguments)
     assert not logged(run)
 
 

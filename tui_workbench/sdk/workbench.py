@@ -1,7 +1,7 @@
 """Log metrics, tables, images, tags and files from a training script.
 
-Each value or file is one line of `metrics.jsonl` in the run directory, appended with a single write. Nothing is lost if
-the script is killed, and threads, processes and ranks can log at the same time. No server or cleanup is needed. Outside
+Each call appends one line to `metrics.jsonl` in the run directory with a single write. Nothing is lost if the script is
+killed, and threads, processes and ranks can log at the same time. No server or cleanup is needed. Outside
 a run, the functions check their arguments and do nothing.
 
 An argument of a wrong type raises TypeError, and an empty name raises ValueError.
@@ -24,6 +24,7 @@ __all__ = [
     "log_confusion_matrix",
     "log_image",
     "log_list",
+    "log_metrics",
     "log_row",
     "log_table",
     "outputs_directory",
@@ -51,6 +52,26 @@ def log(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
             _log_item("list" if isinstance(value, list) else "row", name, value, step)
             return
     _write("", name, '"step":%s,"value":%s' % (_step(step), _number(value)))
+
+
+def log_metrics(values: "Mapping[str, Any]", step: "Optional[float]" = None) -> "None":
+    """Log the values of several metrics at one step: `log_metrics({"loss": 0.3, "accuracy": 0.9}, step=3)`.
+
+    The curves are the same as with a call of `log` for each metric. All numbers and strings are one line of
+    `metrics.jsonl`, which is faster and takes less space. Without `step`, each metric gets the step after its last
+    point.
+    """
+    number = _step(step)
+    members = []
+    for name, value in dict(values).items():
+        if type(value) is not float:
+            value = _plain(value)
+            if isinstance(value, (list, dict)):
+                log(name, value, step)
+                continue
+        members.append("%s:%s" % (_names.get(name) or _name(name), _number(value)))
+    if members:
+        _journal.write('{"step":%s,"metrics":{%s},"time":%.6f}\n' % (number, ",".join(members), time.time()))
 
 
 def log_list(name: "str", values: "Any", step: "Optional[float]" = None) -> "None":

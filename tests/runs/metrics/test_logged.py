@@ -84,8 +84,24 @@ def test_line_counts_once_it_is_complete(tmp_path: Path) -> None:
     assert curve(metrics, "loss") == [(7, 0.5)]
 
 
+def test_line_of_several_metrics_has_a_point_of_each(tmp_path: Path) -> None:
+    points(tmp_path, point("loss", 4, 0))
+    log(
+        tmp_path,
+        {"step": 1, "metrics": {"loss": 3, "val/loss": "NaN", "phase": "warm-up", "bad": None}},
+        {"metrics": {"loss": 2.5, "val/loss": 0.5}},
+    )
+    metrics = read(tmp_path)
+    assert curve(metrics, "loss") == [(0, 4), (1, 3), (2, 2.5)]
+    assert repr(curve(metrics, "val/loss")) == "[(1.0, nan), (2.0, 0.5)]"
+    assert list(metrics.series("val/loss").times) == [1_700_000_000.0] * 2
+    assert lasts(metrics)["phase"] == "warm-up"
+    assert metrics.notes() == ["metrics.jsonl: 1 unreadable record"]
+
+
 def test_torn_and_foreign_lines_are_counted_and_skipped(tmp_path: Path) -> None:
     good = json.dumps(point("loss", 0.5, 7), separators=(",", ":"))
+    several = '{"step":8,"metrics":{"loss":0.25},"time":1700000000.0}'
     bad = [
         "no json",
         "[1,2]",
@@ -93,11 +109,14 @@ def test_torn_and_foreign_lines_are_counted_and_skipped(tmp_path: Path) -> None:
         '{"name":7,"value":1}',
         '{"name":"a","value":null}',
         '{"name":"a","kind":"x"}',
+        '{"name":"a","kind":[]}',
+        '{"step":1,"metrics":[1]}',
     ]
-    write(tmp_path / "metrics.jsonl", "\n".join([good, f'{{"name":"lo{good}', "", *bad, "[" * 5000, good]) + "\n")
+    torn = [f'{{"name":"lo{good}', f'{{"step":8,"metr{several}']
+    write(tmp_path / "metrics.jsonl", "\n".join([good, *torn, "", *bad, "[" * 5000, good]) + "\n")
     metrics = read(tmp_path)
-    assert curve(metrics, "loss") == [(7, 0.5)] * 3
-    assert metrics.notes() == ["metrics.jsonl: 8 unreadable records"]
+    assert curve(metrics, "loss") == [(7, 0.5), (7, 0.5), (8, 0.25), (7, 0.5)]
+    assert metrics.notes() == ["metrics.jsonl: 11 unreadable records"]
 
 
 @pytest.mark.parametrize(
@@ -215,6 +234,7 @@ def test_everything_logged_is_read_back(logged: list[tuple[str, Any, int | None]
             sdk = load()
             for name, value, step in logged:
                 sdk.log(name, value, step)
+                sdk.log_metrics({name: value}, step)
             # The SDK keeps its file open until the process ends.
             for entry in os.listdir("/proc/self/fd"):
                 with contextlib.suppress(OSError):
@@ -225,7 +245,7 @@ def test_everything_logged_is_read_back(logged: list[tuple[str, Any, int | None]
         metrics = read(Path(folder))
         assert not metrics.notes()
         for name in {name for name, _, _ in logged}:
-            wanted = [_float(value) for other, value, _ in logged if other == name]
+            wanted = [_float(value) for other, value, _ in logged if other == name for _ in range(2)]
             found = list(metrics.series(name).values)
             assert list(map(repr, found)) == list(map(repr, wanted))
 

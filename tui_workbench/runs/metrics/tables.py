@@ -1,9 +1,10 @@
 """Read files with one record per line: `metrics.jsonl`, and tables of metrics that a script writes.
 
-`metrics.jsonl` contains the values that the functions of the SDK log, one per line:
+`metrics.jsonl` contains the values that the functions of the SDK log, one line for each call:
 
 ```
 {"name":"loss","step":3,"value":0.31,"time":1700000000.123456}     a point; a string value is a text
+{"step":3,"metrics":{"loss":0.31,"accuracy":0.9},"time":1700000000.123456}     points of several metrics
 {"kind":"row","name":"epochs","step":null,"value":{"loss":0.31,"accuracy":0.9},"time":1700000000.123456}
 ```
 
@@ -164,31 +165,41 @@ class SdkFile(Reader):
         except (ValueError, RecursionError):
             self.columns.unreadable += 1
             # An incomplete line has no newline, so the next record is on the same line.
-            start = line.rfind(b'{"name":', 1)
+            start = max(line.rfind(b'{"name":', 1), line.rfind(b'{"step":', 1))
             if start > 0:
                 self._take_line(line[start:])
             return
         self._add(record, len(line))
 
     def _add(self, record: Any, size: int) -> None:
-        if not isinstance(record, dict) or not isinstance(record.get("name"), str):
+        if not isinstance(record, dict):
             self.columns.unreadable += 1
             return
-        name, value, step, time = record["name"], record.get("value"), record.get("step"), record.get("time")
+        step, time = number(record.get("step")), number(record.get("time"))
+        name, value, values = record.get("name"), record.get("value"), record.get("metrics")
         kind = record.get("kind", SCALAR)
-        time = number(time)
-        if kind in (SCALAR, TEXT):
-            point = number(value)
-            if kind == SCALAR and point is not None:
-                self.columns.add(name, number(step), point, math.nan if time is None else time)
-            elif isinstance(value, str):
-                self.columns.add_text(name, value)
-            else:
-                self.columns.unreadable += 1
-        elif kind in KINDS:
+        if isinstance(values, dict) and name is None:
+            for each, found in values.items():
+                self._add_value(each, found, step, time)
+        elif not isinstance(name, str) or not isinstance(kind, str):
+            self.columns.unreadable += 1
+        elif kind == SCALAR:
+            self._add_value(name, value, step, time)
+        elif kind == TEXT and isinstance(value, str):
+            self.columns.add_text(name, value)
+        elif kind != TEXT and kind in KINDS:
             path = inside(record.get("path")) if kind in (IMAGE, UPLOAD) else ""
-            item = LoggedItem(kind, name, value, number(step), time or 0.0, path)
+            item = LoggedItem(kind, name, value, step, time or 0.0, path)
             self.columns.add_item(item, size or len(json.dumps(value)))
+        else:
+            self.columns.unreadable += 1
+
+    def _add_value(self, name: str, value: object, step: float | None, time: float | None) -> None:
+        point = number(value)
+        if point is not None:
+            self.columns.add(name, step, point, math.nan if time is None else time)
+        elif isinstance(value, str):
+            self.columns.add_text(name, value)
         else:
             self.columns.unreadable += 1
 
