@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,19 @@ def store(run: Path) -> None:
     recorder = MetricsRecorder(RunDirectory(str(run)))
     recorder.read()
     recorder.store()
+
+
+def read_cache(run: Path) -> tuple[dict[str, Any], bytes]:
+    """Return the header of the cache, and the bytes after it."""
+    data = (run / "metrics.cache").read_bytes()
+    start = len(stored.MAGIC) + 8
+    size = int.from_bytes(data[start - 8 : start], "little")
+    return json.loads(data[start : start + size]), data[start + size :]
+
+
+def write_cache(run: Path, head: dict[str, Any], rest: bytes) -> None:
+    data = json.dumps(head).encode()
+    (run / "metrics.cache").write_bytes(stored.MAGIC + len(data).to_bytes(8, "little") + data + rest)
 
 
 def everything(metrics: RunMetrics) -> str:
@@ -119,19 +133,41 @@ def test_damaged_stored_files_are_ignored(run: Path, name: str) -> None:
 
 def test_numbers_in_the_other_byte_order_are_swapped(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = everything(read(run))
-    data = (run / "metrics.cache").read_bytes()
     ours, theirs = (sys.byteorder, "big") if sys.byteorder == "little" else ("big", "little")
-    start = len(stored.MAGIC)
-    size = int.from_bytes(data[start : start + 8], "little")
-    head = json.loads(data[start + 8 : start + 8 + size])
-    numbers = data[start + 8 + size + head["items"] :]
+    head, rest = read_cache(run)
+    items, numbers = rest[: head["items"]], rest[head["items"] :]
     turned = b"".join(numbers[at : at + 8][::-1] for at in range(0, len(numbers), 8))
-    head["order"] = theirs
-    new = json.dumps(head).encode()
-    items = data[start + 8 + size :][: head["items"]]
-    (run / "metrics.cache").write_bytes(stored.MAGIC + len(new).to_bytes(8, "little") + new + items + turned)
+    write_cache(run, {**head, "order": theirs}, items + turned)
     assert ours != theirs
     assert stored.open_cache(str(run), b"") is not None
+    assert everything(read(run)) == before
+
+
+def test_columns_of_metrics_that_are_logged_together_are_stored_once(tmp_path: Path) -> None:
+    names = [f"metric{number}" for number in range(10)]
+    lines = [
+        {"step": step, "metrics": {name: step / (len(name) + index) for index, name in enumerate(names)}}
+        for step in range(2000)
+    ]
+    log(tmp_path, *lines)
+    store(tmp_path)
+    end(tmp_path)
+    assert (tmp_path / "metrics.cache").stat().st_size < 12 * 8 * 2000 + 1000  # ten columns of values, steps and times
+    cached, anew = read(tmp_path), RunMetrics(str(tmp_path), use_stored=False)
+    anew.refresh()
+    assert everything(cached) == everything(anew)
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [[-1, 0, 0, 0], [10**9, 0, 0, 0], [5, -1, 0, 0], [5, 0, 10**9, 0], [5, 0, 0], [5, 0, 0, 0, 0], [5, 0, 0, "x"], 5],
+)
+def test_cache_with_an_invalid_header_is_ignored(run: Path, curve: object) -> None:
+    before = everything(read(run))
+    head, rest = read_cache(run)
+    head["curves"]["loss"] = curve
+    write_cache(run, head, rest)
+    assert stored.open_cache(str(run), b"") is None
     assert everything(read(run)) == before
 
 

@@ -146,7 +146,7 @@ class RunMetrics:
             self.refresh()
         entry = self._entries().get(name)
         if entry is not None:
-            return series_of(entry)
+            return Series(*(part[:] for part in series_of(entry)))
         lists = [item for item in self._items() if item.kind == LIST and item.name == name]
         return list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))
 
@@ -322,7 +322,7 @@ def _without_ending(path: str) -> str:
 
 
 def series_of(entry: Entry) -> Series:
-    """Join the parts of a curve from all files."""
+    """Join the parts of a curve from all files. The arrays of a curve from one file grow with it."""
     curves = entry.curves()
     if len(curves) == 1:
         return curves[0].series()

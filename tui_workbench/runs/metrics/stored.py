@@ -4,14 +4,16 @@
 that opening a million points takes no longer than reading 24 MB. The cache can be deleted. The controller writes both
 files atomically. They are valid as long as their source files are unchanged.
 
-Format of the cache: MAGIC, length of the header (8 bytes, little-endian), header (JSON), items (JSON), and the steps,
-values and times of each curve. The header contains the number of points of each curve, the number of bytes of the
-items, and the byte order of the numbers, which are doubles.
+Format of the cache: MAGIC, length of the header (8 bytes, little-endian), header (JSON), items (JSON), and numbers
+(doubles). The header contains the number of bytes of the items, the number and byte order of the doubles, and for each
+curve its number of points, and the indices of its first step, value and time in the numbers. Equal columns are stored
+once: metrics that a script logs together have the same steps, and often the same times.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -25,7 +27,7 @@ from tui_workbench.runs.metrics.values import SCALAR, LoggedItem, MetricSummary,
 from tui_workbench.runs.store.rundir import METRICS, METRICS_CACHE, METRICS_SUMMARY, OUTPUT
 
 SCHEMA = 1
-MAGIC = b"workbench metrics 2\n"
+MAGIC = b"workbench metrics 4\n"
 
 CACHE_FROM = 20_000  # minimum number of points for a cache; parsing fewer points takes at most 40 ms
 LONGEST_CURVE = 4 << 20  # maximum number of points of a cached curve
@@ -54,13 +56,16 @@ class Stored:
         self._path = path
         self._items_at, self._items_size = items_at, int(head["items"])
         self._swapped = head["order"] != sys.byteorder
-        self._places: dict[str, tuple[int, int]] = {}  # offset and number of points of each curve
-        self.size = items_at + self._items_size
-        for name, count in head["points"].items():
-            if not 0 <= count <= LONGEST_CURVE:
-                raise ValueError(f"{count} points")
-            self._places[name] = (self.size, count)
-            self.size += 3 * _NUMBER_BYTES * count
+        self._numbers_at = items_at + self._items_size
+        self._places: dict[str, tuple[int, list[int]]] = {}  # number of points, and indices of the columns
+        numbers = int(head["numbers"])
+        self.size = self._numbers_at + numbers * _NUMBER_BYTES
+        for name, (count, *places) in head["curves"].items():
+            if not 0 <= count <= LONGEST_CURVE or len(places) != len(Series._fields):
+                raise ValueError(f"{count} points in {len(places)} columns")
+            if any(not 0 <= int(place) <= numbers - count for place in places):
+                raise ValueError(f"columns at {places}")
+            self._places[name] = (int(count), [int(place) for place in places])
         if not 0 <= self._items_size <= LARGEST:
             raise ValueError(f"{self._items_size} bytes of items")
         self.notes = [str(note) for note in summary["notes"]]
@@ -68,12 +73,13 @@ class Stored:
 
     def series(self, name: str) -> Series | None:
         """Read a curve. Return None if the cache was deleted."""
-        offset, count = self._places[name]
+        count, places = self._places[name]
         parts: list[array[float]] = []
         with contextlib.suppress(OSError, ValueError), open_regular(self._path) as file:
-            file.seek(offset)
-            parts = [array("d", file.read(count * _NUMBER_BYTES)) for _ in range(3)]
-        if [len(part) for part in parts] != [count] * 3:
+            for place in places:
+                file.seek(self._numbers_at + place * _NUMBER_BYTES)
+                parts.append(array("d", file.read(count * _NUMBER_BYTES)))
+        if [len(part) for part in parts] != [count] * len(places):
             return None
         if self._swapped:
             for part in parts:
@@ -165,15 +171,27 @@ def _origin(directory: str, rules: bytes) -> dict[str, object]:
 def _cache(directory: str, contents: Contents) -> list[bytes | array[float]]:
     """Return the parts of the cache file, in order."""
     items = json.dumps([item._asdict() for item in contents.items], separators=(",", ":")).encode()
+    columns: list[array[float]] = []
+    places: dict[bytes, int] = {}  # index of each column in the numbers, by the hash of the column
+    curves: dict[str, list[int]] = {}
+    numbers = 0
+    for name, series in contents.series.items():
+        curves[name] = [len(series.values)]
+        for column in series:
+            place = places.setdefault(hashlib.sha256(column).digest(), numbers)
+            if place == numbers:
+                columns.append(column)
+                numbers += len(column)
+            curves[name].append(place)
     head = {
         **_origin(directory, contents.rules),
         "order": sys.byteorder,
-        "points": {name: len(series.values) for name, series in contents.series.items()},
         "items": len(items),
+        "numbers": numbers,
+        "curves": curves,
     }
     data = json.dumps(head, separators=(",", ":")).encode()
-    numbers = [part for series in contents.series.values() for part in series]
-    return [MAGIC + len(data).to_bytes(8, "little") + data, items, *numbers]
+    return [MAGIC + len(data).to_bytes(8, "little") + data, items, *columns]
 
 
 def _values(summary: MetricSummary) -> dict[str, Any]:

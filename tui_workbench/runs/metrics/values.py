@@ -170,8 +170,8 @@ class Column:
         self.steps, self.values, self.times = kept
 
     def series(self) -> Series:
-        """Return a copy of the curve."""
-        return Series(self.steps[:], self.values[:], self.times[:])
+        """Return the curve. Its arrays grow with the column."""
+        return Series(self.steps, self.values, self.times)
 
 
 class Columns:
