@@ -13,6 +13,7 @@ import pytest
 
 from tests.runs.metrics.support import curve, end, log, point, points, read, write
 from tui_workbench.runs.metrics import RunMetrics, recording, stored, summary_of
+from tui_workbench.runs.metrics.curves_file import MAGIC
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.store.annotations import JOURNAL
 from tui_workbench.runs.store.rundir import RunDirectory
@@ -44,14 +45,14 @@ def store(run: Path) -> None:
 def read_cache(run: Path) -> tuple[dict[str, Any], bytes]:
     """Return the header of the cache, and the bytes after it."""
     data = (run / "metrics.cache").read_bytes()
-    start = len(stored.MAGIC) + 8
+    start = len(MAGIC) + 8
     size = int.from_bytes(data[start - 8 : start], "little")
     return json.loads(data[start : start + size]), data[start + size :]
 
 
 def write_cache(run: Path, head: dict[str, Any], rest: bytes) -> None:
     data = json.dumps(head).encode()
-    (run / "metrics.cache").write_bytes(stored.MAGIC + len(data).to_bytes(8, "little") + data + rest)
+    (run / "metrics.cache").write_bytes(MAGIC + len(data).to_bytes(8, "little") + data + rest)
 
 
 def everything(metrics: RunMetrics) -> str:
@@ -124,7 +125,7 @@ def test_changed_rules_invalidate_the_cache(run: Path) -> None:
 def test_damaged_stored_files_are_ignored(run: Path, name: str) -> None:
     before, summary = everything(read(run)), repr(summary_of(str(run)))
     data = (run / name).read_bytes()
-    sizes = [0, 1, len(stored.MAGIC), len(stored.MAGIC) + 8, len(stored.MAGIC) + 20, len(data) // 2, len(data) - 2]
+    sizes = [0, 1, len(MAGIC), len(MAGIC) + 8, len(MAGIC) + 20, len(data) // 2, len(data) - 2]
     for damaged in (*(data[:size] for size in sizes), b"\xff" * len(data), b"[]", b"{}", b'{"schema":99,"metrics":{}}'):
         (run / name).write_bytes(damaged)
         assert everything(read(run)) == before

@@ -36,6 +36,7 @@ from tui_workbench.runs.metrics.values import (
     LoggedItem,
     MetricSummary,
     Series,
+    joined,
     number,
 )
 from tui_workbench.runs.store.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
@@ -323,15 +324,7 @@ def _without_ending(path: str) -> str:
 
 def series_of(entry: Entry) -> Series:
     """Join the parts of a curve from all files. The arrays of a curve from one file grow with it."""
-    curves = entry.curves()
-    if len(curves) == 1:
-        return curves[0].series()
-    steps, values, times = array("d"), array("d"), array("d")
-    for curve in curves:
-        steps += curve.steps
-        values += curve.values
-        times += curve.times
-    return Series(steps, values, times)
+    return joined([curve.series() for curve in entry.curves()])
 
 
 def list_series(value: object) -> Series:
@@ -354,14 +347,15 @@ def _summary(name: str, entry: Entry) -> MetricSummary:
         texts = [found for columns in entry.columns if (found := columns.texts.get(entry.name)) is not None]
         count = sum(count for _, count in texts)
         return MetricSummary(name, TEXT, texts[-1][0], count, math.nan, math.nan, entry.source)
-    numbers = [value for curve in curves for value in curve.values if value == value]
+    extremes = [curve.extremes() for curve in curves]
+    low, high = min(low for low, _ in extremes), max(high for _, high in extremes)
     return MetricSummary(
         name,
         SCALAR,
         curves[-1].values[-1],
         sum(curve.count for curve in curves),
-        min(numbers, default=math.nan),
-        max(numbers, default=math.nan),
+        low if low <= high else math.nan,
+        high if low <= high else math.nan,
         entry.source,
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Sequence
 from typing import NamedTuple
 
 SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION, IMAGE = "scalar", "text", "list", "row", "table", "confusion", "image"
@@ -25,6 +26,17 @@ class Series(NamedTuple):
     steps: array[float]
     values: array[float]
     times: array[float]  # seconds since the epoch; NaN if unknown
+
+
+def joined(parts: Sequence[Series]) -> Series:
+    """Join the parts of a curve. A single part is returned as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = Series(array("d"), array("d"), array("d"))
+    for part in parts:
+        for column, more in zip(whole, part, strict=True):
+            column.extend(more)
+    return whole
 
 
 class MetricSummary(NamedTuple):
@@ -148,6 +160,8 @@ class Column:
         self.values = array("d")
         self.times = array("d")
         self.left_out = 0  # number of points that `thin` has removed
+        self._compared = 0  # number of values that `_low` and `_high` include
+        self._low, self._high = math.inf, -math.inf
 
     @property
     def count(self) -> int:
@@ -163,11 +177,24 @@ class Column:
         self.values.append(value)
         self.times.append(time)
 
+    def extremes(self) -> tuple[float, float]:
+        """Return the smallest and the largest number. Without numbers, these are infinity and minus infinity.
+
+        Each call compares only the new values, and the last value, which can still be replaced.
+        """
+        last = max(0, len(self.values) - 1)
+        new = [value for value in self.values[self._compared : last] if value == value]
+        self._low, self._high = min([self._low, *new]), max([self._high, *new])
+        self._compared = last
+        ends = [value for value in self.values[last:] if value == value]
+        return min([self._low, *ends]), max([self._high, *ends])
+
     def thin(self) -> None:
         """Keep about half of the points: those that `downsample` keeps of every eight points."""
         kept = downsample(self.series(), max(1, len(self.values) // 8))
         self.left_out += len(self.values) - len(kept.values)
         self.steps, self.values, self.times = kept
+        self._compared = 0
 
     def series(self) -> Series:
         """Return the curve. Its arrays grow with the column."""

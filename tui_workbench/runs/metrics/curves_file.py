@@ -1,0 +1,105 @@
+"""Files of curves as binary numbers, of which a curve is read without the others.
+
+Format: MAGIC, length of the header (8 bytes, little-endian), header (JSON), items (JSON), and numbers (doubles). The
+header contains the number of bytes of the items, the number and byte order of the doubles, and for each curve its
+number of points, and the indices of its first step, value and time in the numbers. Equal columns are stored once:
+metrics that a script logs together have the same steps, and often the same times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tui_workbench.core.files import LARGEST, open_regular
+from tui_workbench.runs.metrics.values import LoggedItem, Series
+
+MAGIC = b"workbench metrics 4\n"
+LONGEST_CURVE = 4 << 20  # maximum number of points of a curve
+
+FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
+"""Errors that a missing, damaged or hostile file causes."""
+
+_NUMBER_BYTES = 8
+
+
+class CurvesFile:
+    """The curves in the file at `path`, and its header."""
+
+    def __init__(self, path: str) -> None:
+        """Read and check the header. Raises one of FAULTS."""
+        self._path = path
+        with open_regular(path) as file:
+            size = int.from_bytes(file.read(8), "little") if file.read(len(MAGIC)) == MAGIC else LARGEST + 1
+            if size > LARGEST:
+                raise ValueError("not a file of curves")
+            self.head: dict[str, Any] = json.loads(file.read(size))
+            self._items_at, self._items_size = file.tell(), int(self.head["items"])
+            self._swapped = self.head["order"] != sys.byteorder
+            numbers = int(self.head["numbers"])
+            self._numbers_at = self._items_at + self._items_size
+            if os.fstat(file.fileno()).st_size != self._numbers_at + numbers * _NUMBER_BYTES:
+                raise ValueError("incomplete")
+        if not 0 <= self._items_size <= LARGEST:
+            raise ValueError(f"{self._items_size} bytes of items")
+        self._places: dict[str, tuple[int, list[int]]] = {}  # number of points, and indices of the columns
+        for name, (count, *places) in self.head.pop("curves").items():
+            if not 0 <= count <= LONGEST_CURVE or len(places) != len(Series._fields):
+                raise ValueError(f"{count} points in {len(places)} columns")
+            if any(not 0 <= int(place) <= numbers - count for place in places):
+                raise ValueError(f"columns at {places}")
+            self._places[name] = (int(count), [int(place) for place in places])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def series(self, name: str) -> Series:
+        """Read a curve. Raises OSError if the file was deleted or changed."""
+        count, places = self._places[name]
+        columns = []
+        with open_regular(self._path) as file:
+            for place in places:
+                file.seek(self._numbers_at + place * _NUMBER_BYTES)
+                data = file.read(count * _NUMBER_BYTES)
+                if len(data) < count * _NUMBER_BYTES:
+                    raise OSError(f"{self._path} is incomplete")
+                columns.append(array("d", data))
+        if self._swapped:
+            for column in columns:
+                column.byteswap()
+        return Series(*columns)
+
+    def items(self) -> list[LoggedItem]:
+        """Read the items. Return none if the file was deleted or is damaged."""
+        with contextlib.suppress(*FAULTS), open_regular(self._path) as file:
+            file.seek(self._items_at)
+            return [LoggedItem(**values) for values in json.loads(file.read(self._items_size))]
+        return []
+
+
+def file_of_curves(
+    head: Mapping[str, object], items: Sequence[LoggedItem], series: Mapping[str, Series]
+) -> list[bytes | array[float]]:
+    """Return the parts of a file, in order. `head` contains the values to add to the header."""
+    item_data = json.dumps([item._asdict() for item in items], separators=(",", ":")).encode()
+    columns: list[array[float]] = []
+    places: dict[bytes, int] = {}  # index of each column in the numbers, by the hash of the column
+    curves: dict[str, list[int]] = {}
+    numbers = 0
+    for name, curve in series.items():
+        curves[name] = [len(curve.values)]
+        for column in curve:
+            place = places.setdefault(hashlib.sha256(column).digest(), numbers)
+            if place == numbers:
+                columns.append(column)
+                numbers += len(column)
+            curves[name].append(place)
+    whole = {**head, "order": sys.byteorder, "items": len(item_data), "numbers": numbers, "curves": curves}
+    data = json.dumps(whole, separators=(",", ":")).encode()
+    return [MAGIC + len(data).to_bytes(8, "little") + data, item_data, *columns]
