@@ -65,11 +65,16 @@ class MetricsRecorder:
                     return False
                 if self._metrics is None and self.on_metrics is None and not self._is_long():
                     return False
-                self._metrics = self._metrics or RunMetrics(self._directory.path, use_stored=False)
+                self._metrics = self._metrics or self._new_reader()
                 return self._follow_piece(self._metrics)
             except (WorkbenchError, *FAULTS):
                 self._metrics = self.on_metrics = None  # `read` then reads all files and reports errors
                 return False
+
+    def _new_reader(self) -> RunMetrics:
+        metrics = RunMetrics(self._directory.path, use_stored=False)
+        metrics.restore_parts()
+        return metrics
 
     def _follow_piece(self, metrics: RunMetrics) -> bool:
         """Read the next piece. If little is unread, read it too if `on_metrics` is due, and return False."""
@@ -97,7 +102,7 @@ class MetricsRecorder:
         self.stop_following()
         try:
             if self._metrics is None or self._metrics.rules_changed:
-                self._metrics = RunMetrics(self._directory.path, use_stored=False)
+                self._metrics = self._new_reader()
             self._is_late = self._metrics.takes_long
             if self._is_late:
                 self._metrics.refresh_files()
@@ -123,6 +128,8 @@ class MetricsRecorder:
         if self._metrics is None:
             return
         try:
+            while self._metrics.follow_logged():
+                pass  # the points of a long rest go to parts instead of memory
             self._metrics.refresh(ended=True)
             contents = self._metrics.contents()
             if contents.summary or contents.items or contents.notes:
@@ -132,7 +139,7 @@ class MetricsRecorder:
 
     def _follow(self) -> None:
         try:
-            metrics = RunMetrics(self._directory.path, use_stored=False)
+            metrics = self._new_reader()
             rest = INTERVAL
             while not self._stopping.wait(rest):
                 begun = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from array import array
@@ -15,6 +16,7 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import root_of_state
 from tui_workbench.runs.metrics.discovery import Discovery, Root, Window
 from tui_workbench.runs.metrics.output import MAYBE_METRIC, MOST_POINTS, Output
+from tui_workbench.runs.metrics.parts import PART_POINTS, Parts
 from tui_workbench.runs.metrics.rules import NAME, read_rules
 from tui_workbench.runs.metrics.stored import Contents, Stored, open_cache, read_summary
 from tui_workbench.runs.metrics.tables import SdkFile, TableFile
@@ -47,15 +49,17 @@ EVENT_FILE = "tfevents"  # TensorBoard recognizes event files by this part of th
 
 
 class RunMetrics:
-    """The metrics of the run at `directory`, read incrementally without changing the run directory.
+    """The metrics of the run at `directory`, read incrementally.
 
-    Keep an instance while a run is shown, and call `refresh` to read new data. The class is not thread-safe.
+    Keep an instance while a run is shown, and call `refresh` to read new data. Only `follow` and `follow_logged`, which
+    the controller calls, change the run directory. The class is not thread-safe.
     """
 
     def __init__(self, directory: str, *, use_stored: bool = True, at_most: int = 0) -> None:
         """With `at_most`, read about this number of bytes of each log: half from its start and half from its end."""
         self._directory = directory
-        self._use_stored = use_stored
+        self._use_stored, self._at_most = use_stored, at_most
+        self._parts = Parts(directory)
         self._stored: Stored | None = None
         self._root, is_tracked, data = _project_of(directory)
         self._rules = read_rules(self._root)
@@ -88,6 +92,8 @@ class RunMetrics:
                     return True
         if self._stored is not None:
             return False
+        if self._use_stored and not self._has_read and not self._at_most:
+            self.restore_parts()
         self._has_read = True
         ended = ended or self._end_ns > 0
         something = self._logged.refresh()
@@ -110,12 +116,25 @@ class RunMetrics:
             something = file.refresh() or something
         return something
 
+    def restore_parts(self) -> None:
+        """Continue after the lines of `metrics.jsonl` that the controller has stored in parts. Call this first."""
+        self._parts.restore(self._logged)
+
     def follow(self) -> bool:
         """Read the next piece of the growing files. Return False if little is unread.
 
         The controller calls this during the run, so that little of a long log is unread when the run ends.
         """
-        return self._logged.follow() or self._output.follow()
+        return self.follow_logged() or self._output.follow()
+
+    def follow_logged(self) -> bool:
+        """Read the next piece of `metrics.jsonl`, and move many points to a part. Return False if little is unread."""
+        if not self._logged.follow():
+            return False
+        if self._logged.columns.points >= PART_POINTS:
+            with contextlib.suppress(OSError):  # the points stay in memory
+                self._parts.add(self._logged)
+        return True
 
     @property
     def takes_long(self) -> bool:
@@ -147,7 +166,12 @@ class RunMetrics:
             self.refresh()
         entry = self._entries().get(name)
         if entry is not None:
-            return Series(*(part[:] for part in series_of(entry)))
+            try:
+                return Series(*(column[:] for column in series_of(entry)))
+            except OSError:  # a part was deleted
+                self._logged, self._known = SdkFile(self._logged.path, at_most=self._at_most), None
+                self.refresh()
+                return self.series(name)
         lists = [item for item in self._items() if item.kind == LIST and item.name == name]
         return list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))
 
@@ -188,7 +212,7 @@ class RunMetrics:
         entries, real = self._entries(), os.path.realpath(self._directory)
         return Contents(
             summary=self.summary(),
-            series={name: series_of(entry) for name, entry in entries.items() if entry.curves()},
+            series={name: joined(found) for name, entry in entries.items() if (found := entry.in_memory())},
             items=self._logged.columns.items,
             notes=self.notes(),
             # Store real paths, because links in the working copy are removed when the run ends.
@@ -196,6 +220,7 @@ class RunMetrics:
             rules=self._rules.text,
             points=sum(source.columns.points for source in (self._logged, self._output, *self._files.values())),
             is_long=self._output.is_long,
+            parts=self._parts.count(self._logged),
         )
 
     def _items(self) -> list[LoggedItem]:
@@ -273,6 +298,10 @@ class Entry(NamedTuple):
 
     def curves(self) -> list[Column]:
         return [found for columns in self.columns if (found := columns.curves.get(self.name)) is not None]
+
+    def in_memory(self) -> list[Series]:
+        """Return the points of each curve that are not in parts."""
+        return [curve.in_memory() for curve in self.curves()]
 
 
 def catalog(sources: Sequence[Reader], ignores: Callable[[str], bool]) -> dict[str, Entry]:

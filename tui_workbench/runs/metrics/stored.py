@@ -1,7 +1,8 @@
 """Store the metrics of an ended run: a summary, and a cache of the curves of large runs.
 
 `metrics.json` is the summary, for people and other programs. `metrics.cache` contains all curves as binary numbers, so
-that opening a million points takes no longer than reading 24 MB. The cache can be deleted. The controller writes both
+that opening a million points takes no longer than reading 24 MB. The parts (see `parts`) contain the first points of a
+large run. The cache can be deleted. The controller writes both
 files atomically. They are valid as long as their source files are unchanged. `curves_file` describes the format of the
 cache.
 """
@@ -12,11 +13,13 @@ import json
 import math
 import os
 import zlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench.core.files import load_json, unlink_below, write_below
 from tui_workbench.runs.metrics.curves_file import FAULTS, CurvesFile, file_of_curves
-from tui_workbench.runs.metrics.values import SCALAR, LoggedItem, MetricSummary, Series, json_number, number
+from tui_workbench.runs.metrics.parts import open_parts
+from tui_workbench.runs.metrics.values import SCALAR, LoggedItem, MetricSummary, Series, joined, json_number, number
 from tui_workbench.runs.store.rundir import METRICS, METRICS_CACHE, METRICS_SUMMARY, OUTPUT
 
 SCHEMA = 1
@@ -35,29 +38,30 @@ class Contents(NamedTuple):
     rules: bytes
     points: int
     is_long: bool  # a new reader would skip a part of the log
+    parts: int  # number of parts with the points before those of `series`
 
 
 class Stored:
     """An open cache. A curve is read when it is requested."""
 
-    def __init__(self, summary: dict[str, Any], curves: CurvesFile) -> None:
-        """Check the parsed `summary`. Raises one of FAULTS."""
-        self._curves = curves
+    def __init__(self, summary: dict[str, Any], files: Sequence[CurvesFile]) -> None:
+        """Check the parsed `summary`. `files` are the parts and the cache. Raises one of FAULTS."""
+        self._files = files
         self.notes = [str(note) for note in summary["notes"]]
         self.summary = {name: _summary(name, values) for name, values in summary["metrics"].items()}
 
     def series(self, name: str) -> Series | None:
-        """Read a curve. Return None if the cache was deleted."""
+        """Read a curve. Return None if the cache or a part was deleted."""
         try:
-            return self._curves.series(name)
+            return joined([file.series(name) for file in self._files if name in file])
         except OSError:
             return None
 
     def __contains__(self, name: str) -> bool:
-        return name in self._curves
+        return name in self._files[-1]
 
     def items(self) -> list[LoggedItem]:
-        return self._curves.items()
+        return self._files[-1].items()
 
 
 def open_cache(directory: str, rules: bytes) -> Stored | None:
@@ -66,17 +70,18 @@ def open_cache(directory: str, rules: bytes) -> Stored | None:
     if summary is None or summary.get("rules") != zlib.crc32(rules):
         return None
     try:
-        curves = CurvesFile(f"{directory}/{METRICS_CACHE}")
-        is_of_run = all(curves.head[key] == value for key, value in _origin(directory, rules).items())
-        return Stored(summary, curves) if is_of_run else None
+        cache = CurvesFile(f"{directory}/{METRICS_CACHE}")
+        parts = open_parts(directory, cache.head["parts"])
+        is_of_run = all(cache.head[key] == value for key, value in _origin(directory, rules).items())
+        return Stored(summary, [*parts, cache]) if is_of_run and len(parts) == cache.head["parts"] else None
     except FAULTS:
         return None  # the caller parses the source files again
 
 
 def write(directory: str, contents: Contents) -> None:
     """Store the metrics of an ended run. Raises OSError."""
-    if contents.points >= CACHE_FROM or contents.is_long:
-        head = _origin(directory, contents.rules)
+    if contents.points >= CACHE_FROM or contents.is_long or contents.parts:
+        head = {**_origin(directory, contents.rules), "parts": contents.parts}
         write_below(directory, METRICS_CACHE, file_of_curves(head, contents.items, contents.series))
     elif os.path.lexists(f"{directory}/{METRICS_CACHE}"):
         unlink_below(directory, METRICS_CACHE)

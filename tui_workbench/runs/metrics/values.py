@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION, IMAGE = "scalar", "text", "list", "row", "table", "confusion", "image"
@@ -153,7 +153,7 @@ MAX_NAME = 500  # maximum number of characters of a metric name; longer names ar
 
 
 class Column:
-    """A growing curve: the points of a metric in one file."""
+    """A growing curve: the points of a metric in one file. Its first points can be in parts on disk."""
 
     def __init__(self) -> None:
         self.steps = array("d")
@@ -162,11 +162,30 @@ class Column:
         self.left_out = 0  # number of points that `thin` has removed
         self._compared = 0  # number of values that `_low` and `_high` include
         self._low, self._high = math.inf, -math.inf
+        self._parts: list[Callable[[], Series]] = []  # functions that read the points before those in memory
+        self._part_points = 0
+
+    @classmethod
+    def after(
+        cls,
+        parts: Sequence[Callable[[], Series]],
+        count: int,
+        extremes: tuple[float, float],
+        step: float,
+        value: float,
+        time: float,
+    ) -> Column:
+        """Return a curve with `count` points in `parts`, of which `extremes` are the extremes, and a last point."""
+        column = cls()
+        column._parts, column._part_points = list(parts), count
+        column._low, column._high = extremes
+        column.append(step, value, time)
+        return column
 
     @property
     def count(self) -> int:
-        """Number of points, including removed ones."""
-        return len(self.values) + self.left_out
+        """Number of points, including those in parts and removed ones."""
+        return self._part_points + len(self.values) + self.left_out
 
     def append(self, step: float | None, value: float, time: float) -> None:
         """Add a point. Without a step, the point gets the last step plus one."""
@@ -178,26 +197,42 @@ class Column:
         self.times.append(time)
 
     def extremes(self) -> tuple[float, float]:
-        """Return the smallest and the largest number. Without numbers, these are infinity and minus infinity.
+        """Return the smallest and the largest number. Without numbers, these are infinity and minus infinity."""
+        low, high = self.extremes_but_last()
+        last = [value for value in self.values[-1:] if value == value]
+        return min([low, *last]), max([high, *last])
 
-        Each call compares only the new values, and the last value, which can still be replaced.
-        """
-        last = max(0, len(self.values) - 1)
-        new = [value for value in self.values[self._compared : last] if value == value]
-        self._low, self._high = min([self._low, *new]), max([self._high, *new])
-        self._compared = last
-        ends = [value for value in self.values[last:] if value == value]
-        return min([self._low, *ends]), max([self._high, *ends])
+    def extremes_but_last(self) -> tuple[float, float]:
+        """Return the extremes without the last value, which can still be replaced. Compare only new values."""
+        end = max(0, len(self.values) - 1)
+        new = [value for value in self.values[self._compared : end] if value == value]
+        self._low, self._high, self._compared = min([self._low, *new]), max([self._high, *new]), end
+        return self._low, self._high
+
+    def all_but_last(self) -> Series:
+        """Return the points in memory without the last one. The step of the next point can depend on it."""
+        return Series(self.steps[:-1], self.values[:-1], self.times[:-1])
+
+    def move(self, part: Callable[[], Series]) -> None:
+        """Remove the points of `all_but_last` from memory. From now on, `part` returns them."""
+        self.extremes_but_last()
+        self._parts.append(part)
+        self._part_points += len(self.values) - 1
+        self.steps, self.values, self.times, self._compared = self.steps[-1:], self.values[-1:], self.times[-1:], 0
 
     def thin(self) -> None:
         """Keep about half of the points: those that `downsample` keeps of every eight points."""
-        kept = downsample(self.series(), max(1, len(self.values) // 8))
+        kept = downsample(self.in_memory(), max(1, len(self.values) // 8))
         self.left_out += len(self.values) - len(kept.values)
         self.steps, self.values, self.times = kept
         self._compared = 0
 
     def series(self) -> Series:
-        """Return the curve. Its arrays grow with the column."""
+        """Return the curve. Without parts, its arrays grow with the column. Raises OSError if a part was deleted."""
+        return joined([*(part() for part in self._parts), self.in_memory()])
+
+    def in_memory(self) -> Series:
+        """Return the points that are not in parts. The arrays grow with the column."""
         return Series(self.steps, self.values, self.times)
 
 
@@ -214,7 +249,8 @@ class Columns:
         self.dropped_points = 0
         self.dropped_items = 0
         self.is_thinned = False  # True if points of curves were removed
-        self._item_bytes = 0
+        self.item_bytes = 0
+        self.stored_items = 0  # number of items in parts
 
     def curve(self, name: str) -> Column | None:
         """Return the column of this name; create it if necessary. Return None if there are too many columns."""
@@ -255,10 +291,10 @@ class Columns:
 
     def add_item(self, item: LoggedItem, size: int) -> None:
         """Add an item; `size` is its size in the file in bytes."""
-        if len(self.items) >= MAX_ITEMS or self._item_bytes + size > MAX_ITEM_BYTES:
+        if len(self.items) >= MAX_ITEMS or self.item_bytes + size > MAX_ITEM_BYTES:
             self.dropped_items += 1
             return
-        self._item_bytes += size
+        self.item_bytes += size
         self.items.append(item._replace(name=item.name[:MAX_NAME]))
 
     @property
