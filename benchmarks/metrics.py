@@ -11,6 +11,9 @@ run with 100 points.
 
 End: the time from the last line of a script to the recorded end of its run. A run with many points is compared with a
 run with 100 points.
+
+Disk: the size of all files with metrics of an ended run that logged many points with `workbench.log_metrics`. The
+values are random doubles. The baseline is the same run with a call of `workbench.log` for each point.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import sys
 import tempfile
 import time
 
-from benchmarks.harness import COUNT, MICROSECONDS, check, compare, compare_values, environment, finish, python
+from benchmarks.harness import COUNT, MICROSECONDS, Unit, check, compare, compare_values, environment, finish, python
 from benchmarks.log_programs import write_project
 from benchmarks.terminal import Seen, Terminal
 from tests.ui.runs.past import past_run
@@ -30,7 +33,7 @@ from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.metrics import RunMetrics
 from tui_workbench.runs.metrics.recording import MetricsRecorder
-from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.store.rundir import METRICS_SUMMARY, RunDirectory
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SDK_FOLDER
 from tui_workbench.targets.hosts.processes import RUN_DIRECTORY_VARIABLE
 
@@ -51,6 +54,19 @@ for step in range(int(sys.argv[1]) // 100):
         workbench.log("metric%d" % number, 1 / (step + 1), step)
 with open("ended", "w") as file:
     print(time.time(), file=file)
+"""
+
+DISK_LIMIT = 0.4
+BYTES = Unit("bytes", 1.0)
+RANDOM = """\
+import random, sys, workbench
+for step in range(int(sys.argv[1]) // 100):
+    values = {"metric%d" % number: random.random() for number in range(100)}
+    if sys.argv[2] == "log_metrics":
+        workbench.log_metrics(values, step)
+    else:
+        for name, value in values.items():
+            workbench.log(name, value, step)
 """
 
 LOGGING = """\
@@ -105,6 +121,8 @@ def main() -> int:
         measure_chart(root, folder)
     with tempfile.TemporaryDirectory() as folder:
         measure_end(os.path.join(folder, "project"))
+    with tempfile.TemporaryDirectory() as folder:
+        measure_disk(os.path.join(folder, "project"))
     return finish()
 
 
@@ -217,6 +235,27 @@ def measure_end(root: str) -> None:
         baseline_name=f"{FEW} points",
         margin=END_MARGIN,
         warmup=0,
+    )
+
+
+def measure_disk(root: str) -> None:
+    """Compare the bytes on disk of each point of a run that logs 100 metrics at each step."""
+    runs = write_project(root, RANDOM)
+
+    def bytes_per_point(function: str) -> float:
+        run = runs.submit(RunRequest("local", "script.py", (str(POINTS), function)))
+        while runs.get(run.run_id).is_active or not os.path.exists(os.path.join(run.directory, METRICS_SUMMARY)):
+            time.sleep(0.01)
+        with os.scandir(run.directory) as entries:
+            return sum(entry.stat().st_size for entry in entries if entry.name.startswith("metrics.")) / POINTS
+
+    compare_values(
+        f"{POINTS:,} points of 100 metrics, disk space of each point with `workbench.log_metrics`",
+        bytes_per_point("log_metrics"),
+        bytes_per_point("log"),
+        DISK_LIMIT,
+        baseline_name="`workbench.log`",
+        unit=BYTES,
     )
 
 

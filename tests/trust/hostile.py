@@ -15,6 +15,7 @@ from tests.conftest import write_project
 from tests.runs.support import write_configuration, write_files
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.metrics.curves_file import MAGIC
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.launch import create_run
 from tui_workbench.runs.sweeps import sweep
@@ -46,8 +47,9 @@ READING = (
 
 
 READ_AS_A_WHOLE = (
-    "events.jsonl", "metrics.json", "metrics.cache", "annotations.json", "queue.json", "trace.jsonl", "progress.json",
-    "gpu.jsonl", "gpu.json", "gpus", "provenance.json", "cancel", "pid", "exit", "environment.json",
+    "events.jsonl", "metrics.json", "metrics.cache", "metrics.cache.1", "annotations.json", "queue.json",
+    "trace.jsonl", "progress.json", "gpu.jsonl", "gpu.json", "gpus", "provenance.json", "cancel", "pid", "exit",
+    "environment.json",
 )  # fmt: skip
 """Files of a run that commands read besides its record and its log."""
 
@@ -119,10 +121,10 @@ class Hostile:
         PLANTS[kind](model)
         for place in (record, *places, *(self.root / ".workbench" / name for name in OF_THE_PROJECT)):
             place.unlink(missing_ok=True)
-            if place.name == "metrics.cache" and model.is_file() and kind != "device":
+            if place.name.startswith("metrics.cache") and model.is_file() and kind != "device":
                 PLANTS[kind](place)
                 with place.open("r+b") as file:
-                    file.write(b"workbench metrics 1\n" + (2 << 30).to_bytes(8, "little"))
+                    file.write(MAGIC + (2 << 30).to_bytes(8, "little"))
             else:
                 # One file under many names: most of the time would go into writing.
                 os.link(model, place, follow_symlinks=False)

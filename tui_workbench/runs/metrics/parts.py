@@ -57,7 +57,7 @@ class Parts:
             self._files, self._columns = [], columns  # these are the first points, or `metrics.jsonl` was replaced
         head = {"begin": _end(self._files), "end": end, "mark": _mark(self._directory, end), "state": _state(columns)}
         items = columns.items[columns.stored_items :]
-        moved = {name: curve.all_but_last() for name, curve in columns.curves.items()}
+        moved = {name: curve.all_but_last() for name, curve in columns.curves.items() if len(curve.values) > 1}
         number = len(self._files) + 1
         write_below(self._directory, f"{METRICS_CACHE}.{number}", file_of_curves(head, items, moved))
         try:
@@ -65,8 +65,8 @@ class Parts:
         except FAULTS as error:
             raise OSError(f"part {number} of the metrics was changed") from error
         self._files.append(file)
-        for name, curve in columns.curves.items():
-            curve.move(partial(file.series, name))
+        for name in moved:
+            columns.curves[name].move(partial(file.series, name))
         columns.points = len(columns.curves)
         columns.stored_items = len(columns.items)
 
