@@ -2,9 +2,8 @@
 
 `metrics.json` is the summary, for people and other programs. `metrics.cache` contains all curves as binary numbers, so
 that opening a million points takes no longer than reading 24 MB. The parts (see `parts`) contain the first points of a
-large run. The cache can be deleted. The controller writes both
-files atomically. They are valid as long as their source files are unchanged. `curves_file` describes the format of the
-cache.
+large run. The cache can be deleted. The controller writes both files atomically. They are valid as long as their source
+files are unchanged. `curves_file` describes the format of the cache.
 """
 
 from __future__ import annotations
