@@ -62,11 +62,11 @@ def test_fetch_copies_only_files_of_the_run(run: Ended) -> None:
 def test_copy_removed_during_fetch_is_not_an_error(run: Ended, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine that submitted the run has fetched its files; this machine only follows the run."""
 
-    def later(host: Host, source: str, destination: str, is_kept: Callable[[str], bool]) -> object:
+    def later(host: Host, source: str, destination: str, is_kept: Callable[[str], bool], *, since: str) -> object:
         if source.endswith("/work"):
             run.remove_copy()
             (run.here / "work.part").mkdir()  # of an attempt that came too late
-        return fetch(host, source, destination, is_kept)
+        return fetch(host, source, destination, is_kept, since=since)
 
     monkeypatch.setattr(host_run, "fetch", later)
     run.fetch(Report())

@@ -25,12 +25,13 @@ from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
-from tui_workbench.runs.snapshots.spare import SPARE_FILES, can_move, discard, ended_copy, move, remove_discarded
+from tui_workbench.runs.snapshots.spare import can_move, discard, ended_copy, move, remove_discarded
 from tui_workbench.runs.snapshots.working_copy import paths_below
 from tui_workbench.runs.store.annotations import notify_index
 from tui_workbench.runs.store.rundir import OUTPUTS, UNCHANGED, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.transfer.into_project import keep_outputs
 from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.hosts.copying import SPARE_FILES
 
 
 def collect(directory: RunDirectory, state_directory: str) -> None:

@@ -17,9 +17,6 @@ from typing import NamedTuple
 from tui_workbench.core import system
 from tui_workbench.core.files import FOLDER_MODE, delete_below, make_folders, open_folder, raise_error, remove_below
 
-SPARE_FILES = 2_000
-"""Minimum number of files of a copy that is kept. A smaller copy is created and removed quickly."""
-
 SPARES = "spare"  # folder in the hidden repository
 READY = "ready"  # the folder of the spare; only complete spares have this name
 _ENDED, _REMOVED = "ended-", "removed-"

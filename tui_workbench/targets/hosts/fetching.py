@@ -151,20 +151,33 @@ PARTIAL = ".part"
 MAX_ATTEMPTS = 3
 """Maximum number of attempts. A file that is still being written has a different checksum each time."""
 
-# $1: the folder. The input is a line `SIZE COMPRESSOR`, then SIZE bytes: the names of the wanted files, each followed
-# by a NUL byte. SIZE is `all` for all files. sha256sum escapes backslashes and line feeds in names.
+# $1: the folder, $2: the name of a file beside it, or nothing. With $2, only files and links that are newer than this
+# file are copied, without bytecode. The change time is more reliable, if find supports it: programs can set the
+# modification time, and copying does. The input is a line `SIZE COMPRESSOR`, then SIZE bytes: the names of the wanted
+# files, each followed by a NUL byte. SIZE is `all` for all files. sha256sum escapes backslashes and line feeds in
+# names.
 _SCRIPT = """\
 export LC_ALL=C
 echo ready
 [ ! -L "$1" ] || { echo link; exit; }
 cd -P -- "${1%/*}" 2>/dev/null && above=$(pwd -P) && cd -P -- "./${1##*/}" 2>/dev/null || { echo missing; exit; }
 [ "$(pwd -P)" = "${above%/}/${1##*/}" ] || { echo link; exit; }
-sums=$(find . -type f -exec sha256sum -- {} + 2>/dev/null)
-printf '%s\\n' "${#sums}" "$sums" "$(du -sk . 2>/dev/null | cut -f1)"
+since=$2
+if [ "$since" ]; then
+    newer=-cnewer
+    find . -maxdepth 0 -cnewer "../$since" >/dev/null 2>&1 || newer=-newer
+    look() { find . -name __pycache__ -type d -prune -o ! -type d "$newer" "../$since" "$@"; }
+else
+    look() { find . "$@"; }
+fi
+sums=$(look -type f -exec sha256sum -- {} + 2>/dev/null)
+printf '%s\\n' "${#sums}" "$sums" "$([ "$since" ] || du -sk . 2>/dev/null | cut -f1)"
 read -r size pack || exit 9
 command -v "${pack%% *}" >/dev/null || pack=cat
-if [ "$size" = all ]; then tar -cf - . | $pack
-else { find . ! -type f -print0; head -c "$size"; } | tar -cf - --no-recursion --null -T - | $pack
+if [ "$size" = all ] && [ -z "$since" ]; then tar -cf - . | $pack
+else
+    if [ "$size" = all ]; then look -print0; else look ! -type f -print0; head -c "$size"; fi |
+        tar -cf - --no-recursion --null -T - | $pack
 fi
 """
 
@@ -181,17 +194,18 @@ class FetchReport(NamedTuple):
 
 
 def fetch(
-    host: Host, source: str, destination: str, is_kept: Callable[[str], bool] = lambda name: False
+    host: Host, source: str, destination: str, is_kept: Callable[[str], bool] = lambda name: False, *, since: str = ""
 ) -> FetchReport:
     """Copy the folder `source` of the host to `destination`, which is changed only when all files have arrived.
 
-    Files of `destination` that are not on the host are removed, unless `is_kept` returns True for their relative path.
-    Raises WorkbenchError, such as TargetUnreachable or StorageError.
+    Files of `destination` that are not copied are removed, unless `is_kept` returns True for their relative path. With
+    `since`, the name of a file beside `source`, only files and links that were changed after this file was made are
+    copied, without Python bytecode and empty folders. Raises WorkbenchError, such as TargetUnreachable or StorageError.
     """
     partial = destination.rstrip("/") + PARTIAL
     for _ in range(MAX_ATTEMPTS):
         _make_folder(partial)
-        report = _attempt(host, source, partial)
+        report = _attempt(host, source, partial, since)
         if report is not None:
             _replace(partial, destination, is_kept)
             return report
@@ -209,12 +223,12 @@ def forget_partial(destination: str) -> None:
     remove_below(os.path.dirname(partial), os.path.basename(partial))
 
 
-def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
+def _attempt(host: Host, source: str, partial: str, since: str) -> FetchReport | None:
     """Fetch the missing files, and return the result, or None if the checksum of a file is wrong.
 
     Raises the errors of `fetch`.
     """
-    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source], "copy files from") as process:
+    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source, since], "copy files from") as process:
         is_near = process.wait_for_start()
         size = process.line()
         if size == "missing":

@@ -27,6 +27,7 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.hosts.copying import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout
@@ -34,7 +35,7 @@ from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
 from tui_workbench.targets.hosts.sending import IS_SENT, digest, report_sending, sync
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
-RECORD, BOOT = "run.json", "boot"
+RECORD, BOOT, PLACED = "run.json", "boot", "placed"
 
 FULL_BELOW = 64
 """A disk with less free space than this, in KiB, counts as full."""
@@ -66,30 +67,11 @@ LOG_REMOVED = 9  # exit code of _RESET_ANEW if the log is missing or too short
 # $1: the run's directory, $2: the size of the copy of its log. The files of the run were fetched, and are sent again.
 _RESET_ANEW = f"""\
 cd -- "$1" 2>/dev/null && [ "$(cat {OUTPUT} 2>/dev/null | wc -c)" -ge "$2" ] || exit {LOG_REMOVED}
-rm -rf -- pid exit boot placed work outputs copy.* removed
+rm -rf -- pid exit boot placed placed.* work outputs copy.* removed
 """
 
 # $1: the run's directory. Executed on the host, because a container may see another boot ID.
 _NOTE_START = 'umask 077; cat /proc/sys/kernel/random/boot_id >"$1/boot" 2>/dev/null; exit 0'
-
-# $1: the tree, $2: the run's directory, $3: the folder of the SDK. Prints `absent` if the SDK is missing. A complete
-# copy is kept, because another process may be starting the script in it. Each attempt makes a new copy and renames it
-# to `work`, because an attempt whose connection was lost may still be copying. `placed` is written once: files newer
-# than `placed` were made by the run.
-_PLACE = """\
-[ -e "$3" ] || echo absent
-[ -e "$2/placed" ] && exit 0
-new=$2/copy.$$
-trap 'rm -rf -- "$new"' EXIT
-[ -e "$2/work" ] || {
-    cp -a --reflink=auto -- "$1" "$new" 2>/dev/null || { rm -rf -- "$new"; cp -a -- "$1" "$new"; } || exit
-    mkdir -p -- "$new/outputs" || exit
-    [ -e "$2/placed" ] || mv -T -- "$new" "$2/work" 2>/dev/null || [ -e "$2/work" ] || mv -- "$new" "$2/work" || exit
-}
-umask 077
-set -C
-: 2>/dev/null >"$2/placed" || [ -e "$2/placed" ]
-"""
 
 # $1: the run's directory, then names of folders, an empty argument, and names of files.
 _WRITABLE = """\
@@ -103,7 +85,7 @@ done
 """
 
 # $1: the folder of the workbench, $2: the run's directory, $3: the tree, $4: the folder of the SDK, $5: the digest of
-# the wanted files, $6: the size of the input, which is run.json. Prints the output of _PLACE, and `placed` if the tree
+# the wanted files, $6: the size of the input, which is run.json. Prints the output of PLACE, and `placed` if the tree
 # is up to date.
 _PLACE_SENT = f"""\
 umask 077
@@ -117,7 +99,7 @@ cat >"$2/{RECORD}.$$" && [ "$(wc -c <"$2/{RECORD}.$$")" -eq "$6" ] || {{ rm -f -
 ) || exit 0
 (
     set -- "$3" "$2" "$4"
-    {_PLACE}
+    {PLACE}
 ) && echo placed
 """
 
@@ -127,34 +109,6 @@ umask 077
 cat >"$1.$$" && [ "$(wc -c <"$1.$$")" -eq "$2" ] && mv -f -- "$1.$$" "$1" && exit
 rm -f -- "$1.$$"
 exit 1
-"""
-
-# $1: the run's directory. Removes files from `work` that the run did not create or change, and moves `outputs` out of
-# it. Other machines that follow the run may do the same at the same time.
-_COLLECT = """\
-cd -- "$1" 2>/dev/null && [ -d work ] && [ -e placed ] || exit 0
-if [ -d work/outputs ] && [ ! -L work ] && [ ! -L work/outputs ] && [ ! -e outputs ] && [ ! -L outputs ]; then
-    mv work/outputs outputs 2>/dev/null || [ -d outputs ] || exit
-fi
-# The change time is more reliable, if find supports it: programs can set the modification time, and copying does.
-newer=-cnewer
-find placed -cnewer placed >/dev/null 2>&1 || newer=-newer
-{
-    find work -name __pycache__ -type d -prune -exec rm -rf {} +
-    find work ! -type d ! "$newer" placed -exec rm -f {} +
-    find work -depth -type d -exec rmdir {} +
-} 2>/dev/null
-exit 0
-"""
-
-# $1: the run's directory, then names of links to data. Renames the copy first, so that other processes never see a
-# part of it.
-_REMOVE_COPY = """\
-cd -- "$1" 2>/dev/null && shift || exit 0
-for name; do [ ! -L "$name" ] || rm -f -- "$name" || exit; done
-rm -rf removed copy.* || exit
-[ ! -e work ] || mv work removed || exit
-rm -rf removed
 """
 
 # $1: the run's directory. Prints four parts, separated by a line that no part can contain.
@@ -255,6 +209,10 @@ class HostRun:
         state = os.path.dirname(os.path.dirname(self._spec.whole_directory))
         return os.path.join(state, f"sync-{self._spec.target.name}.lock")
 
+    @property
+    def _tree(self) -> str:
+        return self.layout.project_tree(self._spec.project_root, self._spec.project_name)
+
     def file(self, name: str) -> str:
         """Return the path of a file in the directory."""
         return posixpath.join(self.directory, name)
@@ -282,15 +240,16 @@ class HostRun:
             for name in files:
                 os.close(open_below(self.directory, name, os.O_WRONLY | os.O_CREAT))
 
-    def send(self, tree: Sequence[Entry], report: Report) -> None:
+    def send(self, tree: Sequence[Entry], report: Report, *, reuses_copy: bool = True) -> None:
         """Update the project's tree on another machine and make the run's copy of it; do nothing on this machine.
 
-        Raises Interrupted or WorkbenchError.
+        `reuses_copy` allows that the copy is made from that of an ended run, if the project is large. The folder must
+        not be on a network disk that another machine changes, because its changes may be seen late. Raises Interrupted
+        or WorkbenchError.
         """
         if self._host.is_local:
             return
-        spec = self._spec
-        destination = self.layout.project_tree(spec.project_root, spec.project_name)
+        spec, destination = self._spec, self._tree
         self.make_folders(posixpath.dirname(destination))
         with lock_file(self._lock, report.interrupted):
             report.begin("sync", f"send changed files to {self._host.label}")
@@ -299,7 +258,8 @@ class HostRun:
             report.line(f"  {sent.text}")
             report.done("sync", files=len(tree), **sent._asdict())
             report.begin("copy", "make the run's working copy")
-            place = ["sh", "-c", _PLACE, "sh", destination, self.directory, self.sdk_folder]
+            spare = "spare" if reuses_copy and len(tree) >= SPARE_FILES else ""
+            place = ["sh", "-c", PLACE, "sh", destination, self.directory, self.sdk_folder, spare]
             done = self._host.run(place, timeout=COPY_SECONDS)
             if self.require(done, "copy the project").text:
                 self.send_sdk()
@@ -307,9 +267,8 @@ class HostRun:
 
     def placing(self, tree: Sequence[Entry]) -> Placing:
         """Return the script that makes the run's copy of the files `tree`. Execute it within `locked`."""
-        spec, record = self._spec, self._record()
-        destination = self.layout.project_tree(spec.project_root, spec.project_name)
-        arguments = (self.layout.home, self.directory, destination, self.sdk_folder, digest(tree), str(len(record)))
+        record = self._record()
+        arguments = (self.layout.home, self.directory, self._tree, self.sdk_folder, digest(tree), str(len(record)))
         return Placing(_PLACE_SENT, arguments, record)
 
     @contextlib.contextmanager
@@ -406,26 +365,26 @@ class HostRun:
         return HostRunState(started, supervisor.read_exit_code(self.directory), restarted)
 
     def fetch(self, report: Report) -> None:
-        """Fetch the files that the run made: `outputs/`, and all others in `work/`. Can be repeated.
+        """Fetch the files that the run made: `outputs/`, and those of `work/` that are newer than `placed`.
 
-        If an ended run was started again, only this machine has the files that earlier attempts wrote to `work/`:
-        `_COLLECT` removes files that are older than the last attempt. Therefore these files are kept here, and so are
-        files with secrets in `outputs/`, which were never sent. Raises WorkbenchError.
+        The call can be repeated. If an ended run was started again, only this machine has the files that earlier
+        attempts wrote to `work/`. Therefore these files are kept here, and so are files with secrets in `outputs/`,
+        which were never sent. Raises WorkbenchError.
         """
         if self._host.is_local:
             return
-        done = self._host.run(["sh", "-c", _COLLECT, "sh", self.directory], timeout=COPY_SECONDS)
+        done = self._host.run(["sh", "-c", COLLECT, "sh", self.directory], timeout=COPY_SECONDS)
         self.require(done, "collect the files of the run")
         self._fetch_folder(OUTPUTS, is_secret_file, report)
-        self._fetch_folder(WORKING_COPY, lambda path: True, report)
+        self._fetch_folder(WORKING_COPY, lambda path: True, report, since=PLACED)
         self.finish_live()
 
-    def _fetch_folder(self, name: str, is_kept: Callable[[str], bool], report: Report) -> None:
+    def _fetch_folder(self, name: str, is_kept: Callable[[str], bool], report: Report, *, since: str = "") -> None:
         if name not in self._names():
             return
         destination = os.path.join(self._spec.run_directory, name)
         try:
-            fetched = fetch(self._host, self.file(name), destination, is_kept)
+            fetched = fetch(self._host, self.file(name), destination, is_kept, since=since)
             if fetched.skipped:
                 report.done("left out", reason=_describe_skipped(name, fetched.skipped))
         except StorageError:
@@ -458,7 +417,7 @@ class HostRun:
         """Remove the run's copy of the project on another machine, and links to data. Its log and outputs stay."""
         if not self._host.is_local:
             links = data_beside(self._spec.project_root, self._spec.run_configuration.data_references)
-            command = ["sh", "-c", _REMOVE_COPY, "sh", self.directory, *links]
+            command = ["sh", "-c", REMOVE_COPY, "sh", self.directory, self._tree, *links]
             done = self._host.run(command, timeout=COPY_SECONDS)
             self.require(done, "remove the run's working copy")
 

@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 from tui_workbench.core.errors import StorageError, storage_error
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, meter, size_text
+from tui_workbench.targets.hosts.copying import TREE_FACTS
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.process_io import ProcessIO
 
@@ -43,11 +44,11 @@ _ACTION = "copy files to"
 
 # Defines `look`, which lists the files of the folder `$base`, and `is_same`, which compares such a list in the file $1
 # with the list of the last sync, and the manifest with the digest `$wanted`.
-_LOOK = """\
-look() { find "./$base" -mindepth 1 -printf '%P\\0%y %s %T@ %C@ %m\\0' 2>/dev/null || :; }
-is_same() {
+_LOOK = f"""\
+look() {{ find "./$base" -mindepth 1 -printf '{TREE_FACTS}' 2>/dev/null || :; }}
+is_same() {{
     [ -s "$1" ] && cmp -s -- "$1" "$base.found" && [ "$(sha256sum <"$base.manifest")" = "$wanted  -" ]
-}
+}}
 """
 
 IS_SENT = f"""\
@@ -62,7 +63,8 @@ look >"$now" && is_same "$now"
 
 # $1: the folder, $2: the digest of the wanted manifest. Without `find -printf`, everything is sent again; without gzip,
 # data is not compressed. Files are removed only if the list of them is complete. Temporary files have unique names,
-# because an attempt whose connection was lost may still be running.
+# because an attempt whose connection was lost may still be running. They are removed before the last line, because the
+# script may be ended after that.
 _SCRIPT = f"""\
 tree=$1 wanted=$2 base=${{1##*/}}
 umask 022
@@ -72,7 +74,7 @@ trap 'rm -f -- "$now" "$gone"' EXIT
 command -v gzip >/dev/null && pack='gzip -1'
 {_LOOK}echo ready
 look >"$now" && touch -- "$base.manifest" "$base.found" || exit
-if is_same "$now"; then echo same; exit; fi
+if is_same "$now"; then rm -f -- "$now"; echo same; exit; fi
 echo "differs ${{pack%% *}}"
 wc -c <"$base.manifest"; wc -c <"$base.found"; wc -c <"$now"
 cat -- "$base.manifest" "$base.found" "$now" | $pack
@@ -84,7 +86,7 @@ fi
 [ -s "$now" ] || rm -rf -- "$base"
 if [ "$unpack" = gzip ]; then unpack='gzip -dc'; fi
 $unpack | tar -xf - || exit
-look >"$base.found" && mv -f -- "$base.manifest.new" "$base.manifest" && echo done
+look >"$base.found" && mv -f -- "$base.manifest.new" "$base.manifest" && rm -f -- "$now" "$gone" && echo done
 """
 
 
@@ -211,7 +213,7 @@ def _read_held(process: ProcessIO, *, packed: bool) -> _Held:
     sizes = [int(process.line()) for _ in range(3)]
     data = process.gzip() if packed else process.take(sum(sizes))
     first, second = sizes[0], sizes[0] + sizes[1]
-    before, present = _pairs(data[first:second]), _pairs(data[second:])
+    before, present = _facts(data[first:second]), _facts(data[second:])
     folders = {path for path, facts in present.items() if facts.startswith("d")}
     identities = {
         path: identity
@@ -348,6 +350,12 @@ def _manifest(identities: dict[str, str]) -> bytes:
     return b"".join(
         os.fsencode(path) + b"\0" + os.fsencode(identity) + b"\0" for path, identity in sorted(identities.items())
     )
+
+
+def _facts(data: bytes) -> dict[str, str]:
+    """Return the facts of each file and folder by its path, from the output of `look`."""
+    records = (os.fsdecode(record).partition("/") for record in data.split(b"\0"))
+    return {path: facts for facts, _, path in records if path}
 
 
 def _pairs(data: bytes) -> dict[str, str]:

@@ -185,7 +185,7 @@ class SlurmTarget(Target):
                 submitted = place_and_submit(self.login, run.placing(files), job)
             if submitted is None:
                 run.make_folders()
-                run.send(files, self.report)
+                run.send(files, self.report, reuses_copy=False)  # the nodes change the copy on a network disk
                 run.keep_record()
         submitted = submitted or submit(self.login, job)
         self._files.pop(spec.run_id, None)

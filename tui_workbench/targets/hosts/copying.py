@@ -1,0 +1,124 @@
+"""The `sh` scripts that make, collect and remove a run's copy of the project on another machine.
+
+Making and removing a copy of many files takes long. The copy of an ended run is therefore kept as the *spare*, beside
+the last sent files of the project (the *tree*). The next run takes it by a rename, and replaces only what differs from
+the tree. A copy has two lists, made when it was complete and equal to the tree: `placed.copy` of its own files, and
+`placed.tree` of those of the tree. A file of the spare is reused if neither it nor the file in the tree has changed
+since; the change time and the inode are compared. Everything else is replaced, also folders in which the run created or
+removed something, because a run may have given them other attributes. The result is listed again and compared with the
+tree. After any doubt or error, the run gets a new copy of the tree.
+"""
+
+from __future__ import annotations
+
+SPARE_FILES = 2_000
+"""Minimum number of files of a copy that is kept. A smaller copy is created and removed quickly."""
+
+TREE_FACTS = r"%y %m %s %T@ %C@/%P\0"
+"""What `find` prints about each file and folder of the tree. No other "/" precedes the path."""
+
+_COPY_FACTS = r"%y %m %s %T@ %C@ %i %n/%P\0"
+
+# Defines functions that are called in a folder with a copy of the tree. GNU find and lists separated by NUL are needed;
+# other machines have no spares. `is_equal` compares the first facts of each file: type, permissions, size and time; of
+# folders, only type and permissions.
+_LISTS = rf"""
+list_copy() {{ find work -mindepth 1 -printf '{_COPY_FACTS}' >list && LC_ALL=C sort -z list >placed.copy; }}
+list_tree() {{ [ -s "$tree.found" ] && LC_ALL=C sort -z -- "$tree.found" >"$1"; }}
+equal_facts() {{ LC_ALL=C sed -zE 's,^(d [0-7]+|[^d] [0-7]+ [0-9]+ [^ ]+) [^/]*,\1,' | LC_ALL=C sort -z; }}
+is_equal() {{ equal_facts <placed.copy >list && [ -s list ] && equal_facts <placed.tree | cmp -s - list; }}
+"""
+
+# Defines `remove`. The run may have made folders that even their owner cannot read.
+_REMOVE = """\
+remove() { rm -rf -- "$@" 2>/dev/null || { chmod -R u+rwx -- "$@" 2>/dev/null; rm -rf -- "$@"; }; }
+"""
+
+# Takes the spare, and makes it equal to the tree. Every list is sorted. A link of a hard link shows that the spare is
+# on the same mount as the run, so that the rename moves no files.
+_TAKE_SPARE = r"""
+take_spare() (
+    spare=${tree%/*}/spare LC_ALL=C
+    export LC_ALL
+    umask 022
+    [ ! -L "$spare" ] && ln -- "$spare/placed.tree" "$new.link" && mv -T -- "$spare" "$new" || exit
+    [ ! -L "$new" ] && cd -P -- "$new" && [ ! -L work ] || exit
+    [ -s placed.copy ] && mv -- placed.copy before && list_copy && list_tree tree || exit
+    paths() { sed -z 's,^[^/]*/,,' | sort -z; }
+    files() { grep -zv '^d' -- "$1"; }
+    folders() { grep -z '^d' -- "$1"; }
+    both() { comm -z -12 -- "$1" "$2"; }
+    only() { comm -z -23 -- "$1" "$2"; }
+    both placed.copy before >same.copy && both tree placed.tree >same.tree || exit
+    files same.copy | paths >same.1 && files same.tree | paths >same.2 && both same.1 same.2 >kept || exit
+    folders tree | paths >folders || exit
+    { files placed.copy | paths | only - kept && folders placed.copy | paths | only - folders; } >superfluous || exit
+    files tree | paths | only - kept >missing || exit
+    only placed.copy before >changed && folders changed | paths | both - folders | sort -zr >touched || exit
+    (cd work && xargs -0 rm -rf -- <../superfluous) || exit
+    { sed -z 's,^,work/,' touched && printf 'work\0'; } | xargs -0 sh -c '
+        for folder; do
+            mkdir new && find "$folder" -mindepth 1 -maxdepth 1 -exec mv -t new -- {} + && rmdir -- "$folder" &&
+                mv -T -- new "$folder" || exit
+        done
+    ' sh || exit
+    [ ! -s missing ] || (cd -- "$tree" && xargs -0 cp -a --parents --reflink=auto -t "$new/work" -- <"$new/missing") ||
+        exit
+    mv -- tree placed.tree && list_copy && is_equal
+)
+"""
+
+# $1: the tree, $2: the run's directory, $3: the folder of the SDK, $4: `spare` to use and keep a spare. Prints `absent`
+# if the SDK is missing. A complete copy is kept, because another process may be starting the script in it. Each attempt
+# makes a new copy and renames it to `work`, because an attempt whose connection was lost may still be copying. `placed`
+# is written once: files newer than `placed` were made by the run.
+PLACE = f"""\
+[ -e "$3" ] || echo absent
+[ -e "$2/placed" ] && exit 0
+tree=$1 run=$2 new=$2/copy.$$
+trap 'remove "$new" "$new.link"' EXIT
+{_REMOVE}{_LISTS}{_TAKE_SPARE}
+copy_tree() (
+    remove "$new" && mkdir -- "$new" && cd -- "$new" || exit
+    cp -a --reflink=auto -- "$tree" work 2>/dev/null || {{ rm -rf -- work; cp -a -- "$tree" work; }} || exit
+    [ "$1" ] && list_tree placed.tree && list_copy && is_equal || rm -f placed.tree
+)
+place() {{
+    mv -T -- "$new/work" "$run/work" 2>/dev/null || {{ [ ! -e "$run/work" ] && mv -- "$new/work" "$run/work"; }} ||
+        return
+    [ ! -e "$new/placed.tree" ] || mv -- "$new/placed.tree" "$new/placed.copy" "$run"
+}}
+[ -e "$run/work" ] || {{
+    {{ [ "$4" ] && take_spare 2>/dev/null; }} || copy_tree "$4" || exit
+    mkdir -p -- "$new/work/outputs" || exit
+    [ -e "$run/placed" ] || place || [ -e "$run/work" ] || exit
+}}
+umask 077
+set -C
+: 2>/dev/null >"$run/placed" || [ -e "$run/placed" ]
+"""
+
+# $1: the run's directory. Moves `outputs` out of `work`. Other machines that follow the run may do the same at the same
+# time.
+COLLECT = """\
+cd -- "$1" 2>/dev/null && [ -d work ] && [ -e placed ] || exit 0
+if [ -d work/outputs ] && [ ! -L work ] && [ ! -L work/outputs ] && [ ! -e outputs ] && [ ! -L outputs ]; then
+    mv work/outputs outputs 2>/dev/null || [ -d outputs ] || exit
+fi
+"""
+
+# $1: the run's directory, $2: the tree, then names of links to data. Keeps the copy as the spare, if it has lists and
+# there is no spare. Renames the copy first, so that other processes never see a part of it.
+REMOVE_COPY = f"""\
+{_REMOVE}cd -- "$1" 2>/dev/null || exit 0
+tree=$2 spare=${{2%/*}}/spare
+shift 2
+for name; do [ ! -L "$name" ] || rm -f -- "$name" || exit; done
+remove removed copy.* || exit
+if [ -s placed.copy ] && [ -s placed.tree ] && [ -d work ] && [ ! -L work ] && [ ! -e "$spare" ]; then
+    ln -- "$tree.found" copy.link && mkdir copy.spare && mv -- work placed.copy placed.tree copy.spare &&
+        mv -T -- copy.spare "$spare"
+fi 2>/dev/null
+[ ! -e work ] || mv work removed || exit
+remove removed copy.* placed.*
+"""
