@@ -235,7 +235,7 @@ def test_run_does_not_take_the_spare_again_after_its_copy_is_complete(shop: Shop
     assert shop.spare.exists()
 
 
-@pytest.mark.parametrize("program", ["comm", "sed", "ln", "mv"])
+@pytest.mark.parametrize("program", ["comm", "cut", "sed", "ln", "mv"])
 def test_copy_is_made_anew_if_a_program_fails(shop: Shop, gpubox: Machine, program: str) -> None:
     run, _ = shop.begin()
     shop.end(run)

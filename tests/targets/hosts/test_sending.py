@@ -247,6 +247,24 @@ def test_repeated_sync_skips_files_that_have_arrived(
     assert send(folder, source).changed == 6 - 2
 
 
+def test_files_without_a_manifest_are_removed_after_an_interrupted_sync(
+    folder: Folder, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(folder, source)
+    (folder.here.parent / "tree.manifest").unlink()
+    monkeypatch.setattr(sending, "BATCH_SECONDS", 0.0)
+
+    def break_off(done: int, size: int) -> None:
+        if done > 500_000:
+            raise ConnectionLost("cut")
+
+    with pytest.raises(ConnectionLost):
+        sync(folder.host, listing(source), str(source), folder.path, break_off)
+    (source / "run.sh").unlink()
+    (source / "train.py").unlink()
+    send(folder, source)
+
+
 def test_progress_is_reported_in_bytes(folder: Folder, source: Path) -> None:
     told: list[tuple[int, int]] = []
     sync(folder.host, listing(source), str(source), folder.path, lambda done, size: told.append((done, size)))

@@ -14,19 +14,21 @@ from __future__ import annotations
 SPARE_FILES = 2_000
 """Minimum number of files of a copy that is kept. A smaller copy is created and removed quickly."""
 
-TREE_FACTS = r"%y %m %s %T@ %C@/%P\0"
-"""What `find` prints about each file and folder of the tree. No other "/" precedes the path."""
+LIST_TREE = r"""-type d -printf '%y %C@|%y %m/%P\0' -o -printf '%y %C@|%y %m %s %T@/%P\0'"""
+"""What `find` prints about each file and folder of the tree. No other "/" precedes the path.
 
-_COPY_FACTS = r"%y %m %s %T@ %C@ %i %n/%P\0"
+The facts after the first "|" are those that a copy has too.
+"""
+
+_LIST_COPY = r"""-type d -printf '%y %C@ %i %n %T@|%y %m/%P\0' -o -printf '%y %C@ %i %n|%y %m %s %T@/%P\0'"""
 
 # Defines functions that are called in a folder with a copy of the tree. GNU find and lists separated by NUL are needed;
-# other machines have no spares. `is_equal` compares the first facts of each file: type, permissions, size and time; of
-# folders, only type and permissions.
+# other machines have no spares.
 _LISTS = rf"""
-list_copy() {{ find work -mindepth 1 -printf '{_COPY_FACTS}' >list && LC_ALL=C sort -z list >placed.copy; }}
+list_copy() {{ find work -mindepth 1 \( {_LIST_COPY} \) >list && LC_ALL=C sort -z list >placed.copy; }}
 list_tree() {{ [ -s "$tree.found" ] && LC_ALL=C sort -z -- "$tree.found" >"$1"; }}
-equal_facts() {{ LC_ALL=C sed -zE 's,^(d [0-7]+|[^d] [0-7]+ [0-9]+ [^ ]+) [^/]*,\1,' | LC_ALL=C sort -z; }}
-is_equal() {{ equal_facts <placed.copy >list && [ -s list ] && equal_facts <placed.tree | cmp -s - list; }}
+common_facts() {{ cut -z -d'|' -f2- -- "$1" | LC_ALL=C sort -z; }}
+is_equal() {{ common_facts placed.copy >list && [ -s list ] && common_facts placed.tree | cmp -s - list; }}
 """
 
 # Defines `remove`. The run may have made folders that even their owner cannot read.
@@ -44,7 +46,7 @@ take_spare() (
     [ ! -L "$spare" ] && ln -- "$spare/placed.tree" "$new.link" && mv -T -- "$spare" "$new" || exit
     [ ! -L "$new" ] && cd -P -- "$new" && [ ! -L work ] || exit
     [ -s placed.copy ] && mv -- placed.copy before && list_copy && list_tree tree || exit
-    paths() { sed -z 's,^[^/]*/,,' | sort -z; }
+    paths() { cut -z -d/ -f2- | sort -z; }
     files() { grep -zv '^d' -- "$1"; }
     folders() { grep -z '^d' -- "$1"; }
     both() { comm -z -12 -- "$1" "$2"; }
@@ -54,16 +56,18 @@ take_spare() (
     folders tree | paths >folders || exit
     { files placed.copy | paths | only - kept && folders placed.copy | paths | only - folders; } >superfluous || exit
     files tree | paths | only - kept >missing || exit
-    only placed.copy before >changed && folders changed | paths | both - folders | sort -zr >touched || exit
+    only placed.copy before >changed && folders changed | paths | both - folders >touched || exit
     (cd work && xargs -0 rm -rf -- <../superfluous) || exit
-    { sed -z 's,^,work/,' touched && printf 'work\0'; } | xargs -0 sh -c '
+    sed -z 's,^,work/,' touched >renewed && printf 'work\0' >>renewed && sort -zr renewed >touched || exit
+    xargs -0 <touched sh -c '
         for folder; do
             mkdir new && find "$folder" -mindepth 1 -maxdepth 1 -exec mv -t new -- {} + && rmdir -- "$folder" &&
                 mv -T -- new "$folder" || exit
         done
     ' sh || exit
-    [ ! -s missing ] || (cd -- "$tree" && xargs -0 cp -a --parents --reflink=auto -t "$new/work" -- <"$new/missing") ||
-        exit
+    [ ! -s missing ] || (
+        cd -- "$tree" && xargs -0 cp -a --parents --remove-destination --reflink=auto -t "$new/work" -- <"$new/missing"
+    ) || exit
     mv -- tree placed.tree && list_copy && is_equal
 )
 """

@@ -128,7 +128,7 @@ class Entry(NamedTuple):
 
     path: str  # relative, with `/`; invalid UTF-8 as surrogates
     identity: str  # the content's hash, or size and modification time; equal identities mean equal content
-    size: int = 0
+    size: int = 0  # only for plans: `sync` measures the files that it sends
     executable: bool = False
     link: str | None = None  # the target of a symbolic link; None for a file
 

@@ -16,13 +16,13 @@ import posixpath
 import tarfile
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from tui_workbench.core.errors import StorageError, storage_error
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, meter, size_text
-from tui_workbench.targets.hosts.copying import TREE_FACTS
+from tui_workbench.targets.hosts.copying import LIST_TREE
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.process_io import ProcessIO
 
@@ -45,7 +45,7 @@ _ACTION = "copy files to"
 # Defines `look`, which lists the files of the folder `$base`, and `is_same`, which compares such a list in the file $1
 # with the list of the last sync, and the manifest with the digest `$wanted`.
 _LOOK = f"""\
-look() {{ find "./$base" -mindepth 1 -printf '{TREE_FACTS}' 2>/dev/null || :; }}
+look() {{ find "./$base" -mindepth 1 \\( {LIST_TREE} \\) 2>/dev/null || :; }}
 is_same() {{
     [ -s "$1" ] && cmp -s -- "$1" "$base.found" && [ "$(sha256sum <"$base.manifest")" = "$wanted  -" ]
 }}
@@ -64,7 +64,8 @@ look >"$now" && is_same "$now"
 # $1: the folder, $2: the digest of the wanted manifest. Without `find -printf`, everything is sent again; without gzip,
 # data is not compressed. Files are removed only if the list of them is complete. Temporary files have unique names,
 # because an attempt whose connection was lost may still be running. They are removed before the last line, because the
-# script may be ended after that.
+# script may be ended after that. `edited` means that the folder is unchanged since the last sync, and has only files of
+# the manifest, so that the lists are not needed. After an interrupted sync, the folder may have more files.
 _SCRIPT = f"""\
 tree=$1 wanted=$2 base=${{1##*/}}
 umask 022
@@ -75,9 +76,16 @@ command -v gzip >/dev/null && pack='gzip -1'
 {_LOOK}echo ready
 look >"$now" && touch -- "$base.manifest" "$base.found" || exit
 if is_same "$now"; then rm -f -- "$now"; echo same; exit; fi
-echo "differs ${{pack%% *}}"
-wc -c <"$base.manifest"; wc -c <"$base.found"; wc -c <"$now"
-cat -- "$base.manifest" "$base.found" "$now" | $pack
+files=$(grep -zcv '^d' "$now" 2>/dev/null) names=$(tr -dc '\\0' <"$base.manifest" | wc -c)
+if [ "$names" -gt 0 ] && [ "$((names / 2))" = "$files" ] && cmp -s -- "$now" "$base.found"; then
+    echo "edited ${{pack%% *}}"
+    wc -c <"$base.manifest"
+    $pack <"$base.manifest"
+else
+    echo "differs ${{pack%% *}}"
+    wc -c <"$base.manifest"; wc -c <"$base.found"; wc -c <"$now"
+    cat -- "$base.manifest" "$base.found" "$now" | $pack
+fi
 read -r unpack deletions || exit 9
 if [ "$deletions" != 0 ]; then
     head -c "$deletions" >"$gone" && [ "$(wc -c <"$gone")" -eq "$deletions" ] || exit 9
@@ -86,7 +94,7 @@ fi
 [ -s "$now" ] || rm -rf -- "$base"
 if [ "$unpack" = gzip ]; then unpack='gzip -dc'; fi
 $unpack | tar -xf - || exit
-look >"$base.found" && mv -f -- "$base.manifest.new" "$base.manifest" && rm -f -- "$now" "$gone" && echo done
+mv -f -- "$base.manifest.new" "$base.manifest" && look >"$base.found" && rm -f -- "$now" "$gone" && echo done
 """
 
 
@@ -153,7 +161,7 @@ def sync(
             answer = process.line()
             if answer == "same":
                 return report
-            held = _read_held(process, packed=_can_pack(answer))
+            held = _read_held(process, answer)
             batch = _Batch(wanted, held, source, posixpath.basename(destination))
             wants_packed = not is_near if packed is None else packed
             _send(process, batch, packed=wants_packed and _can_pack(answer), progress=progress)
@@ -196,7 +204,7 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
         answer = process.line()
         if answer == "same":
             return Difference((), ())
-        batch = _Batch(wanted, _read_held(process, packed=_can_pack(answer)), "", "")
+        batch = _Batch(wanted, _read_held(process, answer), "", "")
         return Difference(tuple(batch.missing), tuple(batch.superfluous))
 
 
@@ -209,18 +217,19 @@ def _can_pack(answer: str) -> bool:
     return answer.endswith(" gzip")
 
 
-def _read_held(process: ProcessIO, *, packed: bool) -> _Held:
-    sizes = [int(process.line()) for _ in range(3)]
-    data = process.gzip() if packed else process.take(sum(sizes))
-    first, second = sizes[0], sizes[0] + sizes[1]
-    before, present = _facts(data[first:second]), _facts(data[second:])
+def _read_held(process: ProcessIO, answer: str) -> _Held:
+    sizes = [int(process.line()) for _ in range(1 if answer.startswith("edited") else 3)]
+    data = process.gzip() if _can_pack(answer) else process.take(sum(sizes))
+    identities = _pairs(data[: sizes[0]])
+    if len(sizes) == 1:
+        return _Held(identities, _folders_of(identities), set(identities))
+    second = sizes[0] + sizes[1]
+    before, present = _facts(data[sizes[0] : second]), _facts(data[second:])
     folders = {path for path, facts in present.items() if facts.startswith("d")}
-    identities = {
-        path: identity
-        for path, identity in _pairs(data[:first]).items()
-        if path in present and present[path] == before.get(path)
+    unchanged = {
+        path: identity for path, identity in identities.items() if path in present and present[path] == before.get(path)
     }
-    return _Held(identities, folders, present.keys() - folders)
+    return _Held(unchanged, folders, present.keys() - folders)
 
 
 def _send(process: ProcessIO, batch: _Batch, *, packed: bool, progress: Progress | None) -> None:
@@ -275,7 +284,8 @@ class _Batch:
     """The files to send and to remove. `write` sends files for BATCH_SECONDS, then the new manifest."""
 
     def __init__(self, wanted: dict[str, Entry], held: _Held, source: str, name: str) -> None:
-        self.missing = [entry for entry in wanted.values() if held.identities.get(entry.path) != _identity(entry)]
+        missing = (entry for entry in wanted.values() if held.identities.get(entry.path) != _identity(entry))
+        self.missing = [_measured(entry, source) if source else entry for entry in missing]
         self.superfluous = _superfluous(wanted, held)
         self.sent: list[Entry] = []
         self._held = held
@@ -327,11 +337,24 @@ class _Batch:
         return _manifest({**kept, **{entry.path: _identity(entry) for entry in self.sent}})
 
 
+def _measured(entry: Entry, source: str) -> Entry:
+    """Return the entry with the current size of its file, for the progress."""
+    try:
+        return entry._replace(size=0 if entry.link is not None else os.lstat(os.path.join(source, entry.path)).st_size)
+    except OSError:
+        return entry  # sending reports the error
+
+
 def _superfluous(wanted: dict[str, Entry], held: _Held) -> list[str]:
     """Return the files and folders to remove before unpacking, without the content of removed folders."""
-    folders = {parent for path in wanted for parent in _parents(path)}
+    folders = _folders_of(wanted)
     wrong = (held.others - wanted.keys()) | (held.folders - folders)
     return sorted(path for path in wrong if not any(parent in wrong for parent in _parents(path)))
+
+
+def _folders_of(paths: Iterable[str]) -> set[str]:
+    folders = {posixpath.dirname(path) for path in paths}
+    return {parent for path in folders for parent in (path, *_parents(path)) if parent}
 
 
 def _parents(path: str) -> Iterator[str]:
