@@ -44,6 +44,7 @@ ENVIRONMENT_MARKS = frozenset(("pyvenv.cfg", "conda-meta"))
 """A folder with one of these entries is a virtual environment, which does not work in another folder."""
 
 LONGEST_PATH = 4095  # maximum length of a path on Linux, in bytes
+_LONGEST_CHARACTER = 4  # bytes of the longest character in UTF-8
 
 
 _NOT_FOUND = re.compile(
@@ -173,7 +174,7 @@ class _Walk(NamedTuple):
                 continue
             excluded = kind == Kind.SNAPSHOT and is_excluded(path, is_folder=is_folder, files=above)
             here = Kind.COPIED if excluded else kind
-            if len(os.fsencode(path)) >= self.longest:
+            if len(path) * _LONGEST_CHARACTER >= self.longest and len(os.fsencode(path)) >= self.longest:
                 yield Item(path, Kind.TOO_LONG)
             elif is_folder:
                 yield from self._folder(entry, path, here, above, is_top=excluded)

@@ -145,7 +145,7 @@ def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
     OSError.
     """
     wanted = _new_attributes(spare)
-    kept = {os.path.join(os.curdir, path) for path in files}
+    kept = {f"{os.curdir}/{path}" for path in files}
     folders = {os.curdir}
     for path in kept:
         while (path := os.path.dirname(path)) not in folders:
@@ -159,7 +159,7 @@ def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
         for parent, inner, names, descriptor in os.fwalk(os.curdir, dir_fd=top, onerror=raise_error):
             for name in names:
                 status = os.lstat(name, dir_fd=descriptor)
-                is_kept = os.path.join(parent, name) in kept and _has_new_mode(wanted, status)
+                is_kept = f"{parent}/{name}" in kept and _has_new_mode(wanted, status)
                 if not is_kept or status.st_ctime_ns >= before_ns:
                     os.unlink(name, dir_fd=descriptor)
             for name in list(inner):

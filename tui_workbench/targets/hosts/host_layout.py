@@ -2,6 +2,7 @@
 
 ```
 <home>/projects/<name>-<key>/tree   the project as last sent; `key` identifies the machine and folder of the project
+<home>/projects/<name>-<key>/spare  the working copy of an ended run, for the next run; only for many files
 <home>/runs/<run ID>/               the run's directory on the host
 <home>/sdk/<version>/               the modules that scripts import to log metrics
 <home>/tools/<name>                 programs that the workbench sends, such as py-spy
