@@ -292,6 +292,16 @@ def test_link_instead_of_the_copy_is_not_kept(shop: Shop) -> None:
     assert os.listdir(copy.parent.parent / "x") == ["precious"]
 
 
+def test_spare_with_files_of_another_user_is_not_used(shop: Shop) -> None:
+    run, _ = shop.begin()
+    shop.end(run)
+    write_files(shop.spare / "work" / "pkg", {"of root/file": "cannot be removed"})
+    run, copy = shop.begin()
+    assert everything(copy) == shop.expected()
+    with pytest.raises(WorkbenchError, match="cannot remove the run"):
+        run.remove_copy()
+
+
 def test_small_project_has_no_spare(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_run, "SPARE_FILES", 1_000)
     run, copy = shop.begin()

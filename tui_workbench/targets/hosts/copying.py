@@ -31,9 +31,13 @@ common_facts() {{ cut -z -d'|' -f2- -- "$1" | LC_ALL=C sort -z; }}
 is_equal() {{ common_facts placed.copy >list && [ -s list ] && common_facts placed.tree | cmp -s - list; }}
 """
 
-# Defines `remove`. The run may have made folders that even their owner cannot read.
+# Defines `remove`. The run may have made folders that even their owner cannot read. `find` follows no links.
 _REMOVE = """\
-remove() { rm -rf -- "$@" 2>/dev/null || { chmod -R u+rwx -- "$@" 2>/dev/null; rm -rf -- "$@"; }; }
+remove() {
+    rm -rf -- "$@" 2>/dev/null && return
+    find "$@" -type d ! -perm -700 -exec chmod u+rwx {} \\; 2>/dev/null
+    rm -rf -- "$@"
+}
 """
 
 # Takes the spare, and makes it equal to the tree. Every list is sorted. A link of a hard link shows that the spare is
@@ -80,10 +84,10 @@ PLACE = f"""\
 [ -e "$3" ] || echo absent
 [ -e "$2/placed" ] && exit 0
 tree=$1 run=$2 new=$2/copy.$$
-trap 'remove "$new" "$new.link"' EXIT
+trap 'remove "$2/copy.$$" "$2/copy.$$".*' EXIT
 {_REMOVE}{_LISTS}{_TAKE_SPARE}
 copy_tree() (
-    remove "$new" && mkdir -- "$new" && cd -- "$new" || exit
+    mkdir -- "$new" && cd -- "$new" || exit
     cp -a --reflink=auto -- "$tree" work 2>/dev/null || {{ rm -rf -- work; cp -a -- "$tree" work; }} || exit
     [ "$1" ] && list_tree placed.tree && list_copy && is_equal || rm -f placed.tree
 )
@@ -93,7 +97,8 @@ place() {{
     [ ! -e "$new/placed.tree" ] || mv -- "$new/placed.tree" "$new/placed.copy" "$run"
 }}
 [ -e "$run/work" ] || {{
-    {{ [ "$4" ] && take_spare 2>/dev/null; }} || copy_tree "$4" || exit
+    # The spare may have files that cannot be removed.
+    {{ [ "$4" ] && take_spare 2>/dev/null; }} || {{ new=$new.tree && remove "$new" && copy_tree "$4"; }} || exit
     mkdir -p -- "$new/work/outputs" || exit
     [ -e "$run/placed" ] || place || [ -e "$run/work" ] || exit
 }}

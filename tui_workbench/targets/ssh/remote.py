@@ -123,7 +123,8 @@ class RemoteTarget(Target):
         run.make_folders(*([run.file(supervisor.SPARK)] if self._spark(spec) is not None else ()))
         if spark.driver_is_in_cluster(spec):
             yarn.prepare(self.host, run, spec)
-        run.send(tree(), self.report)
+        # Other nodes of a cluster may change the copy on a network disk.
+        run.send(tree(), self.report, reuses_copy=not self.target.kind.spark_master)
         run.keep_record()
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
