@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import write_project
 from tests.faults.support import Workbench, kill_controller, until
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
-from tui_workbench.targets.hosts.copying import SPARE_FILES
+from tui_workbench.targets.hosts.spare_copy import SPARE_FILES
 
 FILES = SPARE_FILES + 100
 

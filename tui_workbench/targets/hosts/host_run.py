@@ -27,12 +27,12 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts import supervisor
-from tui_workbench.targets.hosts.copying import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
 from tui_workbench.targets.hosts.sending import IS_SENT, digest, report_sending, sync
+from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
 RECORD, BOOT, PLACED = "run.json", "boot", "placed"

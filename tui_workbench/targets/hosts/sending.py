@@ -13,6 +13,7 @@ import hashlib
 import io
 import os
 import posixpath
+import secrets
 import tarfile
 import time
 import zlib
@@ -22,9 +23,9 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 from tui_workbench.core.errors import StorageError, storage_error
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, meter, size_text
-from tui_workbench.targets.hosts.copying import LIST_TREE
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.process_io import ProcessIO
+from tui_workbench.targets.hosts.spare_copy import LIST_TREE
 
 if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
@@ -61,17 +62,18 @@ look >"$now" && is_same "$now"
 """
 """$1: the folder, $2: the `digest` of the wanted files. Succeeds if `sync` would send and remove nothing."""
 
-# $1: the folder, $2: the digest of the wanted manifest. Without `find -printf`, everything is sent again; without gzip,
-# data is not compressed. Files are removed only if the list of them is complete. Temporary files have unique names,
-# because an attempt whose connection was lost may still be running. They are removed before the last line, because the
-# script may be ended after that. `edited` means that the folder is unchanged since the last sync, and has only files of
-# the manifest, so that the lists are not needed. After an interrupted sync, the folder may have more files.
+# $1: the folder, $2: the digest of the wanted manifest, $3: a word that no other attempt uses. Without `find -printf`,
+# everything is sent again; without gzip, data is not compressed. Files are removed only if the list of them is complete.
+# Temporary files have unique names, because an attempt whose connection was lost may still be running. They are removed
+# before the last line, because the script may be ended after that. `edited` means that the folder is unchanged since the
+# last sync, and has only files of the manifest, so that the lists are not needed. After an interrupted sync, the folder
+# may have more files.
 _SCRIPT = f"""\
 tree=$1 wanted=$2 base=${{1##*/}}
 umask 022
 mkdir -p -- "$tree" && cd -- "$tree/.." || exit
-now=$base.now.$$ gone=$base.gone.$$ pack=cat
-trap 'rm -f -- "$now" "$gone"' EXIT
+now=$base.now.$$ gone=$base.gone.$$ new=$base.manifest.$3 pack=cat
+trap 'rm -f -- "$now" "$gone" "$new"' EXIT
 command -v gzip >/dev/null && pack='gzip -1'
 {_LOOK}echo ready
 look >"$now" && touch -- "$base.manifest" "$base.found" || exit
@@ -94,7 +96,7 @@ fi
 [ -s "$now" ] || rm -rf -- "$base"
 if [ "$unpack" = gzip ]; then unpack='gzip -dc'; fi
 $unpack | tar -xf - || exit
-mv -f -- "$base.manifest.new" "$base.manifest" && look >"$base.found" && rm -f -- "$now" "$gone" && echo done
+mv -f -- "$new" "$base.manifest" && look >"$base.found" && rm -f -- "$now" "$gone" && echo done
 """
 
 
@@ -156,13 +158,14 @@ def sync(
     wanted_digest = digest(listing)
     report = SyncReport()
     while True:
-        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, wanted_digest], _ACTION) as process:
+        word = secrets.token_hex(8)
+        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, wanted_digest, word], _ACTION) as process:
             is_near = process.wait_for_start()
             answer = process.line()
             if answer == "same":
                 return report
             held = _read_held(process, answer)
-            batch = _Batch(wanted, held, source, posixpath.basename(destination))
+            batch = _Batch(wanted, held, source, posixpath.basename(destination), word)
             wants_packed = not is_near if packed is None else packed
             _send(process, batch, packed=wants_packed and _can_pack(answer), progress=progress)
         report = SyncReport(
@@ -199,12 +202,12 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
     Creates the folder, but sends no files. Raises the errors of `sync`.
     """
     wanted = {entry.path: entry for entry in listing}
-    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest(listing)], _ACTION) as process:
+    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest(listing), "new"], _ACTION) as process:
         process.line()
         answer = process.line()
         if answer == "same":
             return Difference((), ())
-        batch = _Batch(wanted, _read_held(process, answer), "", "")
+        batch = _Batch(wanted, _read_held(process, answer), "", "", "")
         return Difference(tuple(batch.missing), tuple(batch.superfluous))
 
 
@@ -283,7 +286,7 @@ class _Sender:
 class _Batch:
     """The files to send and to remove. `write` sends files for BATCH_SECONDS, then the new manifest."""
 
-    def __init__(self, wanted: dict[str, Entry], held: _Held, source: str, name: str) -> None:
+    def __init__(self, wanted: dict[str, Entry], held: _Held, source: str, name: str, word: str) -> None:
         missing = (entry for entry in wanted.values() if held.identities.get(entry.path) != _identity(entry))
         self.missing = [_measured(entry, source) if source else entry for entry in missing]
         self.superfluous = _superfluous(wanted, held)
@@ -291,6 +294,7 @@ class _Batch:
         self._held = held
         self._source = source
         self._name = name
+        self._manifest_name = f"{name}.manifest.{word}"
 
     def write(self, tar: tarfile.TarFile) -> None:
         """Write the files to an archive. Raises StorageError if a file cannot be read."""
@@ -301,7 +305,7 @@ class _Batch:
             if time.monotonic() > end:
                 break
         manifest = self._manifest()
-        header = tarfile.TarInfo(f"{self._name}.manifest.new")
+        header = tarfile.TarInfo(self._manifest_name)
         header.size = len(manifest)
         tar.addfile(header, io.BytesIO(manifest))
 
