@@ -63,11 +63,11 @@ look >"$now" && is_same "$now"
 """$1: the folder, $2: the `digest` of the wanted files. Succeeds if `sync` would send and remove nothing."""
 
 # $1: the folder, $2: the digest of the wanted manifest, $3: a word that no other attempt uses. Without `find -printf`,
-# everything is sent again; without gzip, data is not compressed. Files are removed only if the list of them is complete.
-# Temporary files have unique names, because an attempt whose connection was lost may still be running. They are removed
-# before the last line, because the script may be ended after that. `edited` means that the folder is unchanged since the
-# last sync, and has only files of the manifest, so that the lists are not needed. After an interrupted sync, the folder
-# may have more files.
+# everything is sent again; without gzip, data is not compressed. Files are removed only if the list of them is
+# complete. Temporary files have unique names, because an attempt whose connection was lost may still be running. They
+# are removed before the last line, because the script may be ended after that. `edited` means that the folder is
+# unchanged since the last sync, and has only files of the manifest, so that the lists are not needed. After an
+# interrupted sync, the folder may have more files.
 _SCRIPT = f"""\
 tree=$1 wanted=$2 base=${{1##*/}}
 umask 022
