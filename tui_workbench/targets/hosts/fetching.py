@@ -200,7 +200,8 @@ def fetch(
 
     Files of `destination` that are not copied are removed, unless `is_kept` returns True for their relative path. With
     `since`, the name of a file beside `source`, only files and links that were changed after this file was made are
-    copied, without Python bytecode and empty folders. Raises WorkbenchError, such as TargetUnreachable or StorageError.
+    copied, without Python bytecode and empty folders. If `destination` is then empty, it is removed. Raises
+    WorkbenchError, such as TargetUnreachable or StorageError.
     """
     partial = destination.rstrip("/") + PARTIAL
     for _ in range(MAX_ATTEMPTS):
@@ -208,6 +209,9 @@ def fetch(
         report = _attempt(host, source, partial, since)
         if report is not None:
             _replace(partial, destination, is_kept)
+            if since:
+                with contextlib.suppress(OSError):  # it has files
+                    os.rmdir(destination)
             return report
     raise StorageError(
         f"{source} on {host.label} changed during the copy",

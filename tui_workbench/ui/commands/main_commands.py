@@ -126,7 +126,7 @@ JOBS = Scope("jobs", "5 Jobs", (
         "Reconnect to the run's machine now. If the run has ended, fetch its missing files."),
     Command("jobs.again", "a", "again", "Reuse", "Fill the run bar with this run's values."),
     quiet("jobs.stacks", "s", "show_stacks", "Show stacks",
-        "Show the Python stacks of all processes of the run, below the end of the log."),
+        "Show the Python stacks of all processes. They are shown below the end of the log."),
     Command("jobs.details", "d", "details", "Details", "Show metrics, outputs, plan and files."),
 ))
 
@@ -164,7 +164,7 @@ LOG = Scope("log", "4 Log", (
         "Open the log in $VISUAL or $EDITOR. The editor gets a copy."),
     Command("log.traceback", "t", "show_traceback", "Traceback", "Go to the last Python traceback."),
     Command("log.stacks", "s", "show_stacks", "Show stacks",
-        "Show the Python stacks of all processes of the run. The script is not paused."),
+        "Show the Python stacks of all processes. The script is not paused."),
 ))
 
 STACKS = Scope("stacks", "Python stacks", (
