@@ -31,7 +31,7 @@ sys.exit(int(sys.argv[2]))
 
 STUBBORN = """\
 import os, signal, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"refused\\n"))
 print(os.getpid(), flush=True)
 while True:
     time.sleep(60)

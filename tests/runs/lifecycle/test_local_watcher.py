@@ -102,6 +102,7 @@ def test_slow_end_of_some_runs_does_not_delay_others(shop: GatedProject) -> None
         shop.script(each)
         RunDirectory(each.directory).request_cancel(1000.0)
     os.kill(watchers()[0], CANCEL_SIGNAL)
+    until(lambda: all("refused" in Path(each.log_path).read_text() for each in stubborn))
     shop.open()
     assert shop.ended(run).exit_code == 7
     for each in stubborn:

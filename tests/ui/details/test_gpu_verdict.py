@@ -119,7 +119,7 @@ async def test_tab_shows_the_cause_and_its_log_line(proven: Project) -> None:
         await pilot.press("7")
         await until(lambda: "✗ GPU not used" in seen(pilot))
         assert f"it used no GPU: {CPU_BUILD}" in seen(pilot)
-        assert "PyTorch 2.13.0+cpu is a CPU build" in seen(pilot)
+        await until(lambda: "PyTorch 2.13.0+cpu is a CPU build" in seen(pilot))
 
 
 async def test_m_switches_between_charts_of_samples(proven: Project) -> None:
