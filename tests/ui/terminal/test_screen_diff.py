@@ -203,3 +203,11 @@ def test_link_is_opened_and_closed() -> None:
 )
 def test_transition_is_short(old: str, new: str, change: str) -> None:
     assert transition(CellStyle(old), CellStyle(new)) == change
+
+
+def test_text_for_a_wider_screen_is_left_out() -> None:
+    frame = ScreenBuffer()
+    frame.resize(WIDTH, HEIGHT)
+    frame.put(WIDTH + 20, 0, [("late", cell_style(""))])
+    frame.put(WIDTH - 2, 0, [("end", cell_style(""))])
+    assert "".join(frame.rows[0].texts) == "en".rjust(WIDTH)

@@ -138,8 +138,8 @@ class ScreenBuffer:
 
     def put(self, x: int, y: int, pieces: Iterable[tuple[str, CellStyle]]) -> None:
         """Draw consecutive texts with their styles from this cell on. Texts are cut off at the edge of the screen."""
-        if not 0 <= y < self.height:
-            return
+        if not 0 <= y < self.height or x >= self.width:
+            return  # the update is for the size before the last change
         texts: list[str] = []
         styles: list[CellStyle] = []
         for text, style in pieces:
