@@ -61,6 +61,14 @@ def opened(run: Path) -> str:
     return everything(metrics)
 
 
+def store(recorder: MetricsRecorder, directory: Path) -> None:
+    """Store the metrics as at the end of the run, and end the run."""
+    recorder.read()
+    recorder.store()
+    recorder.store_late()
+    end(directory)
+
+
 def test_active_run_is_read_from_its_parts_and_the_rest_of_the_log(tmp_path: Path) -> None:
     log_steps(tmp_path, range(200))
     follow(tmp_path)
@@ -81,10 +89,7 @@ def test_ended_run_is_read_from_its_parts_and_the_cache(tmp_path: Path) -> None:
     recorder = follow(tmp_path)
     log_steps(tmp_path, range(200, 250))
     write(tmp_path / "outputs" / "metrics.csv", "epoch,val\n1,2\n")
-    recorder.read()
-    recorder.store()
-    recorder.store_late()
-    end(tmp_path)
+    store(recorder, tmp_path)
     expected = from_the_log(tmp_path)
     assert opened(tmp_path) == expected
     assert json.loads((tmp_path / "metrics.json").read_text())["metrics"]["loss"]["count"] == 250
@@ -93,13 +98,10 @@ def test_ended_run_is_read_from_its_parts_and_the_cache(tmp_path: Path) -> None:
     assert opened(tmp_path) == expected
 
 
-def test_parts_are_stored_for_a_log_that_nobody_followed(tmp_path: Path) -> None:
+def test_parts_are_stored_for_a_log_that_was_not_followed(tmp_path: Path) -> None:
     log_steps(tmp_path, range(300))
     recorder = MetricsRecorder(RunDirectory(str(tmp_path)))
-    recorder.read()
-    recorder.store()
-    recorder.store_late()
-    end(tmp_path)
+    store(recorder, tmp_path)
     assert opened(tmp_path) == from_the_log(tmp_path)
 
 
@@ -111,10 +113,7 @@ def test_new_controller_continues_after_the_parts(tmp_path: Path) -> None:
     recorder = follow(tmp_path)
     assert len(parts_of(tmp_path)) > len(before)
     assert {name: (tmp_path / name).stat().st_mtime_ns for name in before} == before
-    recorder.read()
-    recorder.store()
-    recorder.store_late()
-    end(tmp_path)
+    store(recorder, tmp_path)
     assert opened(tmp_path) == from_the_log(tmp_path)
 
 
@@ -122,10 +121,7 @@ def test_new_attempt_continues_after_the_parts(tmp_path: Path) -> None:
     for attempt in range(3):
         log_steps(tmp_path, range(attempt * 100, attempt * 100 + 150))
         recorder = follow(tmp_path)
-        recorder.read()
-        recorder.store()
-        recorder.store_late()
-        end(tmp_path)
+        store(recorder, tmp_path)
         assert opened(tmp_path) == from_the_log(tmp_path)
 
 
@@ -138,10 +134,7 @@ def test_replaced_log_invalidates_the_parts(tmp_path: Path) -> None:
     while recorder.read_piece():
         pass
     assert opened(tmp_path) == from_the_log(tmp_path)
-    recorder.read()
-    recorder.store()
-    recorder.store_late()
-    end(tmp_path)
+    store(recorder, tmp_path)
     assert opened(tmp_path) == from_the_log(tmp_path)
 
 
@@ -154,10 +147,7 @@ def test_missing_and_damaged_parts_are_ignored(
     log_steps(tmp_path, range(200))
     recorder = follow(tmp_path)
     if is_ended:
-        recorder.read()
-        recorder.store()
-        recorder.store_late()
-        end(tmp_path)
+        store(recorder, tmp_path)
     whole = (tmp_path / name).read_bytes()
     (tmp_path / name).unlink()
     if data == "link":
@@ -182,8 +172,5 @@ def test_points_stay_in_memory_if_a_part_cannot_be_written(tmp_path: Path) -> No
     (tmp_path / PARTS[0]).mkdir(parents=True)
     log_steps(tmp_path, range(200))
     recorder = follow(tmp_path)
-    recorder.read()
-    recorder.store()
-    recorder.store_late()
-    end(tmp_path)
+    store(recorder, tmp_path)
     assert opened(tmp_path) == from_the_log(tmp_path)
