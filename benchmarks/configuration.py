@@ -26,6 +26,7 @@ from benchmarks.harness import (
     finish,
     measure,
     on_processor,
+    percentile,
     processor_time,
     python,
 )
@@ -39,7 +40,8 @@ SAMPLE = os.path.join(REPOSITORY, "sample_project")
 
 CHECK_LIMIT, PROCESS_LIMIT, EDIT_LIMIT = 7.0, 5.0, 3.0
 REFUSAL_LIMIT, FORM_LIMIT, KEY_LIMIT = 0.1, 1.0, 10.0
-ROUNDS, FORM_ROUNDS, KEY_ROUNDS = 5, 4, 8
+LETTER_LIMIT = 2.0
+ROUNDS, FORM_ROUNDS, KEY_ROUNDS, LETTERS = 5, 4, 8, 40
 LINES = 300
 LARGE = 500_000
 """Bytes of harmful files that are read."""
@@ -233,7 +235,7 @@ def _measure_form(ours: Seen, bare: Terminal, theirs: Seen) -> None:
 
 
 def _measure_key(terminal: Terminal, ours: Seen, bare: Terminal, theirs: Seen) -> None:
-    """Compare a key that causes an error with a key in Textual's editor."""
+    """Compare a letter, and a key that causes an error, with a key in Textual's editor."""
     ours.after("\x17", b"press enter")
     ours.after("1", b"enter Open")
     ours.after("/conda_dep\r", b"package0=1.0")
@@ -242,6 +244,19 @@ def _measure_key(terminal: Terminal, ours: Seen, bare: Terminal, theirs: Seen) -
     terminal.send("\x1b")
     terminal.settle()
     terminal.send("\x1b[F")
+
+    def typed(seen: Seen, into: Terminal) -> float:
+        """Return the time that only 5 % of the keys exceed."""
+        times = []
+        for _ in range(LETTERS):
+            times.append(seen.after("Q", b"Q"))
+            into.settle(0.05)
+            into.send("\x7f")
+            into.settle(0.05)
+        return percentile(times, 95)
+
+    name = f"letter typed in a {LINES}-line file until it is shown, 95th percentile"
+    compare_values(name, typed(ours, terminal), typed(theirs, bare), LETTER_LIMIT, baseline_name="Textual's `TextArea`")
 
     def with_problem() -> float:
         taken = ours.after(":", "▲".encode())

@@ -18,7 +18,7 @@ from tui_workbench.ui.logs.log_session import LogSession, LogState
 if TYPE_CHECKING:
     Command = Callable[[LogSession], None]
 
-FRAME_SECONDS = 1 / 12
+FRAME_SECONDS = 1 / 10
 """Delay after a poll that found something. A frame costs much more than a read of the file."""
 
 QUIET_SECONDS = 1 / 125
