@@ -1,9 +1,10 @@
-"""Measure the processes that drive many active runs on this machine, without their scripts.
+"""Measure the processes of this machine that drive many active runs, here and on a machine over SSH.
 
-    python -m benchmarks.active_runs [RUNS]
+    python -m benchmarks.active_runs [RUNS [REMOTE_RUNS]]
 
-The scripts only wait. The memory is proportional (PSS). The processes that hold the locks of the runs are measured when
-no run has changed hands for some seconds.
+The scripts only wait, and are not measured. The memory is proportional (PSS). The processes that hold the locks of the
+runs are measured when no run has changed hands for some seconds. The process that holds the SSH connections is measured
+separately.
 """
 
 from __future__ import annotations
@@ -21,46 +22,81 @@ from benchmarks.harness import (
     check,
     environment,
     finish,
+    note,
     proportional_memory,
     scratch_folder,
     time_on_processors,
 )
+from benchmarks.ssh_machine import Remote, is_possible, remote
+from tests.targets.conftest import link_processes
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
-RUNS = 1000
+RUNS, REMOTE_RUNS = 1000, 200
 SHARE, MEMORY = 0.02, 150e6
+LINK_SHARE, LINK_MEMORY = 0.02, 80e6
 WINDOW = 30.0  # seconds for which the processes are measured
 SETTLE_SECONDS, PATIENCE = 6.0, 600.0
 
+REMOTE_SCRIPT = "import os\nos.execvp('sleep', ['sleep', '100000'])\n"
+
 
 def main() -> int:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
+    given = [int(word) for word in sys.argv[1:]]
+    count, remote_count = (*given, *(RUNS, REMOTE_RUNS)[len(given) :])
+    if is_possible():
+        with remote() as box:
+            _measure_there(box, remote_count)
+    else:
+        note("runs on another machine, because only root can create the machine")
     with scratch_folder() as folder:
-        runs = Runs(_project(Path(folder)))
-        directories: list[RunDirectory] = []
-        try:
-            begun = time.perf_counter()
-            for _ in range(count):
-                directories.append(RunDirectory(runs.submit(RunRequest("local", "wait.sh")).directory))
-            print(f"{count} runs submitted in {time.perf_counter() - begun:.0f} s", flush=True)
-            _measure(directories)
-        finally:
-            _end(directories)
+        _measure_here(Path(folder), count)
     return finish()
 
 
-def _measure(directories: list[RunDirectory]) -> None:
-    holders = _settled(directories)
-    before, begun = sum(map(time_on_processors, holders)), time.perf_counter()
+def _measure_here(folder: Path, count: int) -> None:
+    directories: list[RunDirectory] = []
+    try:
+        _submit(_project(folder), RunRequest("local", "wait.sh"), count, directories)
+        _measure(f"{count:,} active runs on this machine", _settled(directories))
+    finally:
+        _kill_holders(directories)
+        for directory in directories:
+            shell = int(Path(directory.file("pid")).read_text().split()[0])
+            os.killpg(shell, signal.SIGKILL)
+
+
+def _measure_there(box: Remote, count: int) -> None:
+    directories: list[RunDirectory] = []
+    try:
+        project = box.make_project("wait.py", REMOTE_SCRIPT)
+        _submit(project, RunRequest("box", "wait.py"), count, directories)
+        name = f"{count:,} active runs on a machine over SSH"
+        holders = _settled(directories)
+        _measure(name, holders)
+        _measure(f"{name}, SSH connections", set(link_processes(box.folder / "run")), LINK_SHARE, LINK_MEMORY)
+    finally:
+        _kill_holders(directories)
+
+
+def _submit(project: Project, request: RunRequest, count: int, directories: list[RunDirectory]) -> None:
+    """Submit runs, and add their directories to `directories`."""
+    runs = Runs(project)
+    begun = time.perf_counter()
+    for _ in range(count):
+        directories.append(RunDirectory(runs.submit(request).directory))
+    print(f"{count} runs submitted in {time.perf_counter() - begun:.0f} s", flush=True)
+
+
+def _measure(name: str, processes: set[int], share_limit: float = SHARE, memory_limit: float = MEMORY) -> None:
+    before, begun = sum(map(time_on_processors, processes)), time.perf_counter()
     time.sleep(WINDOW)
-    share = (sum(map(time_on_processors, holders)) - before) / (time.perf_counter() - begun)
-    name = f"{len(directories):,} active runs on this machine"
-    check(f"{name}, processes", len(holders), 1, COUNT)
-    check(f"{name}, share of a core", share, SHARE, PERCENT)
-    check(f"{name}, memory", float(sum(map(proportional_memory, holders))), MEMORY, MEGABYTES)
+    share = (sum(map(time_on_processors, processes)) - before) / (time.perf_counter() - begun)
+    check(f"{name}, processes", len(processes), 1, COUNT)
+    check(f"{name}, share of a core", share, share_limit, PERCENT)
+    check(f"{name}, memory", float(sum(map(proportional_memory, processes))), memory_limit, MEGABYTES)
 
 
 def _settled(directories: list[RunDirectory]) -> set[int]:
@@ -81,13 +117,10 @@ def _holders(directories: list[RunDirectory]) -> set[int]:
     return {ControllerLock.holder(directory) for directory in directories}
 
 
-def _end(directories: list[RunDirectory]) -> None:
-    """Kill the processes that drive the runs, and then the scripts."""
+def _kill_holders(directories: list[RunDirectory]) -> None:
+    """Kill the processes that drive the runs."""
     for pid in filter(lambda pid: pid > 0, _holders(directories)):
         os.kill(pid, signal.SIGKILL)
-    for directory in directories:
-        shell = int(Path(directory.file("pid")).read_text().split()[0])
-        os.killpg(shell, signal.SIGKILL)
 
 
 def _project(folder: Path) -> Project:

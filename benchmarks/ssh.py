@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import os
 import random
 import shlex
@@ -40,7 +39,6 @@ from benchmarks.ssh_machine import Remote, is_possible, remote
 from benchmarks.terminal import Terminal
 from tests.terminal.sshd import SlowLine, Sshd
 from tui_workbench.core.model import RunRequest
-from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.hosts.host import Entry
 from tui_workbench.targets.hosts.mirror import Mirror
@@ -113,7 +111,7 @@ def main() -> int:
 
 
 def _measure_lag(box: Remote) -> None:
-    project = _make_project(box)
+    project = box.make_project("clock.py", SCRIPT)
     run = Runs(project).submit(RunRequest("box", "clock.py"))
     log = Path(run.log_path)
     while not log.exists():
@@ -170,17 +168,6 @@ def _measure_volume(box: Remote) -> None:
     compare(f"{VOLUME / 1e6:.0f} MB of output over SSH", take, cat, VOLUME_LIMIT, 3, baseline_name="`ssh HOST cat`")
     if ours.stat().st_size != size:
         raise SystemExit("the received file differs from the written file")
-
-
-def _make_project(box: Remote) -> Project:
-    root = box.folder / "project"
-    (root / "aml_config").mkdir(parents=True)
-    target = {"type": "remote", "address": box.machine.address, "username": "research", "pythonLocation": "python3"}
-    configuration = {"Target": "box", "Framework": "Python"}
-    (root / "aml_config" / "box.compute").write_text(json.dumps(target))
-    (root / "aml_config" / "box.runconfig").write_text(json.dumps(configuration))
-    (root / "clock.py").write_text(SCRIPT)
-    return Project.find(os.fspath(root))
 
 
 def _measure_files(box: Remote) -> None:

@@ -6,6 +6,7 @@ Its network is virtual, so that only the work of both sides is measured.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
@@ -16,6 +17,7 @@ from unittest import mock
 
 from tests.machines import Machine, machine, make_key
 from tests.targets.conftest import end_links
+from tui_workbench.projects.project import Project
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_wire import Login
 
@@ -34,6 +36,17 @@ class Remote(NamedTuple):
     def home(self) -> Path:
         """The home folder of the account, as a path on this machine."""
         return self.machine.home(USER)
+
+    def make_project(self, name: str, script: str) -> Project:
+        """Create a project with this script, and with the target and run configuration `box`."""
+        root = self.folder / "project"
+        (root / "aml_config").mkdir(parents=True)
+        target = {"type": "remote", "address": self.machine.address, "username": USER, "pythonLocation": "python3"}
+        configuration = {"Target": "box", "Framework": "Python"}
+        (root / "aml_config" / "box.compute").write_text(json.dumps(target))
+        (root / "aml_config" / "box.runconfig").write_text(json.dumps(configuration))
+        (root / name).write_text(script)
+        return Project.find(os.fspath(root))
 
 
 @contextlib.contextmanager
