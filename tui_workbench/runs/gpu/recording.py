@@ -56,6 +56,8 @@ STOP_SECONDS = 5.0  # seconds to wait for the thread at the run's end; a call to
 # seconds, until one of them has been observed on a GPU.
 FACTS_AFTER = (5.0, 30.0, 120.0)
 FACTS_EVERY = 300.0
+# A new watcher may start to record hundreds of runs on a machine at once.
+_PROBES = threading.Semaphore(4)
 
 
 class Recorder:
@@ -90,6 +92,11 @@ class Recorder:
         self._thread = threading.Thread(target=copy_context().run, args=(self._run,), daemon=True)
         self._thread.start()
 
+    @property
+    def is_active(self) -> bool:
+        """False once it is known that there is nothing to record or enforce."""
+        return self._thread.is_alive()
+
     def stop(self) -> None:
         """Record the remaining samples, and stop. If the machine does not answer, wait at most STOP_SECONDS."""
         self._stopped.set()
@@ -121,7 +128,8 @@ class Recorder:
         pauses = Backoff(LOOK_SECONDS)
         while not self._stopped.is_set():
             try:
-                return host if may_have_gpu(host) else None
+                with _PROBES:
+                    return host if may_have_gpu(host) else None
             except TargetUnreachable:
                 self._stopped.wait(pauses.next())
         return None

@@ -64,7 +64,7 @@ class Helpers:
 
     @property
     def records_gpus(self) -> bool:
-        return self._recorder is not None
+        return self._recorder is not None and self._recorder.is_active
 
     def record_gpus(self, record: Record) -> None:
         """Record the GPUs of the run in a thread, and enforce its policies. Without GPUs and policies, do nothing."""
@@ -146,6 +146,7 @@ class Controller:
         self._helpers = helpers or Helpers(directory)
         self._ended_copy: EndedCopy | None = None
         self._alone_until = math.inf
+        self._alone_seconds = ALONE_SECONDS
 
     def finish(self) -> None:
         """Execute all remaining steps. Raises StorageError if the end of the run cannot be recorded.
@@ -295,19 +296,24 @@ class Controller:
             self._set_timer(0.0)
 
     def _set_timer(self, seconds: float) -> None:
-        """Interrupt the wait after `seconds`, if the watcher can then wait for the script. With 0, end the timer.
-
-        A run whose GPUs are recorded keeps its controller, because the recorder's state is only in memory.
-        """
-        if self._lock is not None and self.target.waits_together and not self._helpers.records_gpus:
+        """Interrupt the wait after `seconds`, if the watcher can then wait for the script. With 0, end the timer."""
+        if self._lock is not None and self.target.waits_together:
             self._alone_until = time.monotonic() + seconds
+            self._alone_seconds = seconds
             signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
 
     def _leave_if_possible(self) -> None:
-        """Raise LeftToWatcher if the timer has ended and the provenance is not being collected."""
+        """Raise LeftToWatcher if the timer has ended and nothing else keeps this process.
+
+        A run whose GPUs are recorded keeps its controller, because the recorder's state is only in memory. The next
+        attempt is made after a longer time, because continuing to wait for another machine costs several requests.
+        """
+        if time.monotonic() < self._alone_until:
+            return
         is_collecting = self.provenance >= 0 and not wait_ready([self.provenance], timeout=0.0)
-        if time.monotonic() >= self._alone_until and not is_collecting:
+        if not is_collecting and not self._helpers.records_gpus:
             raise LeftToWatcher
+        self._set_timer(2 * self._alone_seconds)
 
     def _wait_for_outcome(self) -> Ending:
         while True:

@@ -69,7 +69,7 @@ class Target(abc.ABC):
     Then `start` may return before the script runs; the group reports when the script runs.
     """
 
-    waits_together: ClassVar[bool] = False
+    waits_together: bool = False
     """True if one process can wait with one `group` for all started runs on targets with the same `group_key`.
 
     Another process starts each run, and waits for it at first.

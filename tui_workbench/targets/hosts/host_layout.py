@@ -45,8 +45,12 @@ class HostLayout(NamedTuple):
 
     home: str
 
+    @property
+    def runs(self) -> str:
+        return posixpath.join(self.home, "runs")
+
     def run(self, run_id: str) -> str:
-        return posixpath.join(self.home, "runs", run_id)
+        return posixpath.join(self.runs, run_id)
 
     def project_tree(self, project_root: str, project_name: str) -> str:
         """Return the folder that contains the last sent files of a project."""

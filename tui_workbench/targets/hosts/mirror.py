@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import secrets
 import time
 from collections.abc import Callable, Sequence
 
@@ -130,17 +131,26 @@ GPU_SECONDS = 10.0
 MOST_BYTES = 8 << 20
 """Maximum number of bytes per command. If there are more, the next command follows immediately."""
 
+LEAST_BYTES = 64 << 10
+"""Maximum number of bytes per run if one command fetches the files of very many runs."""
+
 SHARES = 8
 """A command fetches at most MOST_BYTES / SHARES of one file, so that a rank's long log does not delay other files."""
 
-# $1: the run's directory. Prints sizes and names. The run has written the event files that are newer than `placed`.
+# $1: a separator, then the directories of runs. Prints the separator, and then sizes and names, for each run. The run
+# has written the event files that are newer than `placed`.
 _SIZES = """\
-cd -- "$1" 2>/dev/null || exit 0
-[ -f metrics.jsonl ] && [ ! -L metrics.jsonl ] && wc -c metrics.jsonl
-[ -d ranks ] && find ranks -type f -name '*.log' -exec wc -c {} \\;
-[ -d gpu ] && find gpu -type f -exec wc -c {} \\;
-[ -d spark ] && find spark -type f ! -name '.*' -exec wc -c {} \\;
-[ -e placed ] && find work outputs -type f -newer placed -name '*tfevents*' -exec wc -c {} \\; 2>/dev/null
+separator=$1
+shift
+for run; do
+    echo "$separator"
+    cd -- "$run" 2>/dev/null || continue
+    [ -f metrics.jsonl ] && [ ! -L metrics.jsonl ] && wc -c metrics.jsonl
+    [ -d ranks ] && find ranks -type f -name '*.log' -exec wc -c {} \\;
+    [ -d gpu ] && find gpu -type f -exec wc -c {} \\;
+    [ -d spark ] && find spark -type f ! -name '.*' -exec wc -c {} \\;
+    [ -e placed ] && find work outputs -type f -newer placed -name '*tfevents*' -exec wc -c {} \\; 2>/dev/null
+done
 exit 0
 """
 
@@ -176,14 +186,46 @@ class LiveFiles:
 
     def poll(self) -> None:
         """Fetch new bytes, if a poll is due. Raises TargetUnreachable or StorageError."""
-        if self.timeout:
-            return
-        wanted = self._wanted()
-        is_fetched = self._fetch(wanted)
+        if not self.timeout:
+            wanted = self._wanted()
+            self._schedule(wanted, is_fetched=self._fetch(wanted))
+
+    @staticmethod
+    def poll_together(host: Host, polled: Sequence[LiveFiles]) -> list[StorageError | None]:
+        """Fetch new bytes of the files of runs whose directories on the host are in the same folder.
+
+        Two requests serve any number of runs. Returns an error of this machine, or None, for each run. Raises
+        TargetUnreachable.
+        """
+        room = max(LEAST_BYTES, MOST_BYTES // len(polled))
+        listed = _list_sizes(host, [each._there for each in polled])
+        wanted = [each._missing(sizes, room) for each, sizes in zip(polled, listed, strict=True)]
+        folder = os.path.dirname(polled[0]._there)
+        parts = [
+            (f"{os.path.basename(each._there)}/{path}", start, count)
+            for each, missing in zip(polled, wanted, strict=True)
+            for path, start, count in missing
+        ]
+        found = fetch_parts(host, folder, parts) if parts else []
+        data = iter(found or ())
+        errors: list[StorageError | None] = []
+        for each, missing in zip(polled, wanted, strict=True):
+            own = [next(data) for _ in missing] if found is not None else None
+            try:
+                # If a file was removed or truncated, fetch the files of each run separately.
+                is_fetched = each._append(missing, own) if own is not None else each._fetch(missing)
+                each._schedule(missing, is_fetched=is_fetched, room=room)
+                errors.append(None)
+            except StorageError as error:
+                errors.append(error)
+                each._schedule([], is_fetched=False)
+        return errors
+
+    def _schedule(self, wanted: Sequence[tuple[str, int, int]], *, is_fetched: bool, room: int = MOST_BYTES) -> None:
         has_samples = any(path.startswith(f"{GPU}/") for path, _, _ in wanted)
         is_new = is_fetched and not all(path.startswith(f"{GPU}/") for path, _, _ in wanted)
         # Execute one command at a time, because the caller must also copy the log and react to a cancel.
-        is_behind = is_fetched and sum(count for _, _, count in wanted) >= MOST_BYTES // SHARES
+        is_behind = is_fetched and sum(count for _, _, count in wanted) >= min(room, MOST_BYTES // SHARES)
         self._pause = SHORTEST if is_new else min(self._pause * GROWTH, GPU_SECONDS if has_samples else LONGEST)
         self._due = time.monotonic() + (0.0 if is_behind else self._pause)
 
@@ -204,9 +246,13 @@ class LiveFiles:
         if not wanted:
             return False
         found = fetch_parts(self._host, self._there, wanted)
-        for (path, start, _), data in zip(wanted, found or (), strict=False):
+        return found is not None and self._append(wanted, found)
+
+    def _append(self, wanted: Sequence[tuple[str, int, int]], found: Sequence[bytes]) -> bool:
+        """Append the fetched parts to the copies; return True if there are any. Raises StorageError."""
+        for (path, start, _), data in zip(wanted, found, strict=True):
             append_at(self._here, os.path.relpath(self.local_path(path), self._here), start, data)
-        return found is not None
+        return bool(wanted)
 
     def finish(self) -> None:
         """Fetch the rest, and remove `live/`, because collecting the run copies its files to `work/` and `outputs/`.
@@ -217,10 +263,12 @@ class LiveFiles:
         remove_below(self._here, LIVE)
 
     def _wanted(self) -> list[tuple[str, int, int]]:
-        """Return the path, first byte and size of each missing part."""
-        lines = self._host.run(["sh", "-c", _SIZES, "sh", self._there]).stdout.decode("utf-8", "surrogateescape")
-        wanted, room = [], MOST_BYTES
-        for line in lines.split("\n"):
+        """Return the path, first byte and size of each missing part. Raises TargetUnreachable."""
+        return self._missing(_list_sizes(self._host, [self._there])[0])
+
+    def _missing(self, sizes: str, room: int = MOST_BYTES) -> list[tuple[str, int, int]]:
+        wanted = []
+        for line in sizes.split("\n"):
             size, _, path = line.strip().partition(" ")
             local_path = self.local_path(path)
             if not local_path or not size.isdigit():
@@ -248,6 +296,16 @@ class LiveFiles:
         return os.path.join(self._here, LIVE, path) if ".." not in parts and parts[0] in ("work", "outputs") else ""
 
 
+def _list_sizes(host: Host, folders: Sequence[str]) -> list[str]:
+    """Return the lines of _SIZES for each folder. Raises TargetUnreachable."""
+    separator = secrets.token_hex(8)  # a script can choose the names of its files, but does not know the separator
+    found = host.run(["sh", "-c", _SIZES, "sh", separator, *folders]).stdout.decode("utf-8", "surrogateescape")
+    sizes = found.split(f"{separator}\n")[1:]
+    if len(sizes) != len(folders):
+        raise ConnectionLost(f"{host.label}: the list of the files of runs was incomplete", remedy="Try again.")
+    return sizes
+
+
 def fetch_parts(host: Host, folder: str, parts: Sequence[tuple[str, int, int]]) -> list[bytes] | None:
     """Return the bytes of parts (path, first byte, size) of files in a folder; None if a file is missing or shorter.
 
@@ -260,13 +318,24 @@ def fetch_parts(host: Host, folder: str, parts: Sequence[tuple[str, int, int]]) 
     return found if is_complete else None
 
 
-def append_at(directory: str, name: str, start: int, data: bytes) -> None:
-    """Append bytes to a file of size `start`, unless another process has done so meanwhile. Raises StorageError."""
+def append_at(directory: str, name: str, start: int, data: bytes, *, is_patient: bool = True) -> bool:
+    """Append bytes to a file of size `start`, unless another process has done so meanwhile.
+
+    Wait while another process copies the file; without `is_patient`, return False instead. Raises StorageError.
+    """
     with storage_errors("write", os.path.join(directory, name)):
         make_folders(directory, os.path.dirname(name))
-        with locks.held(open_below(directory, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)) as descriptor:
+        descriptor = open_below(directory, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            if is_patient:
+                locks.lock(descriptor)
+            elif not locks.try_lock(descriptor):
+                return False
             if os.fstat(descriptor).st_size == start:
                 write_all(descriptor, data)
+            return True
+        finally:
+            os.close(descriptor)
 
 
 def follow(

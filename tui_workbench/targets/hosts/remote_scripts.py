@@ -53,20 +53,30 @@ The input is the `export` commands for the variables. If the connection is lost 
 is started. The commands are evaluated last, so that the PATH of the user's script does not affect this script.
 """
 
-_KNOWN = """\
-[ -f "$run/pid" ] && { read -r pid; read -r boot; read -r stat; } <"$run/pid" 2>/dev/null || exit 0
-field() { set -- ${1##*)}; printf '%s' "${20}"; }
+_IS_ALIVE = """\
+field() { set -- ${1##*)}; field=${20}; }
 is_alive() {
     kill -0 "$pid" 2>/dev/null || return 1
-    [ "$boot" = - ] || [ "$boot" = "$(cat /proc/sys/kernel/random/boot_id)" ] || return 1
+    now=
+    { read -r now </proc/sys/kernel/random/boot_id; } 2>/dev/null
+    [ "$boot" = - ] || [ "$boot" = "$now" ] || return 1
     [ "$stat" = - ] && return 0
     { read -r now </proc/"$pid"/stat; } 2>/dev/null || return 1
     case ${now##*)} in " Z"* | " X"*) return 1 ;; esac
-    [ "$(field "$now")" = "$(field "$stat")" ]
+    field "$now"
+    now=$field
+    field "$stat"
+    [ "$now" = "$field" ]
 }
 """
-# Reads the pid file: process ID, boot ID and /proc/PID/stat, whose 20th word after the name is the start time,
-# which distinguishes the supervising shell from another process with the same ID.
+# Defines `is_alive` for the values of a pid file: process ID, boot ID and /proc/PID/stat, whose 20th word after the
+# name is the start time, which distinguishes the supervising shell from another process with the same ID. It starts
+# no process.
+
+_KNOWN = f"""\
+[ -f "$run/pid" ] && {{ read -r pid; read -r boot; read -r stat; }} <"$run/pid" 2>/dev/null || exit 0
+{_IS_ALIVE}"""
+# Reads the pid file.
 
 _WATCH_INPUT = """\
 exec 3<&0
@@ -164,4 +174,68 @@ echo "$forced $count"
 """$1: run directory, $2: run ID, $3: number of 50 ms pauses before SIGKILL, $4: seconds for helper processes to end.
 
 Prints `forced` or `-`, and the number of processes that received SIGTERM.
+"""
+
+FOLLOW_RUNS = f"""\
+cd -- "$1" 2>/dev/null || cd /
+set -f
+{_IS_ALIVE}
+{PROCESSES_OF_RUN}
+has_code() {{ code=; read -r code <"$1/exit"; [ -n "$code" ]; }}
+is_supervised() {{ {{ read -r pid; read -r boot; read -r stat; }} <"$1/pid" && is_alive; }}
+know() {{
+    shells= logs=
+    for id; do
+        pid=
+        is_supervised "$id" || pid=
+        shells="$shells $id:$pid" logs="$logs $id/output.log"
+    done
+}}
+state_of() {{
+    state=over
+    has_code "$id" && return
+    [ -n "$1" ] && kill -0 "$1" && state=runs && return
+    is_supervised "$id" && state=runs && return
+    # The shell may have written the exit code since the first look.
+    [ ! -f "$id/pid" ] || has_code "$id" || [ -z "$(set +f; left)" ] || state=left
+}}
+list() {{
+    for shell in $shells; do
+        id=${{shell%:*}}
+        state_of "${{shell##*:}}"
+        echo "= $id $state"
+    done
+    [ -z "$logs" ] || wc -c $logs
+}}
+follow() {{
+    printf '\\n: %s\\n' "$1"
+    shift
+    before= looks=0
+    while kill -0 $$; do
+        [ $((looks % 20)) -ne 0 ] || {{ know "$@"; before=; }}
+        looks=$((looks + 1))
+        now=$(list)
+        [ "$now" = "$before" ] || printf '%s\\n.\\n' "$now" || exit
+        before=$now
+        sleep 0.5
+    done
+}}
+follower=
+while read -r request; do
+    [ -z "$follower" ] || {{ kill "$follower"; wait "$follower"; }}
+    follow $request </dev/null &
+    follower=$!
+done 2>/dev/null
+kill "$follower" 2>/dev/null
+"""
+"""$1: the folder of all runs. Each line of the input is a number and the IDs of runs to follow instead of the earlier
+ones. The script ends with its input, so that it ends when the connection is lost.
+
+Prints `: NUMBER`, and then a listing whenever it has changed and every ten seconds: a line `= ID STATE` for each run,
+the sizes of the logs as `wc -c` prints them, and `.`. An incomplete listing may precede `: NUMBER`. The state is
+`runs`, `left` if the supervising shell was killed while the script continues, or `over` for everything else: the script
+has ended or was never started, or its files are missing.
+
+A listing of any number of runs starts only two processes. Therefore it usually checks only that the ID of each shell is
+in use; every ten seconds, it also compares the start times of these processes.
 """

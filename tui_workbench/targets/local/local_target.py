@@ -59,7 +59,7 @@ class LocalTarget(Target):
     """A target of type `local`."""
 
     starts_at_once = True
-    waits_together: ClassVar[bool] = True
+    waits_together = True
     jobs_at_once: ClassVar[int] = 64  # a step can wait for processes that do not end
 
     def __init__(self, target: ComputeTarget, environments: Environments | None = None) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.model import ClusterJob
 from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.hosts.copying import missing_parts
 from tui_workbench.targets.hosts.mirror import LiveFiles
 from tui_workbench.targets.slurm import ends, states
 from tui_workbench.targets.slurm.cluster import LoginHost
-from tui_workbench.targets.slurm.copying import missing_parts
 from tui_workbench.targets.slurm.ends import cause_of, was_interrupted
 from tui_workbench.targets.slurm.listing import Files
 from tui_workbench.targets.slurm.squeue import Queue, facts_of, is_news

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -22,56 +21,20 @@ from typing import TypeVar
 from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.core.model import RunSpec
-from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted, wait_ready
+from tui_workbench.core.waiting import Backoff, Interrupted, wait_ready
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.hosts.background import Opening, result_of
+from tui_workbench.targets.hosts.copying import append, fetch, missing_parts
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, HostProcess
 from tui_workbench.targets.slurm import ends
 from tui_workbench.targets.slurm.cluster import LoginHost
-from tui_workbench.targets.slurm.copying import append, fetch, missing_parts
 from tui_workbench.targets.slurm.followed import FollowedRun
 from tui_workbench.targets.slurm.listing import FOLLOW, Files, Listing, list_once
 from tui_workbench.targets.slurm.options import requeues, warning_of
 from tui_workbench.targets.slurm.polling import Poller
 
 _Result = TypeVar("_Result")
-
-FINISH_SECONDS = 1.0
-"""Time limit in seconds for a request to end after an interruption."""
-
-
-class _Opening:
-    """A background start of the loop on the login node; `descriptor` becomes readable when the loop has started."""
-
-    def __init__(self, host: LoginHost) -> None:
-        self._host = host
-        self._process: HostProcess | None = None
-        self._is_unwanted = False
-        self._lock = threading.Lock()
-        self._call = BackgroundCall(self._open)
-        self.descriptor = self._call.descriptor
-
-    def process(self) -> HostProcess:
-        """Return the process of the loop after its start. Raises TargetUnreachable."""
-        with self._call:
-            self._call.result()
-        if self._process is None:
-            raise ValueError("the loop was stopped")
-        return self._process
-
-    def give_up(self) -> None:
-        """End the loop, now or once it has started."""
-        with self._call, self._lock:
-            self._is_unwanted = True
-            if self._process is not None:
-                self._process.close()
-
-    def _open(self) -> None:
-        process = self._host.open(["sh", "-c", FOLLOW, "sh", self._host.home()])
-        with self._lock:
-            self._process = process
-            if self._is_unwanted:
-                process.close()
 
 
 class ClusterWatch(RunGroup):
@@ -83,7 +46,7 @@ class ClusterWatch(RunGroup):
         self._poller = Poller(host, seconds)
         self._runs: dict[str, FollowedRun] = {}
         self._ended: dict[str, Outcome] = {}
-        self._opening: _Opening | None = None
+        self._opening: Opening | None = None
         self._follower: HostProcess | None = None
         self._listing = Listing()
         self._files: Mapping[str, Files] = {}  # of runs that have started, while the loop is connected
@@ -172,15 +135,7 @@ class ClusterWatch(RunGroup):
 
     def _call(self, action: Callable[[], _Result]) -> _Result:
         """Return the result of a call that contacts the cluster. Raises its errors, and Interrupted."""
-        results: list[_Result] = []
-        with BackgroundCall(lambda: results.append(action())) as call:
-            try:
-                call.wait(self._interrupted)
-            except Interrupted:
-                # Each new run interrupts this call, but a request must complete even while many runs are submitted.
-                if not call.wait(timeout=FINISH_SECONDS):
-                    raise
-        return results[0]
+        return result_of(action, self._interrupted)
 
     # -- the connection -----------------------------------------------------------------------------------------------
 
@@ -188,7 +143,10 @@ class ClusterWatch(RunGroup):
         """Start the loop on the login node in the background, unless it runs or must not be started again yet."""
         if self._follower is not None or self._opening is not None or not self._runs or time.monotonic() < self._retry:
             return
-        self._opening = _Opening(self._host)
+        self._opening = Opening(self._open)
+
+    def _open(self) -> HostProcess:
+        return self._host.open(["sh", "-c", FOLLOW, "sh", self._host.home()])
 
     def _take_follower(self) -> None:
         """Use the loop that was started. Raises TargetUnreachable."""

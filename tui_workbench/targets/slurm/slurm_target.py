@@ -40,7 +40,7 @@ from tui_workbench.targets.slurm.batch import STARTED, STEP, array_script, batch
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.cluster_gpus import GPUS, parse_gpus
 from tui_workbench.targets.slurm.containers import container_words
-from tui_workbench.targets.slurm.copying import drain
+from tui_workbench.targets.slurm.draining import drain
 from tui_workbench.targets.slurm.following import ClusterWatch
 from tui_workbench.targets.slurm.options import is_held, job_name, job_words, log_of, requeues
 from tui_workbench.targets.slurm.squeue import CLEAN, SQUEUE, parse

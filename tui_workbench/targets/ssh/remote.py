@@ -22,6 +22,7 @@ from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.core.waiting import Backoff
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment, spark
+from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SHARE_VARIABLE
@@ -39,6 +40,8 @@ from tui_workbench.targets.hosts.remote_scripts import FIND_PYTHON, LEFT, START,
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.hosts.serving import ServerPlace
 from tui_workbench.targets.ssh import yarn
+from tui_workbench.targets.ssh.remote_group import RemoteGroup
+from tui_workbench.targets.ssh.ssh_wire import login_of
 from tui_workbench.targets.ssh.yarn import YarnRun
 
 STOP_SECONDS = 60.0
@@ -52,11 +55,14 @@ class RemoteTarget(Target):
     """`type: remote` and `type: cluster`."""
 
     keeps_runs = True
+    jobs_at_once = 16  # a step can wait for processes that do not end; each needs about two SSH sessions
 
     def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
         super().__init__(target, host)
         self._found: tuple[str, str] | None = None
         self._spark_found: Spark | None = None
+        # `wait` may have to wait for an application that continues in a Spark cluster.
+        self.waits_together = not target.kind.spark_master
 
     def plan(self, spec: RunSpec) -> Plan:
         configuration, label = spec.run_configuration, self.host.label
@@ -154,6 +160,12 @@ class RemoteTarget(Target):
             return _Processes(self.host, spec, self.report).wait(interrupted)
 
         return wait_through_losses(self, wait_once, interrupted)
+
+    def group_key(self) -> str:
+        return " ".join((self.target.kind.name, *login_of(self.target)[1:]))
+
+    def group(self) -> RunGroup:
+        return RemoteGroup(self.host)
 
     def wait_until_reachable(self, interrupted: int) -> None:
         wait_until_answering(self.host, self.report, interrupted)

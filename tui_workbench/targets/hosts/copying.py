@@ -1,4 +1,7 @@
-"""Copy the new bytes of the files of many runs from the login node with one request."""
+"""Copy the new bytes of the files of many runs from their host with one request.
+
+The files are in the folder of each run in `runs/` in the host's home.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tui_workbench.config.schema.slurm_options import requested_gpus
-from tui_workbench.core.model import RunSpec
-from tui_workbench.targets.hosts.mirror import MOST_BYTES, SHARES, LiveFiles, append_at, fetch_parts
-from tui_workbench.targets.slurm.cluster import LoginHost
-from tui_workbench.targets.slurm.listing import Files, list_once
+from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.mirror import MOST_BYTES, SHARES, append_at, fetch_parts
 
 
 class Part(NamedTuple):
@@ -36,7 +36,7 @@ def missing_parts(run_id: str, directory: str, sizes: Mapping[str, int]) -> list
     return parts
 
 
-def fetch(host: LoginHost, parts: Iterable[Part]) -> dict[Part, bytes]:
+def fetch(host: Host, parts: Iterable[Part]) -> dict[Part, bytes]:
     """Return the bytes of the parts, at most MOST_BYTES in total.
 
     A large part can be incomplete. A part is left out if the maximum is reached, or if its file is missing or has
@@ -51,15 +51,15 @@ def fetch(host: LoginHost, parts: Iterable[Part]) -> dict[Part, bytes]:
     return found or {}
 
 
-def append(part: Part, data: bytes) -> None:
-    """Append bytes to the copy of a file, unless another process has already appended them. Raises StorageError."""
-    append_at(part.directory, part.name, part.start, data)
+def append(part: Part, data: bytes, *, is_patient: bool = True) -> bool:
+    """Append bytes to the copy of a file, as `append_at` does. Raises StorageError."""
+    return append_at(part.directory, part.name, part.start, data, is_patient=is_patient)
 
 
 def _limited(parts: Sequence[Part]) -> list[Part]:
     most = MOST_BYTES if len(parts) == 1 else MOST_BYTES // SHARES
     room, limited = MOST_BYTES, []
-    for part in parts:
+    for part in sorted(parts, key=lambda part: part.size):  # so that long logs do not delay others
         size = min(part.size, most, room)
         if size:
             limited.append(part._replace(size=size))
@@ -67,25 +67,8 @@ def _limited(parts: Sequence[Part]) -> list[Part]:
     return limited
 
 
-def _request(host: LoginHost, parts: Sequence[Part]) -> dict[Part, bytes] | None:
+def _request(host: Host, parts: Sequence[Part]) -> dict[Part, bytes] | None:
     """Return the bytes of parts; None if a file is missing or has shrunk."""
     wanted = [(f"{part.run_id}/{part.name}", part.start, part.size) for part in parts]
     found = fetch_parts(host, f"{host.home()}/runs", wanted)
     return dict(zip(parts, found, strict=True)) if found is not None else None
-
-
-def drain(host: LoginHost, spec: RunSpec) -> Files:
-    """Copy the rest of the files of a run that has ended, and return their listing.
-
-    Raises TargetUnreachable or StorageError.
-    """
-    files = list_once(host, [spec.run_id]).get(spec.run_id, Files())
-    while parts := missing_parts(spec.run_id, spec.run_directory, files.sizes):
-        found = fetch(host, parts)
-        if not found:
-            break  # the script has replaced the files
-        for part, data in found.items():
-            append(part, data)
-    if requested_gpus(spec.slurm) != 0:
-        LiveFiles(host, f"{host.home()}/runs/{spec.run_id}", spec.run_directory).fetch_all()
-    return files
