@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,25 +126,30 @@ def host(login: wire.Login) -> SshHost:
     return SshHost(login)
 
 
-def link_processes(folder: Path) -> list[int]:
-    """Return the processes of the links whose sockets lie below the folder."""
+def link_processes(folder: Path, module: str = "targets.ssh.ssh_link") -> list[int]:
+    """Return the processes of the links whose sockets lie below the folder, or processes of another module."""
     found = []
     for path in PROC.iterdir():
         if path.name.isdigit():
             with contextlib.suppress(OSError):
                 words = (path / "cmdline").read_bytes()
                 mine = f"XDG_RUNTIME_DIR={folder}\0".encode() in (path / "environ").read_bytes()
-                if b"tui_workbench.targets.ssh.ssh_link" in words and mine:
+                if f"tui_workbench.{module}".encode() in words and mine:
                     found.append(int(path.name))
     return found
 
 
 def end_links(folder: Path) -> None:
-    """End every link whose socket lies below the folder."""
-    for pid in link_processes(folder):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-    wait_for(lambda: not link_processes(folder), "the SSH links to end")
+    """End every link whose socket lies below the folder, and before them the processes that would start another one."""
+    for module in ("runs.lifecycle", "targets.ssh.ssh_link"):
+        for pid in link_processes(folder, module):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        wait_for(partial(_have_ended, folder, module), f"the processes of {module} to end")
+
+
+def _have_ended(folder: Path, module: str) -> bool:
+    return not link_processes(folder, module)
 
 
 @pytest.fixture
