@@ -124,9 +124,18 @@ def write_below(
 
 
 @contextlib.contextmanager
-def replacing_below(top: str, name: str, mode: int = FILE_MODE, *, durable: bool = False) -> Iterator[BinaryIO]:
-    """Open a new file, which replaces `name` below `top` unless the context raises an exception. Raises OSError."""
-    with _parent(top, name) as (folder, base), _replacing(folder, base, mode, durable=durable) as file:
+def replacing_below(
+    top: str, name: str, mode: int = FILE_MODE, *, durable: bool = False, temporary: str = ""
+) -> Iterator[BinaryIO]:
+    """Open a new file, which replaces `name` below `top` unless the context raises an exception. Raises OSError.
+
+    Pass the name of the temporary file if it can be large and only one process writes it: if this process is killed,
+    the next call replaces the file.
+    """
+    with (
+        _parent(top, name) as (folder, base),
+        _replacing(folder, base, mode, durable=durable, temporary=temporary) as file,
+    ):
         yield file
 
 
@@ -377,10 +386,20 @@ def _regular(descriptor: int, path: str) -> int:
 
 @contextlib.contextmanager
 def _replacing(
-    folder: int, base: str, mode: int = FILE_MODE, *, durable: bool = False, exclusive: bool = False
+    folder: int,
+    base: str,
+    mode: int = FILE_MODE,
+    *,
+    durable: bool = False,
+    exclusive: bool = False,
+    temporary: str = "",
 ) -> Iterator[BinaryIO]:
     """Open a new file, and rename it to `base` at the end; if the context raises an exception, remove it."""
-    temporary = f".workbench-{os.getpid()}-{os.urandom(6).hex()}.new"
+    if temporary:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+    else:
+        temporary = f".workbench-{os.getpid()}-{os.urandom(6).hex()}.new"
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=folder)
     try:
         with open(descriptor, "wb") as file:

@@ -30,7 +30,7 @@ from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.notify.announcing import STALLED, announce
 from tui_workbench.runs.notify.metric_watch import MetricWatch
-from tui_workbench.runs.store import rundir, secret_arguments
+from tui_workbench.runs.store import logged, rundir, secret_arguments
 from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for
@@ -255,6 +255,7 @@ class Controller:
     def _make_ready(self, attempt: Attempt) -> None:
         """Make another attempt possible. Raises WorkbenchError, and the errors of `TargetLifecycle.make_ready`."""
         if attempt.anew and rundir.RESET not in self._directory.status().done:
+            logged.restore(self._directory)
             restore_copy(self._directory, self.record)
             remove_below(self._directory.path, rundir.GPU_VERDICT)  # the stored verdict does not cover the new attempt
         self._lifecycle.make_ready(attempt)

@@ -12,17 +12,17 @@ before it, which are in this part and the parts before it.
 from __future__ import annotations
 
 import contextlib
-import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO
 
-from tui_workbench.core.files import open_regular, write_below
+from tui_workbench.core.files import write_below
 from tui_workbench.runs.metrics.curves_file import FAULTS, CurvesFile, file_of_curves
 from tui_workbench.runs.metrics.tables import SdkFile
 from tui_workbench.runs.metrics.values import Column, Columns
-from tui_workbench.runs.store.rundir import METRICS, METRICS_CACHE
+from tui_workbench.runs.store.logged import open_logged
+from tui_workbench.runs.store.rundir import METRICS_CACHE
 
 PART_POINTS = 250_000  # minimum number of points of a part; parsing their lines takes about half a second
 
@@ -55,7 +55,9 @@ class Parts:
         columns, end = logged.columns, logged.tail.offset
         if columns is not self._columns:
             self._files, self._columns = [], columns  # these are the first points, or `metrics.jsonl` was replaced
-        head = {"begin": _end(self._files), "end": end, "mark": _mark(self._directory, end), "state": _state(columns)}
+        with open_logged(self._directory) as logged_lines:
+            mark = _mark(logged_lines.file, end)
+        head = {"begin": _end(self._files), "end": end, "mark": mark, "state": _state(columns)}
         items = columns.items[columns.stored_items :]
         moved = {name: curve.all_but_last() for name, curve in columns.curves.items() if len(curve.values) > 1}
         number = len(self._files) + 1
@@ -83,7 +85,7 @@ def open_parts(directory: str, at_most: int | None = None) -> list[CurvesFile]:
     except FAULTS:
         pass  # there are no more parts
     try:
-        return files if files and files[-1].head["mark"] == _mark(directory, _end(files)) else []
+        return files if files and _matches(directory, files[-1].head) else []
     except FAULTS:
         return []
 
@@ -112,11 +114,19 @@ def _path(directory: str, number: int) -> str:
     return f"{directory}/{METRICS_CACHE}.{number}"
 
 
-def _mark(directory: str, end: int) -> int:
-    """Return the checksum of the last bytes of `metrics.jsonl` before an offset. Raises OSError."""
-    with open_regular(f"{directory}/{METRICS}") as file:
-        size = min(_MARK, end)
-        return zlib.crc32(os.pread(file.fileno(), size, end - size))
+def _matches(directory: str, head: Mapping[str, Any]) -> bool:
+    """Return True if the lines of a part are in `metrics.jsonl`. Raises one of FAULTS."""
+    end = int(head["end"])
+    with open_logged(directory) as logged:
+        # Reading compressed lines up to the end of the part would take seconds. No process writes other lines.
+        return end <= logged.size and (logged.is_compressed or head["mark"] == _mark(logged.file, end))
+
+
+def _mark(file: BinaryIO, end: int) -> int:
+    """Return the checksum of the last bytes before an offset. Raises OSError."""
+    size = min(_MARK, end)
+    file.seek(end - size)
+    return zlib.crc32(file.read(size))
 
 
 def _state(columns: Columns) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.stored import write
 from tui_workbench.runs.store.annotations import notify_index
+from tui_workbench.runs.store.logged import compress
 from tui_workbench.runs.store.rundir import METRICS, OUTPUT, RunDirectory
 
 INTERVAL = 1.0  # seconds between two checks of the file sizes
@@ -117,12 +118,19 @@ class MetricsRecorder:
             self._store()
 
     def store_late(self) -> None:
-        """After the end of the run is recorded, store metrics that would have delayed it, and inform the index."""
+        """After the end of the run is recorded, store metrics that would have delayed it, and inform the index.
+
+        Then compress many lines.
+        """
         if self._is_late:
             self._is_late = False
             self._store()
             with contextlib.suppress(StorageError):
                 notify_index(os.path.dirname(os.path.dirname(self._directory.path)), self._directory.run_id)
+        try:
+            compress(self._directory)
+        except OSError as error:
+            self._report(error, "compressed")
 
     def _store(self) -> None:
         if self._metrics is None:
@@ -159,7 +167,8 @@ class MetricsRecorder:
             self._follower.join()
             self._follower = None
 
-    def _report(self, error: Exception) -> None:
+    def _report(self, error: Exception, failed: str = "stored") -> None:
         self._metrics = None
         with contextlib.suppress(StorageError):  # after its end, the run may have been removed
-            self._directory.append_event("step", step="metrics", reason=f"not stored: {type(error).__name__}: {error}")
+            reason = f"not {failed}: {type(error).__name__}: {error}"
+            self._directory.append_event("step", step="metrics", reason=reason)

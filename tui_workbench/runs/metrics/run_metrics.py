@@ -41,6 +41,7 @@ from tui_workbench.runs.metrics.values import (
     joined,
     number,
 )
+from tui_workbench.runs.store.logged import logged_size
 from tui_workbench.runs.store.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
 
 MANY_BYTES, MANY_POINTS = 1 << 20, 500_000  # each takes about 0.2 s to read or to store
@@ -411,7 +412,7 @@ def has_no_metrics(directory: str) -> bool:
     return not (
         len(head) > SMALL
         or MAYBE_METRIC.search(head)
-        or _head(f"{directory}/{METRICS}")
+        or logged_size(directory) > 0
         or any(_holds(f"{directory}/{name}") for name in (OUTPUTS, WORKING_COPY, LIVE))
     )
 

@@ -19,7 +19,8 @@ from tui_workbench.core.files import load_json, unlink_below, write_below
 from tui_workbench.runs.metrics.curves_file import FAULTS, CurvesFile, file_of_curves
 from tui_workbench.runs.metrics.parts import open_parts
 from tui_workbench.runs.metrics.values import SCALAR, LoggedItem, MetricSummary, Series, joined, json_number, number
-from tui_workbench.runs.store.rundir import METRICS, METRICS_CACHE, METRICS_SUMMARY, OUTPUT
+from tui_workbench.runs.store.logged import logged_size
+from tui_workbench.runs.store.rundir import METRICS_CACHE, METRICS_SUMMARY, OUTPUT
 
 SCHEMA = 1
 
@@ -117,13 +118,11 @@ def last_values(stored: dict[str, Any]) -> dict[str, float | str]:
 
 def _sizes(directory: str) -> list[int]:
     """Return the sizes of `metrics.jsonl` and the log in bytes, or -1 for a missing file."""
-    found = []
-    for name in (METRICS, OUTPUT):
-        try:
-            found.append(os.stat(f"{directory}/{name}").st_size)
-        except OSError:
-            found.append(-1)
-    return found
+    try:
+        output = os.stat(f"{directory}/{OUTPUT}").st_size
+    except OSError:
+        output = -1
+    return [logged_size(directory), output]
 
 
 def _origin(directory: str, rules: bytes) -> dict[str, object]:

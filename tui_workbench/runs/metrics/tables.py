@@ -18,15 +18,17 @@ the value of one metric: `{"name": ..., "value": ...}`. Cells without a number a
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tui_workbench.runs.metrics.tail import Reader
+from tui_workbench.runs.metrics.tail import Opened, Reader, Tail
 from tui_workbench.runs.metrics.values import FILE, IMAGE, KINDS, SCALAR, SDK, TEXT, UPLOAD, LoggedItem, number
+from tui_workbench.runs.store.logged import open_logged
 
 STEPS = ("global_step", "step", "_step", "trainer/global_step", "iteration", "iter", "epoch", "batch", "n_iter")
 """Columns with the step. In each row, the first of these columns that has a value is used. They are not metrics."""
@@ -136,10 +138,21 @@ def _flatten(record: dict[str, Any], prefix: str, row: dict[str, float | None], 
 PIECE = 1 << 20  # number of bytes that `follow` reads at once
 
 
+class SdkTail(Tail):
+    """An incremental reader of `metrics.jsonl`, also after it was compressed."""
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[Opened]:
+        with open_logged(os.path.dirname(self.path)) as logged:
+            status = os.fstat(logged.file.fileno())
+            yield Opened(logged.file, logged.size, None if logged.is_compressed else (status.st_dev, status.st_ino))
+
+
 class SdkFile(Reader):
     """The metrics in `metrics.jsonl`."""
 
     source = SDK
+    tail_type = SdkTail
 
     def follow(self) -> bool:
         """Read the next piece of a growing file. Return False if less than a piece is unread."""

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from typing import BinaryIO, NamedTuple
 
 from tui_workbench.runs.metrics.values import Columns
+from tui_workbench.runs.store.logged import FAULTS
 
 CHUNK = 4 << 20  # number of bytes that are read at once
 MARK = 64  # number of bytes before the offset that are compared, to detect a file that was rewritten in place
 LONGEST_LINE = 64 << 20  # maximum length of a line in bytes; a longer line is not a record, and is skipped
+
+
+class Opened(NamedTuple):
+    """An open file."""
+
+    file: BinaryIO
+    size: int  # in bytes
+    identity: tuple[int, int] | None  # None if the content is certainly that of the file that was read before
 
 
 class Tail:
@@ -41,7 +52,8 @@ class Tail:
     def unread(self) -> int:
         """Number of unread bytes of the file."""
         try:
-            return os.stat(self.path).st_size - self.offset
+            with self._open() as opened:
+                return opened.size - self.offset
         except OSError:
             return 0
 
@@ -73,16 +85,25 @@ class Tail:
         """
         self.restarted = False
         # The file can be missing during a rename. The data that was read stays valid until another file appears.
-        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            stack.callback(os.close, descriptor)
-            status = os.fstat(descriptor)
-            if stat.S_ISREG(status.st_mode):
-                self._recognize(status, descriptor)
-                self.size = status.st_size
-                yield from self._chunks(descriptor, piece)
+        with contextlib.suppress(*FAULTS), self._open() as opened:
+            self._recognize(opened)
+            self.size = opened.size
+            yield from self._chunks(opened.file, piece)
 
-    def _chunks(self, descriptor: int, piece: int) -> Iterator[bytes]:
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[Opened]:
+        """Open the file. Raises OSError."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", self.path)
+            with open(descriptor, "rb", buffering=0, closefd=False) as file:
+                yield Opened(file, status.st_size, (status.st_dev, status.st_ino))
+        finally:
+            os.close(descriptor)
+
+    def _chunks(self, file: BinaryIO, piece: int) -> Iterator[bytes]:
         half = self.at_most // 2
         usual = size = min(CHUNK, piece or half or CHUNK)
         begun = self.offset
@@ -93,7 +114,7 @@ class Tail:
                 self.skipped += last_half - self.offset
                 self.offset, self.inside_line, self._mark = last_half, True, b""
             before = self.offset
-            data = os.pread(descriptor, min(size, self.size - before), before)
+            data = _read_at(file, before, min(size, self.size - before))
             if not data:
                 return
             self.offset = before + len(data)
@@ -115,29 +136,34 @@ class Tail:
             return False
         return (status.st_dev, status.st_ino) != self._identity or status.st_size < self.offset
 
-    def _recognize(self, status: os.stat_result, descriptor: int) -> None:
-        identity = (status.st_dev, status.st_ino)
-        if self._identity is not None and (
-            identity != self._identity
-            or status.st_size < self.offset
-            or (status.st_size > self.offset and not self._still_ends(descriptor))
-        ):
+    def _recognize(self, opened: Opened) -> None:
+        is_other = opened.size < self.offset
+        if opened.identity is not None:
+            is_other |= self._identity not in (None, opened.identity)
+            is_other |= opened.size > self.offset and not self._still_ends(opened.file)
+        if is_other:
             self.offset, self.restarted, self.inside_line, self._mark, self.skipped = 0, True, False, b"", 0
-        self._identity = identity
+        self._identity = opened.identity
 
-    def _still_ends(self, descriptor: int) -> bool:
+    def _still_ends(self, file: BinaryIO) -> bool:
         """Return True if the last bytes that were read are still at the same offset."""
         length = len(self._mark)
-        return length > self.offset or os.pread(descriptor, length, self.offset - length) == self._mark
+        return length > self.offset or _read_at(file, self.offset - length, length) == self._mark
+
+
+def _read_at(file: BinaryIO, offset: int, size: int) -> bytes:
+    file.seek(offset)
+    return file.read(size)
 
 
 class Reader:
     """A source of metrics that is read incrementally into `columns`. Subclasses parse one file format."""
 
     source = ""  # one of values.SOURCES
+    tail_type = Tail
 
     def __init__(self, path: str, *, at_most: int = 0) -> None:
-        self.tail = Tail(path, at_most=at_most)
+        self.tail = self.tail_type(path, at_most=at_most)
         self.columns = Columns()
 
     @property

@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import StorageError, UsageError, storage_error, storage_errors
-from tui_workbench.core.files import append_below, load_json, open_below, open_regular, write_below
+from tui_workbench.core.files import append_below, load_json, open_below, write_below
 from tui_workbench.core.locks import held, is_locked
+from tui_workbench.runs.store.logged import FAULTS, open_logged
 
 FILE = "annotations.json"
 LOCK = "annotations.lock"
@@ -148,7 +149,7 @@ def script_tags(directory: str) -> dict[str, str]:
     The value is "" for a tag without a value.
     """
     found: dict[str, str] = {}
-    for line in _script_tag_lines(f"{directory}/metrics.jsonl"):
+    for line in _script_tag_lines(directory):
         try:
             record = json.loads(line)
             name, value = record["name"], record["value"]
@@ -161,11 +162,11 @@ def script_tags(directory: str) -> dict[str, str]:
     return found
 
 
-def _script_tag_lines(path: str) -> Iterator[bytes]:
+def _script_tag_lines(directory: str) -> Iterator[bytes]:
     """Yield the complete lines that begin like the line of a tag, without parsing other lines."""
-    with contextlib.suppress(OSError), open_regular(path) as file:
+    with contextlib.suppress(*FAULTS), open_logged(directory) as logged:
         rest = b"\n"
-        while data := file.read(_BLOCK):
+        while data := logged.file.read(_BLOCK):
             data = rest + data
             end = data.rfind(b"\n")
             yield from _SCRIPT_TAG.findall(data, 0, max(end, 0))

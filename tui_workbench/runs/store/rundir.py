@@ -39,6 +39,7 @@ RECORD = "run.json"
 EVENTS = "events.jsonl"
 OUTPUT = "output.log"
 METRICS = "metrics.jsonl"
+METRICS_COMPRESSED = "metrics.jsonl.gz"  # replaces METRICS after the end of a large run
 METRICS_SUMMARY = "metrics.json"
 METRICS_CACHE = "metrics.cache"
 GPU_SAMPLES = "gpu.jsonl"
@@ -141,6 +142,11 @@ class Status(NamedTuple):
     attempt_begin: Moment | None = None  # the start of the current attempt; a scheduler's restart does not change it
     limit: str = ""  # why the time limit ends the current attempt; set from the warning on
     limit_is_reached: bool = False
+
+    @property
+    def lacks_outputs(self) -> bool:
+        """True if the run has ended and some of its files are still on its target."""
+        return bool(self.end) and "fetch" in self.begun - self.done
 
 
 class RunDirectory:
@@ -290,7 +296,7 @@ class RunDirectory:
     def run(self) -> Run:
         """Read the run from its files. Raises RunNotFound."""
         record, status = self.read_record(), self.status()
-        spec, lacks_outputs = record.spec, bool(status.end) and "fetch" in status.begun - status.done
+        spec = record.spec
         run = Run(
             run_id=self.run_id,
             run_number=record.run_number,
@@ -302,8 +308,8 @@ class RunDirectory:
             target=spec.target.name,
             target_type=spec.target.type,
             state=status.state,
-            reason="; ".join(filter(None, (status.reason, NOT_ALL_HERE if lacks_outputs else ""))),
-            lacks_outputs=lacks_outputs,
+            reason="; ".join(filter(None, (status.reason, NOT_ALL_HERE if status.lacks_outputs else ""))),
+            lacks_outputs=status.lacks_outputs,
             exit_code=status.exit_code,
             created=record.created,
             start=status.begin.shown if status.begin is not None and not status.end else status.start,

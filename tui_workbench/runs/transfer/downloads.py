@@ -26,6 +26,7 @@ from tui_workbench.runs.store.rundir import (
     EVENTS,
     LIVE,
     METRICS,
+    METRICS_COMPRESSED,
     OUTPUT,
     OUTPUTS,
     PROVENANCE,
@@ -38,7 +39,7 @@ from tui_workbench.runs.store.rundir import (
 )
 from tui_workbench.targets.hosts.supervisor import RANKS, SPARK
 
-RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, PROVENANCE, DIFF)
+RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, METRICS_COMPRESSED, PROVENANCE, DIFF)
 
 # The names that files of the record have in Azure ML Workbench.
 ALIASES = {"driver_log": OUTPUT, "driver_log.txt": OUTPUT, "control_log": EVENTS, "control_log.txt": EVENTS}

@@ -1,0 +1,142 @@
+"""The lines that a script has logged: `metrics.jsonl`, or `metrics.jsonl.gz` after the end of a large run.
+
+`compress` replaces the first file by the second, and `restore` does the reverse before another attempt. Each file
+appears only when it is complete, and then the other is removed. If both exist, because a process was killed in between,
+the longer content is valid. The next call of either function completes the replacement.
+
+The comment in the header of the gzip file is the size of the content in bytes. The size at the end of a gzip file is
+only known modulo 4 GiB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import shutil
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple, cast
+
+from tui_workbench.core import locks
+from tui_workbench.core.errors import storage_errors
+from tui_workbench.core.files import open_below, open_regular, remove_below, replacing_below, unlink_below
+from tui_workbench.runs.store.rundir import METRICS, METRICS_COMPRESSED, RunDirectory
+
+LARGE = 16 << 20  # minimum number of bytes to compress; smaller files stay readable for people
+
+FAULTS = (OSError, EOFError, zlib.error)
+"""Errors of reading the lines; a damaged gzip file causes all of them."""
+
+_TEMPORARY = f"{METRICS}.new"
+_LEVEL = 1  # level 6 takes three times as long and saves 10 %
+_BLOCK = 1 << 20
+_HEADER = b"\x1f\x8b\x08\x10\0\0\0\0\0\xff"  # gzip with a comment, of no time and no system
+_LONGEST_COMMENT = 20
+
+
+class Logged(NamedTuple):
+    """The opened lines of a run. To seek in a compressed file, the bytes before the new offset are decompressed."""
+
+    file: BinaryIO
+    size: int  # number of bytes of the lines
+    is_compressed: bool = False
+
+
+@contextlib.contextmanager
+def open_logged(directory: str) -> Iterator[Logged]:
+    """Open the lines of the run at `directory`. Raises OSError if there are none, and FAULTS while they are read."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):  # `restore` may replace the second file by the first between the two calls
+            found = [each for each in (_plain(directory, stack), _compressed(directory, stack)) if each is not None]
+            if found:
+                yield max(found, key=lambda each: each.size)
+                return
+        raise FileNotFoundError(f"{directory}/{METRICS}")
+
+
+def logged_size(directory: str) -> int:
+    """Return the number of bytes of the lines of a run, or -1 if there are none."""
+    with contextlib.suppress(OSError), open_logged(directory) as logged:
+        return logged.size
+    return -1
+
+
+def _plain(directory: str, stack: contextlib.ExitStack) -> Logged | None:
+    with contextlib.suppress(OSError):
+        file = stack.enter_context(open_regular(f"{directory}/{METRICS}"))
+        return Logged(file, os.fstat(file.fileno()).st_size)
+    return None
+
+
+def _compressed(directory: str, stack: contextlib.ExitStack) -> Logged | None:
+    with contextlib.suppress(OSError):
+        file = stack.enter_context(open_regular(f"{directory}/{METRICS_COMPRESSED}"))
+        head = file.read(len(_HEADER) + _LONGEST_COMMENT)
+        comment, _, rest = head[len(_HEADER) :].partition(b"\0")
+        if head.startswith(_HEADER) and comment.isdigit() and rest:
+            file.seek(0)
+            lines = stack.enter_context(gzip.GzipFile(fileobj=file))
+            return Logged(cast(BinaryIO, lines), int(comment), is_compressed=True)
+    return None
+
+
+def compress(directory: RunDirectory) -> None:
+    """Compress the lines of an ended run if they are many. Raises OSError.
+
+    While some files of the run are on another machine, nothing is done: fetching the lines continues at the size of
+    `metrics.jsonl`.
+    """
+    path = directory.path
+    with contextlib.suppress(FileNotFoundError), open(open_below(path, METRICS, os.O_RDWR), "rb") as file:
+        before = os.fstat(file.fileno())
+        if before.st_size < LARGE or not locks.try_lock(file.fileno()):  # `restore` waits for the lock
+            return
+        status = directory.status()
+        if not status.end or status.lacks_outputs:
+            return
+        with replacing_below(path, METRICS_COMPRESSED, durable=True, temporary=_TEMPORARY) as compressed:
+            _compress(file, before.st_size, compressed)
+        now = os.lstat(directory.file(METRICS))
+        if (now.st_dev, now.st_ino, now.st_size) == (before.st_dev, before.st_ino, before.st_size):
+            unlink_below(path, METRICS)
+        else:
+            unlink_below(path, METRICS_COMPRESSED)  # a process that has survived its run has logged more
+
+
+def _compress(file: BinaryIO, size: int, compressed: BinaryIO) -> None:
+    deflate = zlib.compressobj(_LEVEL, wbits=-zlib.MAX_WBITS)
+    checksum, left = 0, size
+    compressed.write(_HEADER + b"%d\0" % size)
+    while data := file.read(min(_BLOCK, left)):
+        left -= len(data)
+        checksum = zlib.crc32(data, checksum)
+        compressed.write(deflate.compress(data))
+    compressed.write(deflate.flush() + struct.pack("<LL", checksum, size % (1 << 32)))
+
+
+def restore(directory: RunDirectory) -> None:
+    """Replace the compressed lines by `metrics.jsonl`, to which another attempt of the run appends lines.
+
+    Call this after the attempt is recorded. Raises StorageError.
+    """
+    path = directory.path
+    with storage_errors("restore", directory.file(METRICS)):
+        with contextlib.suppress(FileNotFoundError), locks.held(open_below(path, METRICS, os.O_RDWR)):
+            pass  # `compress`, which may have begun before the attempt, has ended, and does not begin again
+        with contextlib.suppress(FileNotFoundError), open_logged(path) as logged:
+            if logged.is_compressed:
+                with replacing_below(path, METRICS, durable=True, temporary=_TEMPORARY) as restored:
+                    _decompress(logged.file, restored)
+                    # Lines that a process has logged after the end of its run
+                    with contextlib.suppress(FileNotFoundError), open_regular(directory.file(METRICS)) as late:
+                        shutil.copyfileobj(late, restored)
+            remove_below(path, METRICS_COMPRESSED)
+
+
+def _decompress(compressed: BinaryIO, restored: BinaryIO) -> None:
+    try:
+        shutil.copyfileobj(compressed, restored, _BLOCK)
+    except (EOFError, zlib.error) as error:
+        raise OSError(f"{METRICS_COMPRESSED} is damaged") from error
