@@ -189,9 +189,8 @@ FILES = (
     "run.json", "events.jsonl", "cancel", "annotations.json", "annotations.lock", "pid", "exit", "progress.json",
     "output.log", "metrics.jsonl", "metrics.jsonl.gz", "metrics.json", "metrics.cache", "metrics.cache.1", "gpu.json",
     "gpu.jsonl", "gpus", "provenance.json", "git.diff", "queue.json", "copy", "waiting", "followed",
-    "environment.json", "trace.jsonl",
-    "preparation.log", "controller.lock", "ranks/torchrun.log", "ranks/0.log", "ranks/n/output.log",
-    "ranks/n/0.log", "ranks/n/torchrun.log", "outputs/metrics.csv", "work/metrics.csv",
+    "environment.json", "trace.jsonl", "preparation.log", "controller.lock", "ranks/torchrun.log", "ranks/0.log",
+    "ranks/n/output.log", "ranks/n/0.log", "ranks/n/torchrun.log", "outputs/metrics.csv", "work/metrics.csv",
 )  # fmt: skip
 
 LOOKS = (
