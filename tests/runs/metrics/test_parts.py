@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,14 @@ def test_points_stay_in_memory_if_a_part_cannot_be_written(tmp_path: Path) -> No
     recorder = follow(tmp_path)
     store(recorder, tmp_path)
     assert opened(tmp_path) == from_the_log(tmp_path)
+
+
+def test_reader_is_freed_without_garbage_collection(tmp_path: Path) -> None:
+    log_steps(tmp_path, range(200))
+    follow(tmp_path)
+    metrics = RunMetrics(str(tmp_path))
+    metrics.refresh()
+    assert len(curve(metrics, "loss")) == 200
+    reader = weakref.ref(metrics)
+    del metrics
+    assert reader() is None

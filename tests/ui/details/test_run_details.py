@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import weakref
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,7 +20,9 @@ from tests.ui.seen import lines_of
 from tests.ui.waiting import until
 from tui_workbench.core.model import RunRequest, RunState, Step
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.metrics import RunMetrics
 from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.ui.charts.chart import AT_ONCE
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.details.run_details import RunDetailsScreen, RunView
 from tui_workbench.ui.details.run_details_read import plan_of
@@ -30,7 +34,7 @@ from tui_workbench.ui.runs.run_commands import RestoreScreen
 from tui_workbench.ui.trace.trace import TraceScreen
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from textual.pilot import Pilot
 
@@ -212,6 +216,43 @@ async def test_tables_and_lists_are_shown_as_text(project: Project) -> None:
 
 def _text(pilot: Workbench) -> list[str]:
     return ["".join(piece.text for piece in line) for line in screen(pilot).metrics.text.lines]
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Disable the garbage collector, which may run long after a screen was closed."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("count", [2, AT_ONCE + 1], ids=["few", "many"])
+@pytest.mark.usefixtures("no_collection")
+async def test_closed_details_release_the_metrics(project: Project, count: int) -> None:
+    past_run(project, 1, curves={"loss": [1.0] * count, "accuracy": [2.0] * count})
+    async with details(project, 1) as pilot:
+        await until(lambda: shown(pilot) == "loss")
+        opened = large_objects(pilot)
+        await pilot.press("down")
+        await until(lambda: shown(pilot) == "accuracy")
+        opened += large_objects(pilot)
+        assert len(opened) == 6
+        await pilot.press("escape")
+        await until(lambda: not any(each() is not None for each in opened))
+
+
+def shown(pilot: Workbench) -> str:
+    """Return the name of the metric in the chart."""
+    picture = screen(pilot).metrics.chart.picture
+    return picture.curves[0].curve.label if picture is not None else ""
+
+
+def large_objects(pilot: Workbench) -> list[weakref.ref[Any]]:
+    """Return references to the objects with the points of the chart: a curve, its picture, and the reader."""
+    chart = screen(pilot).metrics.chart
+    readers = [each for each in gc.get_objects() if type(each) is RunMetrics]
+    return [weakref.ref(each) for each in (chart.curves[0].values, chart.picture, *readers)]
 
 
 async def test_active_run_is_followed(project: Project) -> None:

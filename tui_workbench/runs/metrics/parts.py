@@ -81,6 +81,8 @@ def open_parts(directory: str, at_most: int | None = None) -> list[CurvesFile]:
             file = CurvesFile(_path(directory, len(files) + 1))
             if int(file.head["begin"]) != _end(files):
                 break  # a part of an earlier `metrics.jsonl`
+            if files:
+                del files[-1].head["state"]  # only that of the last part is used
             files.append(file)
     except FAULTS:
         pass  # there are no more parts

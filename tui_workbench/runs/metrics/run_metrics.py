@@ -8,6 +8,7 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import inside_project
@@ -17,7 +18,7 @@ from tui_workbench.projects.project import root_of_state
 from tui_workbench.runs.metrics.discovery import Discovery, Root, Window
 from tui_workbench.runs.metrics.output import MAYBE_METRIC, MOST_POINTS, Output
 from tui_workbench.runs.metrics.parts import PART_POINTS, Parts
-from tui_workbench.runs.metrics.rules import NAME, read_rules
+from tui_workbench.runs.metrics.rules import NAME, Rules, read_rules
 from tui_workbench.runs.metrics.stored import Contents, Stored, open_cache, read_summary
 from tui_workbench.runs.metrics.tables import SdkFile, TableFile
 from tui_workbench.runs.metrics.tail import Reader
@@ -77,7 +78,8 @@ class RunMetrics:
             roots.append(Root(self._root, self._root, is_shared=True))  # other runs use the project too
         # Data sets may be large, and are not written by runs.
         skipped = {os.path.join(root.base, place) for root in roots for place in data}
-        self._discovery = Discovery(roots, self._is_wanted, skipped)
+        # Without a reference to itself, the object is freed as soon as it is not used any more.
+        self._discovery = Discovery(roots, partial(_is_wanted, self._rules), skipped)
         self._catalog: dict[str, Entry] = {}
         self._known: list[tuple[int, int, int]] | None = None
         self._has_read = self._has_noted = False
@@ -235,9 +237,6 @@ class RunMetrics:
             self._catalog, self._known = catalog(sources, self._rules.ignores), known
         return self._catalog
 
-    def _is_wanted(self, name: str, path: str) -> bool:
-        return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(name, path)
-
     def _noted(self) -> Iterator[tuple[str, str]]:
         """Yield files that were found through links in the working copy. Such links are removed when a run ends."""
         if not self._end_ns or self._has_noted:
@@ -262,6 +261,10 @@ class RunMetrics:
             return item
         inside = f"{WORKING_COPY}/{item.path}"
         return item._replace(path=inside) if os.path.exists(f"{self._directory}/{inside}") else item
+
+
+def _is_wanted(rules: Rules, name: str, path: str) -> bool:
+    return (rules.tensorboard and EVENT_FILE in name) or rules.is_table(name, path)
 
 
 def _project_of(directory: str) -> tuple[str, bool, frozenset[str]]:

@@ -7,7 +7,6 @@ change the view, not the curves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from rich.segment import Segment
 from textual import events
@@ -69,13 +68,15 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
 
     def _prepare(self) -> None:
         self.workers.cancel_group(self, "ask chart")
-        call = partial(Picture, self.curves, self.view, self.look, *self.size)
         if not self.size.width or not self.curves:
             self._accept(None)
         elif sum(len(curve.values) for curve in self.curves) <= AT_ONCE:
-            self._accept(call())
+            self._accept(self._new_picture())
         else:
-            ask(self, "chart", call, self._accept)
+            ask(self, "chart", self._new_picture, self._accept)
+
+    def _new_picture(self) -> Picture:
+        return Picture(self.curves, self.view, self.look, *self.size)
 
     def _accept(self, prepared: Picture | None) -> None:
         self.picture = prepared
@@ -87,6 +88,10 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
 
     def on_resize(self, event: events.Resize) -> None:
         self._prepare()
+
+    def on_unmount(self) -> None:
+        # The garbage collector may find a removed widget much later, and its curves can be large.
+        self.curves, self.picture = (), None
 
     def on_focus(self) -> None:
         self._redraw()

@@ -77,6 +77,9 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         self._chosen: list[str] = []
         self._logged: Logged | None = None
 
+    def on_unmount(self) -> None:
+        self._metrics = self._logged = None  # see `Chart.on_unmount`
+
     def show_run(self, directory: str) -> None:
         self._directory = directory
         self._reading.start()
@@ -255,6 +258,9 @@ class GpuPanel(Vertical, inherit_bindings=False):
             chart.show(curves) if curves else chart.show_message("Not reported by the driver.")
         self._fit()
         self.refresh_bindings()
+
+    def on_unmount(self) -> None:
+        self._curves, self._make = None, lambda width: ()  # see `Chart.on_unmount`
 
     def on_resize(self, event: events.Resize) -> None:
         self._fit()
