@@ -116,6 +116,8 @@ def compare_values(
     kept = ours <= limit * baseline + margin
     ratio = f"{ours / baseline:.2f}" if baseline else ""
     limit_text = f"{limit:g} x" + (f" + {unit.show(margin)}" if margin else "")
+    if not limit:
+        limit_text = unit.show(margin)  # the baseline is only for comparison
     _report(Promise(name, unit.show(ours), f"{baseline_name}: {unit.show(baseline)}", ratio, limit_text, kept))
 
 

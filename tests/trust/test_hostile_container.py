@@ -42,8 +42,9 @@ print("done")
 """
 NAMES = (
     "run.json", "events.jsonl", "controller.lock", "annotations.json", "annotations.lock", "cancel", "trace.jsonl",
-    "metrics.json", "metrics.cache", "metrics.jsonl", "provenance.json", "git.diff", "gpu.json", "gpu.jsonl", "gpus",
-    "pid", "exit", "output.log", "boot", "work", "outputs", "ranks", "live", "progress.json", "preparation.log",
+    "metrics.json", "metrics.cache", "metrics.jsonl", "metrics.jsonl.gz", "provenance.json", "git.diff", "gpu.json",
+    "gpu.jsonl", "gpus", "pid", "exit", "output.log", "boot", "work", "outputs", "ranks", "live", "progress.json",
+    "preparation.log",
 )  # fmt: skip
 
 
