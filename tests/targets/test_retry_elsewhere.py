@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,8 @@ from tests.targets.docker_project import DockerProject
 from tests.targets.remote_project import Remote
 from tests.targets.remote_project import box as box
 from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.runs.store.logged import compress
+from tui_workbench.runs.store.rundir import RunDirectory
 
 if TYPE_CHECKING:
     from tests.engines import DockerEngine
@@ -77,6 +81,33 @@ def test_run_on_another_machine_is_started_again_by_its_user(box: Remote) -> Non
     assert box.status(run_id) == "Completed"
     assert (box.run_directory(run_id) / "outputs" / "checkpoint").read_text() == "123"
     assert (box.run_directory(run_id) / "work" / "state" / "checkpoint").read_text() == "123"
+
+
+LOGS = """\
+import os, workbench
+attempt = int(os.environ.get("WORKBENCH_ATTEMPT", "1"))
+workbench.log("attempt", attempt, attempt)
+with open(os.environ["WORKBENCH_RUN_DIRECTORY"] + "/metrics.jsonl", "a") as file:
+    file.write((" " * 99_999 + "\\n") * 170)
+raise SystemExit(3)
+"""
+"""Logs so many bytes that they are compressed after the end of the run."""
+
+
+def test_compressed_metrics_are_continued_and_not_fetched_again(box: Remote) -> None:
+    box.write(LOGS)
+    box.submit("train.py", configuration="box")
+    (record,) = box.history()
+    directory = box.run_directory(record["run_id"])
+    compressed = directory / "metrics.jsonl.gz"
+    until(lambda: compressed.exists() and not (directory / "metrics.jsonl").exists())
+    data = gzip.decompress(compressed.read_bytes())
+    (directory / "metrics.jsonl").write_bytes(data.replace(b'"value":1,', b'"value":7,'))  # only on this machine
+    compress(RunDirectory(str(directory)))
+    assert box.run("experiment", "resume", "--run", record["run_id"]).code == 0
+    until(lambda: box.info(record["run_id"])["end_time_utc"] and not (directory / "metrics.jsonl").exists())
+    lines = gzip.decompress(compressed.read_bytes()).split()
+    assert [json.loads(line)["value"] for line in lines] == [7, 2]
 
 
 WRITES = """\
