@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -285,13 +286,33 @@ def test_damaged_file_causes_no_error_in_readers(run: Path, damage: str) -> None
         assert files(run) == [COMPRESSED]
 
 
+TAG = b'{"kind":"tag","name":"best","value":null}\n'
+
+
+@pytest.mark.parametrize(("size", "tags"), [(47_000_000, {}), (len(TAG), {"best": ""})])
+def test_small_file_does_not_block_readers(run: Path, size: int, tags: dict[str, str]) -> None:
+    (run / PLAIN).unlink()
+    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    data = deflate.compress(TAG + b" " * 47_000_000) + deflate.flush()
+    (run / COMPRESSED).write_bytes(b"\x1f\x8b\x08\x10\0\0\0\0\0\xff%d\0" % size + data)
+    assert script_tags(str(run)) == tags
+    assert read(run).summary() == {}
+
+
+def test_very_uniform_lines_stay_as_they_are(run: Path) -> None:
+    with (run / PLAIN).open("ab") as file:
+        file.write(b" " * 10_000_000)
+    compress(RunDirectory(str(run)))
+    assert files(run) == [PLAIN]
+
+
 GROWS = """\
 import os, workbench
 attempt = int(os.environ.get("WORKBENCH_ATTEMPT", "1"))
 workbench.log("attempt", attempt, attempt)
 with open(os.environ["WORKBENCH_RUN_DIRECTORY"] + "/metrics.jsonl", "a") as file:
     for step in range(100):
-        file.write('{"name":"loss","step":%d,"value":1,"time":1.0}\\n' % step + " " * 200_000 + "\\n")
+        file.write('{"name":"loss","step":%d,"value":1,"time":1.0}\\n' % step + "#" + os.urandom(100_000).hex() + "\\n")
 raise SystemExit(3)
 """
 

@@ -165,8 +165,9 @@ def script_tags(directory: str) -> dict[str, str]:
 def _script_tag_lines(directory: str) -> Iterator[bytes]:
     """Yield the complete lines that begin like the line of a tag, without parsing other lines."""
     with contextlib.suppress(*FAULTS), open_logged(directory) as logged:
-        rest = b"\n"
-        while data := logged.file.read(_BLOCK):
+        rest, left = b"\n", logged.size  # compressed lines of a stranger may be longer than their size says
+        while data := logged.file.read(min(_BLOCK, left)):
+            left -= len(data)
             data = rest + data
             end = data.rfind(b"\n")
             yield from _SCRIPT_TAG.findall(data, 0, max(end, 0))

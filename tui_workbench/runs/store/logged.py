@@ -34,6 +34,7 @@ _LEVEL = 1  # level 6 takes three times as long and saves 10 %
 _BLOCK = 1 << 20
 _HEADER = b"\x1f\x8b\x08\x10\0\0\0\0\0\xff"  # gzip with a comment, of no time and no system
 _LONGEST_COMMENT = 20
+_HIGHEST_RATIO = 100  # of the sizes; deflate permits 1,000, with which a small file could block its readers for long
 
 
 class Logged(NamedTuple):
@@ -75,7 +76,8 @@ def _compressed(directory: str, stack: contextlib.ExitStack) -> Logged | None:
         file = stack.enter_context(open_regular(f"{directory}/{METRICS_COMPRESSED}"))
         head = file.read(len(_HEADER) + _LONGEST_COMMENT)
         comment, _, rest = head[len(_HEADER) :].partition(b"\0")
-        if head.startswith(_HEADER) and comment.isdigit() and rest:
+        most = _HIGHEST_RATIO * os.fstat(file.fileno()).st_size
+        if head.startswith(_HEADER) and comment.isdigit() and rest and int(comment) <= most:
             file.seek(0)
             lines = stack.enter_context(gzip.GzipFile(fileobj=file))
             return Logged(cast(BinaryIO, lines), int(comment), is_compressed=True)
@@ -98,11 +100,12 @@ def compress(directory: RunDirectory) -> None:
             return
         with replacing_below(path, METRICS_COMPRESSED, durable=True, temporary=_TEMPORARY) as compressed:
             _compress(file, before.st_size, compressed)
+            is_readable = before.st_size <= _HIGHEST_RATIO * compressed.tell()
         now = os.lstat(directory.file(METRICS))
-        if (now.st_dev, now.st_ino, now.st_size) == (before.st_dev, before.st_ino, before.st_size):
+        if is_readable and (now.st_dev, now.st_ino, now.st_size) == (before.st_dev, before.st_ino, before.st_size):
             unlink_below(path, METRICS)
         else:
-            unlink_below(path, METRICS_COMPRESSED)  # a process that has survived its run has logged more
+            unlink_below(path, METRICS_COMPRESSED)  # for example, a process that has survived its run has logged more
 
 
 def _compress(file: BinaryIO, size: int, compressed: BinaryIO) -> None:
