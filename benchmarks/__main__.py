@@ -33,6 +33,7 @@ SCRIPTS = {
     "active_runs": "Active runs",
     "submit": "Containers, environments and Spark",
     "ssh": "Machines over SSH",
+    "connections": "Connections with delays and cuts",
     "slurm": "Slurm",
 }
 """The scripts, and their headings on the page."""
@@ -62,7 +63,7 @@ def main(names: list[str]) -> int:
         begun = time.monotonic()
         code, results = _run(name)
         print(f"        {time.monotonic() - begun:.0f} s", flush=True)
-        parts.append(_section(SCRIPTS[name], code, results))
+        parts.append(_section(SCRIPTS[name], code, results, os.getloadavg()[1]))
         failed += [name] if code else []
         if not names:  # also after each script, so that the page is useful if a later one is interrupted
             PAGE.write_text("\n".join(parts), encoding="utf-8")
@@ -83,12 +84,13 @@ def _run(name: str) -> tuple[int, list[dict[str, str]]]:
         return done.returncode, [json.loads(line) for line in Path(file.name).read_text("utf-8").splitlines()]
 
 
-def _section(heading: str, code: int, results: list[dict[str, str]]) -> str:
+def _section(heading: str, code: int, results: list[dict[str, str]], load: float) -> str:
     promises = [result for result in results if "note" not in result]
     rows = ["".join(f"| {cell} " for cell in _cells(promise)) + "|\n" for promise in promises]
     notes = [f"\nNot measured: {result['note']}.\n" for result in results if "note" in result]
     if code and all(promise["kept"] for promise in promises):
         notes.append("\nThe benchmark failed before its end.\n")
+    notes.append(f"\nLoad average of the machine: {load:.1f}.\n")
     return f"## {heading}\n\n{TABLE if rows else ''}{''.join(rows)}{''.join(notes)}"
 
 

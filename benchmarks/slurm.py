@@ -21,13 +21,10 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -48,7 +45,7 @@ from benchmarks.harness import (
     time_on_processors,
 )
 from benchmarks.queued_targets import ACTIVE, METADATA, TOGETHER
-from benchmarks.ssh_machine import is_possible
+from benchmarks.ssh_machine import is_possible, relay
 from tests.slurm_cluster import SlurmCluster
 from tests.targets.conftest import end_links, link_processes
 from tests.targets.slurm.project import SlurmProject, project_on_cluster
@@ -180,53 +177,6 @@ def _user(folder: Path, cluster: SlurmCluster, key: Path, port: int) -> Iterator
             yield
         finally:
             end_links(runtime)
-
-
-@contextlib.contextmanager
-def relay(address: str, delay: float) -> Iterator[int]:
-    """Forward a port of this machine to the SSH server with a delay in seconds. Yield the port."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    near, _ = server.accept()
-                    far = socket.create_connection((address, 22))
-                    for ends in ((near, far), (far, near)):
-                        ends[0].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                        threading.Thread(target=_forward, args=(*ends, delay), daemon=True).start()
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield server.getsockname()[1]
-
-
-def _forward(source: socket.socket, sink: socket.socket, delay: float) -> None:
-    """Copy bytes with a delay, which does not limit the throughput."""
-    waiting: deque[tuple[float, bytes]] = deque()
-    arrived = threading.Condition()
-
-    def send() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                with arrived:
-                    arrived.wait_for(lambda: waiting)
-                    due, data = waiting.popleft()
-                time.sleep(max(0.0, due - time.monotonic()))
-                if not data:
-                    sink.shutdown(socket.SHUT_WR)
-                    return
-                sink.sendall(data)
-
-    threading.Thread(target=send, daemon=True).start()
-    data = b"-"
-    while data:
-        try:
-            data = source.recv(1 << 16)
-        except OSError:
-            data = b""
-        with arrived:
-            waiting.append((time.monotonic() + delay, data))
-            arrived.notify()
 
 
 def measure_first_line(project: SlurmProject, folder: Path) -> None:

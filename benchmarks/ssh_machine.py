@@ -1,6 +1,6 @@
 """A machine for benchmarks over SSH: namespaces of this machine with an SSH server.
 
-Its network is virtual, so that only the work of both sides is measured.
+Its network is virtual, so that only the work of both sides is measured. `relay` adds a delay.
 """
 
 from __future__ import annotations
@@ -9,7 +9,11 @@ import contextlib
 import json
 import os
 import shutil
+import socket
 import tempfile
+import threading
+import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -76,3 +80,50 @@ def remote() -> Iterator[Remote]:
 def is_possible() -> bool:
     """Return True if this process may create a machine."""
     return os.geteuid() == 0
+
+
+@contextlib.contextmanager
+def relay(address: str, delay: float) -> Iterator[int]:
+    """Forward a port of this machine to the SSH server with a delay in seconds. Yield the port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    near, _ = server.accept()
+                    far = socket.create_connection((address, 22))
+                    for ends in ((near, far), (far, near)):
+                        ends[0].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                        threading.Thread(target=_forward, args=(*ends, delay), daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+
+
+def _forward(source: socket.socket, sink: socket.socket, delay: float) -> None:
+    """Copy bytes with a delay, which does not limit the throughput."""
+    waiting: deque[tuple[float, bytes]] = deque()
+    arrived = threading.Condition()
+
+    def send() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                with arrived:
+                    arrived.wait_for(lambda: waiting)
+                    due, data = waiting.popleft()
+                time.sleep(max(0.0, due - time.monotonic()))
+                if not data:
+                    sink.shutdown(socket.SHUT_WR)
+                    return
+                sink.sendall(data)
+
+    threading.Thread(target=send, daemon=True).start()
+    data = b"-"
+    while data:
+        try:
+            data = source.recv(1 << 16)
+        except OSError:
+            data = b""
+        with arrived:
+            waiting.append((time.monotonic() + delay, data))
+            arrived.notify()
