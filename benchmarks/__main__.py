@@ -35,6 +35,7 @@ SCRIPTS = {
     "ssh": "Machines over SSH",
     "connections": "Connections with delays and cuts",
     "slurm": "Slurm",
+    "kills": "End states after kills",
 }
 """The scripts, and their headings on the page."""
 
@@ -85,13 +86,14 @@ def _run(name: str) -> tuple[int, list[dict[str, str]]]:
 
 
 def _section(heading: str, code: int, results: list[dict[str, str]], load: float) -> str:
-    promises = [result for result in results if "note" not in result]
+    promises = [result for result in results if "name" in result]
     rows = ["".join(f"| {cell} " for cell in _cells(promise)) + "|\n" for promise in promises]
+    texts = [f"\n{result['text']}\n" for result in results if "text" in result]
     notes = [f"\nNot measured: {result['note']}.\n" for result in results if "note" in result]
     if code and all(promise["kept"] for promise in promises):
         notes.append("\nThe benchmark failed before its end.\n")
     notes.append(f"\nLoad average of the machine: {load:.1f}.\n")
-    return f"## {heading}\n\n{TABLE if rows else ''}{''.join(rows)}{''.join(notes)}"
+    return f"## {heading}\n\n{TABLE if rows else ''}{''.join(rows)}{''.join(texts + notes)}"
 
 
 def _cells(promise: dict[str, str]) -> list[str]:

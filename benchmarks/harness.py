@@ -132,6 +132,12 @@ def note(text: str) -> None:
     _record({"note": text})
 
 
+def text(paragraph: str) -> None:
+    """Print a paragraph or table of the page."""
+    print(paragraph, flush=True)
+    _record({"text": paragraph})
+
+
 def finish() -> int:
     """Return the exit status of the script: 1 if a limit was exceeded."""
     if _failures:
