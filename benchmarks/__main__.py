@@ -64,7 +64,7 @@ def main(names: list[str]) -> int:
         begun = time.monotonic()
         code, results = _run(name)
         print(f"        {time.monotonic() - begun:.0f} s", flush=True)
-        parts.append(_section(SCRIPTS[name], code, results, os.getloadavg()[1]))
+        parts.append(_section(SCRIPTS[name], code, results, os.getloadavg()[0]))
         failed += [name] if code else []
         if not names:  # also after each script, so that the page is useful if a later one is interrupted
             PAGE.write_text("\n".join(parts), encoding="utf-8")

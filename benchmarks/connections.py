@@ -53,7 +53,7 @@ from tui_workbench.runs.facade import Runs
 ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Round-trip times of the connection in seconds."""
 
-LAUNCH_ROUNDS = 3
+LAUNCH_ROUNDS = 2
 LAUNCH_MARGIN = 0.250
 """Seconds for recording the run, checking the files of the project and starting the script's supervising shell."""
 
@@ -61,6 +61,11 @@ CUT = 5.0
 """Seconds for which the link is down."""
 
 CUT_ROUNDS = 3
+"""Number of runs with cuts."""
+
+KILLS = 5
+"""Number of times that the connections of a run are killed, each time as soon as the log is up to date again."""
+
 GAP_MARGIN = 0.250
 KEEPALIVE = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "ConnectTimeout=5")
 RETRY_SECONDS = 1
@@ -166,36 +171,50 @@ class Follower(NamedTuple):
 def measure_cuts(box: Remote) -> None:
     """Compare what three followers of a log have after cuts of the connection."""
     project = _project(box.folder / "cuts", box.machine.address, "counter.py", COUNTER)
-    for name, cut in (("link down for 5 s", _cut_link), ("SSH connection killed", _kill_connection)):
-        run = Runs(project).submit(RunRequest("box", "counter.py"))
-        there = box.home / ".workbench-tui" / "runs" / run.run_id / "output.log"
-        _wait_for_content(there)
-        ours = Follower("workbench", Path(run.log_path))
-        with _loop(box, "-F", run.run_id) as plain, _loop(box, "-c +$((N + 1)) -F", run.run_id) as resuming:
-            followers = (ours, plain, resuming)
-            gaps = [_gaps(cut(box), followers) for _ in range(CUT_ROUNDS)]
-            Runs(project).cancel(run.run_id)
-            written = _content(there)
-            last = written.splitlines()[-1]
-            _wait_for_all(last, followers)
-        _report(name, [statistics.median(values) for values in zip(*gaps, strict=True)], written, followers)
+    for name, cut, cuts in (("link down for 5 s", _cut_link, 1), ("SSH connection killed", _kill_connection, KILLS)):
+        measured = [_measured_run(box, project, cut, cuts) for _ in range(CUT_ROUNDS)]
+        margin = GAP_MARGIN * slowness()
+        for which in sorted({0, cuts - 1}):
+            gaps = [statistics.median(run.gaps[which][each] for run in measured) for each in range(3)]
+            place = "first cut of a run" if which == 0 else f"{which + 1}th cut of a run"
+            for loop in (1, 2):
+                compare_values(
+                    f"{name}, {place}, gap until new lines are in the local file",
+                    gaps[0],
+                    gaps[loop],
+                    1.0,
+                    baseline_name=measured[0].names[loop],
+                    margin=margin,
+                    unit=SECONDS,
+                )
+        lost = [sum(run.differences[each] for run in measured) for each in range(3)]
+        what = f"{name}, {CUT_ROUNDS * cuts} times, bytes lost or repeated"
+        for loop in (1, 2):
+            compare_values(what, lost[0], lost[loop], 0.0, baseline_name=measured[0].names[loop], unit=BYTES)
 
 
-def _report(name: str, gaps: list[float], written: bytes, followers: tuple[Follower, Follower, Follower]) -> None:
+class CutRun(NamedTuple):
+    """A run whose connection was cut: for the three followers, the gaps of each cut, and the bytes that differ."""
+
+    names: list[str]
+    gaps: list[list[float]]
+    differences: list[int]
+
+
+def _measured_run(box: Remote, project: Project, cut: Callable[[Remote], int], cuts: int) -> CutRun:
+    run = Runs(project).submit(RunRequest("box", "counter.py"))
+    there = box.home / ".workbench-tui" / "runs" / run.run_id / "output.log"
+    _wait_for_content(there)
+    _wait_for_content(Path(run.log_path))
+    ours = Follower("workbench", Path(run.log_path))
+    with _loop(box, "-F", run.run_id) as plain, _loop(box, "-c +$((N + 1)) -F", run.run_id) as resuming:
+        followers = (ours, plain, resuming)
+        gaps = [_gaps(cut(box), followers) for _ in range(cuts)]
+        Runs(project).cancel(run.run_id)
+        written = _content(there)
+        _wait_for_all(written.splitlines()[-1], followers)
     differences = [_differences(written, _content(follower.file)) for follower in followers]
-    margin = GAP_MARGIN * slowness()
-    for follower, gap, difference in list(zip(followers, gaps, differences, strict=True))[1:]:
-        compare_values(
-            f"{name}, gap until new lines are in the local file",
-            gaps[0],
-            gap,
-            1.0,
-            baseline_name=follower.name,
-            margin=margin,
-            unit=SECONDS,
-        )
-        what = f"{name}, {CUT_ROUNDS} times, bytes lost or repeated"
-        compare_values(what, differences[0], difference, 0.0, baseline_name=follower.name, unit=BYTES)
+    return CutRun([follower.name for follower in followers], gaps, differences)
 
 
 def _differences(written: bytes, received: bytes) -> int:

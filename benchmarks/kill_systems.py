@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.harness import environment, python
+from tui_workbench import __version__
 from tui_workbench.core.model import RunState
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
@@ -123,6 +124,11 @@ with mlflow.start_run(run_name=os.path.basename(folder)):
     work(folder, seconds, code)
 """
 
+VERSIONS = """\
+from importlib.metadata import version
+print(version("submitit"), version("parsl"), version("mlflow-skinny"))
+"""
+
 ASK = """\
 import sys, mlflow
 client = mlflow.MlflowClient()
@@ -172,6 +178,7 @@ class System(NamedTuple):
     """A system that executes scripts."""
 
     name: str
+    version: str
     start: Callable[[Trial], object]
     state: Callable[[Trial], str]
     supervisors: Mapping[str, Finder]
@@ -216,7 +223,7 @@ def workbench(folder: Path) -> System:
         supervisor = read_supervisor(runs.get(names[trial.folder]).directory)
         return supervisor.pid if supervisor else 0
 
-    return System("workbench", start, state, {"controller": controller, "supervising shell": shell})
+    return System("workbench", __version__, start, state, {"controller": controller, "supervising shell": shell})
 
 
 def peers(interpreter: str, folder: Path) -> list[System]:
@@ -235,6 +242,8 @@ def peers(interpreter: str, folder: Path) -> list[System]:
     }
 
     status = _mlflow_status(interpreter, environment(changes))
+    command = [interpreter, "-c", VERSIONS]
+    submitit, parsl, mlflow = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
     def starting(program: str) -> Callable[[Trial], object]:
         def start(trial: Trial) -> object:
@@ -253,10 +262,10 @@ def peers(interpreter: str, folder: Path) -> list[System]:
         return start
 
     return [
-        System("submitit", starting(SUBMITIT), _told, {"controller": _parent}),
-        System("Parsl", starting(PARSL), _told, {"interchange": _interchange, "manager": _parent}),
-        System("MLflow projects", starting(PROJECTS), status, {"`projects.run`": _parent}),
-        System("MLflow tracking", starting(TRACKING), status, {}),
+        System("submitit", submitit, starting(SUBMITIT), _told, {"controller": _parent}),
+        System("Parsl", parsl, starting(PARSL), _told, {"interchange": _interchange, "manager": _parent}),
+        System("MLflow projects", mlflow, starting(PROJECTS), status, {"`projects.run`": _parent}),
+        System("MLflow tracking", mlflow, starting(TRACKING), status, {}),
     ]
 
 

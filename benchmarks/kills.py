@@ -153,6 +153,7 @@ def _measured(system: System, folder: Path, number: int) -> dict[str, Any]:
                 print(f"        {system.name}: {counts}", flush=True)
     start = statistics.median(process_time([python(), "-c", "pass"]) for _ in range(10))
     return {
+        "version": system.version,
         "date": datetime.date.today().isoformat(),
         "cores": os.cpu_count(),
         "python -c pass": f"{start * 1000:.1f} ms",
@@ -259,7 +260,7 @@ def _table(stored: dict[str, dict[str, Any]]) -> str:
         machine = f"{measured['cores']} cores, load average {measured['load average']}"
         for victim, counts in measured["killed"].items():
             cells = [
-                system,
+                f"{system} {measured['version']}",
                 victim,
                 *(f"{counts.get(outcome, 0):,}" for outcome in OUTCOMES),
                 measured["date"],
