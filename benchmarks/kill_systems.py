@@ -232,14 +232,7 @@ def peers(interpreter: str, folder: Path) -> list[System]:
     (folder / "mlproject" / "MLproject").write_text(ML_PROJECT)
     for path in (folder, folder / "mlproject"):
         (path / "task.py").write_text(TASK)
-    changes = {
-        "PATH": f"{os.path.dirname(interpreter)}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(folder),
-        "TASK_PROJECT": str(folder / "mlproject"),
-        "MLFLOW_TRACKING_URI": f"sqlite:///{folder}/mlflow.db",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "GIT_PYTHON_REFRESH": "quiet",
-    }
+    changes = _variables(interpreter, folder)
 
     status = _mlflow_status(interpreter, environment(changes))
     command = [interpreter, "-c", VERSIONS]
@@ -267,6 +260,17 @@ def peers(interpreter: str, folder: Path) -> list[System]:
         System("MLflow projects", mlflow, starting(PROJECTS), status, {"`projects.run`": _parent}),
         System("MLflow tracking", mlflow, starting(TRACKING), status, {}),
     ]
+
+
+def _variables(interpreter: str, folder: Path) -> dict[str, str]:
+    return {
+        "PATH": f"{os.path.dirname(interpreter)}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(folder),
+        "TASK_PROJECT": str(folder / "mlproject"),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{folder}/mlflow.db",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "GIT_PYTHON_REFRESH": "quiet",
+    }
 
 
 def _told(trial: Trial) -> str:
