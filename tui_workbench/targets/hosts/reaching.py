@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError, TargetUnreachable, WorkbenchError
@@ -14,6 +15,9 @@ from tui_workbench.targets.hosts.host import Host
 
 SLOW_SECONDS = 2.0
 """Warn about a shell that takes longer than this to start, in seconds. Every step of a run starts a shell."""
+
+STEADY_SECONDS = 5.0
+"""After this time in seconds without an error, earlier errors do not lengthen the pause before the next attempt."""
 
 TOOLS = (
     "cat", "cmp", "cp", "cut", "du", "find", "grep", "head", "ls", "mkdir", "mv", "rm", "rmdir", "sed", "setsid",
@@ -41,11 +45,14 @@ def wait_through_losses(target: Target, wait_once: Callable[[], Outcome], interr
     """
     pauses = Backoff()
     while True:
+        begun = time.monotonic()
         try:
             return wait_once()
         except NeverStarted:
             raise
         except WorkbenchError as error:
+            if time.monotonic() >= begun + STEADY_SECONDS:
+                pauses = Backoff()
             # After any error, such as a full disk on this machine, the script may still be running.
             with contextlib.suppress(StorageError):
                 target.report.lost(str(error))
