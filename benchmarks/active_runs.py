@@ -1,6 +1,6 @@
-"""Measure the processes of this machine that drive many active runs, here and on a machine over SSH.
+"""Measure the processes of this machine that drive many active runs: here, over SSH and in containers.
 
-    python -m benchmarks.active_runs [RUNS [REMOTE_RUNS]]
+    python -m benchmarks.active_runs [RUNS [REMOTE_RUNS [CONTAINERS]]]
 
 The scripts only wait, and are not measured. The memory is proportional (PSS). The processes that hold the locks of the
 runs are measured when no run has changed hands for some seconds. The process that holds the SSH connections is measured
@@ -28,30 +28,38 @@ from benchmarks.harness import (
     time_on_processors,
 )
 from benchmarks.ssh_machine import Remote, is_possible, remote
+from tests.engines import DockerEngine, docker_engine
 from tests.targets.conftest import link_processes
+from tests.targets.docker_project import DockerProject
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
-RUNS, REMOTE_RUNS = 1000, 200
+RUNS, REMOTE_RUNS, CONTAINERS = 1000, 200, 20
 SHARE, MEMORY = 0.02, 150e6
 LINK_SHARE, LINK_MEMORY = 0.02, 80e6
 WINDOW = 30.0  # seconds for which the processes are measured
 SETTLE_SECONDS, PATIENCE = 6.0, 600.0
 
-REMOTE_SCRIPT = "import os\nos.execvp('sleep', ['sleep', '100000'])\n"
+WAITING_SCRIPT = "import os\nos.execvp('sleep', ['sleep', '100000'])\n"
 
 
 def main() -> int:
     given = [int(word) for word in sys.argv[1:]]
-    count, remote_count = (*given, *(RUNS, REMOTE_RUNS)[len(given) :])
+    count, remote_count, containers = (*given, *(RUNS, REMOTE_RUNS, CONTAINERS)[len(given) :])
     if is_possible():
         with remote() as box:
             _measure_there(box, remote_count)
     else:
         note("runs on another machine, because only root can create the machine")
     with scratch_folder() as folder:
+        _use_home(Path(folder))
+        if is_possible():
+            with docker_engine() as engine:
+                _measure_containers(engine, Path(folder), containers)
+        else:
+            note("runs in containers, because only root can start an engine")
         _measure_here(Path(folder), count)
     return finish()
 
@@ -59,7 +67,7 @@ def main() -> int:
 def _measure_here(folder: Path, count: int) -> None:
     directories: list[RunDirectory] = []
     try:
-        _submit(_project(folder), RunRequest("local", "wait.sh"), count, directories)
+        _submit(Runs(_project(folder)), RunRequest("local", "wait.sh"), count, directories)
         _measure(f"{count:,} active runs on this machine", _settled(directories))
     finally:
         _kill_holders(directories)
@@ -68,11 +76,23 @@ def _measure_here(folder: Path, count: int) -> None:
             os.killpg(shell, signal.SIGKILL)
 
 
+def _measure_containers(engine: DockerEngine, folder: Path, count: int) -> None:
+    directories: list[RunDirectory] = []
+    os.environ["DOCKER_HOST"] = f"unix://{engine.socket}"
+    try:
+        project = DockerProject(folder / "containers", nativeSharedDirectory=str(folder / "share"))
+        project.script(WAITING_SCRIPT, "wait.py")
+        _submit(project.runs, RunRequest("docker", "wait.py"), count, directories)
+        _measure(f"{count:,} active runs in containers", _settled(directories))
+    finally:
+        _kill_holders(directories)
+
+
 def _measure_there(box: Remote, count: int) -> None:
     directories: list[RunDirectory] = []
     try:
-        project = box.make_project("wait.py", REMOTE_SCRIPT)
-        _submit(project, RunRequest("box", "wait.py"), count, directories)
+        project = box.make_project("wait.py", WAITING_SCRIPT)
+        _submit(Runs(project), RunRequest("box", "wait.py"), count, directories)
         name = f"{count:,} active runs on a machine over SSH"
         holders = _settled(directories)
         _measure(name, holders)
@@ -81,9 +101,8 @@ def _measure_there(box: Remote, count: int) -> None:
         _kill_holders(directories)
 
 
-def _submit(project: Project, request: RunRequest, count: int, directories: list[RunDirectory]) -> None:
+def _submit(runs: Runs, request: RunRequest, count: int, directories: list[RunDirectory]) -> None:
     """Submit runs, and add their directories to `directories`."""
-    runs = Runs(project)
     begun = time.perf_counter()
     for _ in range(count):
         directories.append(RunDirectory(runs.submit(request).directory))
@@ -124,18 +143,22 @@ def _kill_holders(directories: list[RunDirectory]) -> None:
 
 
 def _project(folder: Path) -> Project:
-    """Create a project, and use only the environment of benchmarks in this process and its children."""
-    home, root = folder / "home", folder / "project"
+    root = folder / "project"
     configuration = root / "aml_config"
-    for path in (home, configuration):
-        path.mkdir(parents=True)
+    configuration.mkdir(parents=True)
     (configuration / "local.compute").write_text("type: local\npythonLocation: /bin/sh\n")
     (configuration / "local.runconfig").write_text("Target: local\nFramework: Python\nTrackedRun: false\n")
     (root / "wait.sh").write_text("exec sleep 100000\n")
+    return Project.find(str(root))
+
+
+def _use_home(folder: Path) -> None:
+    """Use only the environment of benchmarks in this process and its children, with an empty home."""
+    home = folder / "home"
+    home.mkdir(parents=True)
     kept = environment({"HOME": str(home), "PYTHONPATH": str(Path(__file__).parent.parent)})
     os.environ.clear()
     os.environ.update({name: value for name, value in kept.items() if not name.startswith("XDG_")})
-    return Project.find(str(root))
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ class Controller:
     def finish(self) -> None:
         """Execute all remaining steps. Raises StorageError if the end of the run cannot be recorded.
 
-        Raises LeftToWatcher if the script runs for long, the controller has a lock and the target has `waits_together`.
+        Raises LeftToWatcher if the script runs for long, the controller has a lock and a group can wait for the run.
         """
         if not self.begin():
             return
@@ -298,7 +298,7 @@ class Controller:
 
     def _set_timer(self, seconds: float) -> None:
         """Interrupt the wait after `seconds`, if the watcher can then wait for the script. With 0, end the timer."""
-        if self._lock is not None and self.target.waits_together:
+        if self._lock is not None and self.target.waits_together_in(self._directory.path):
             self._alone_until = time.monotonic() + seconds
             self._alone_seconds = seconds
             signal.setitimer(signal.ITIMER_REAL, seconds, seconds)

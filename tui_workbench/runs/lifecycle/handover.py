@@ -41,7 +41,8 @@ def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, sta
     Return False if the watcher is running and the run was handed over to it before, so that it soon locks the run.
     Raises WorkbenchError if no process can be started.
     """
-    if not (target.drives_together or (target.waits_together and "start" in directory.status().done)):
+    can_wait = target.waits_together_in(directory.path) and "start" in directory.status().done
+    if not (target.drives_together or can_wait):
         detach(directory, lock, start)
         return True
     with lock:

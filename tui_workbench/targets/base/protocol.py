@@ -160,6 +160,13 @@ class Target(abc.ABC):
         if the run was not started. After any other WorkbenchError the state of the run is unknown.
         """
 
+    def waits_together_in(self, run_directory: str) -> bool:
+        """Return True if a group can wait for the started run in a directory on this machine.
+
+        Contacts no other machine.
+        """
+        return self.waits_together
+
     def group_key(self) -> str:
         """Return a name that is the same for all targets, in any project, whose runs one group can follow."""
         return f"{self.target.kind.name} {self.target.username}@{self.target.address}"

@@ -5,6 +5,8 @@ Only Unix sockets are supported, because an engine behind TCP could not mount fo
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -117,6 +119,19 @@ def engine_socket(host: Host) -> str:
                 remedy="Install Docker Engine: https://docs.docker.com/engine/install/.",
                 is_missing=True,
             )
+
+
+def engine_choice() -> str:
+    """Return the user's choice of an engine on this machine: a variable, the name of a context, or "".
+
+    Starts no process and contacts no engine.
+    """
+    choice = os.environ.get("DOCKER_HOST") or os.environ.get("DOCKER_CONTEXT")
+    if not choice:
+        folder = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
+        with contextlib.suppress(OSError, ValueError, AttributeError), open(f"{folder}/config.json", "rb") as file:
+            choice = json.load(file).get("currentContext")
+    return str(choice or "")
 
 
 def _stopped(host: Host, looked: Sequence[str]) -> EngineOutOfReach:

@@ -11,6 +11,7 @@ They do not include running containers of runs, environments that a container us
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import machine_info, run_environment, spark
+from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
@@ -28,9 +30,10 @@ from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import KIND_LABEL, PROJECT_LABEL, RUN_KIND, RUN_LABEL
-from tui_workbench.targets.docker.container_run import ContainerRun
+from tui_workbench.targets.docker.container_run import POSITION_FILE, ContainerRun
 from tui_workbench.targets.docker.create_command import mount_option
-from tui_workbench.targets.docker.docker_socket import docker_socket, engine_socket
+from tui_workbench.targets.docker.docker_group import DockerGroup
+from tui_workbench.targets.docker.docker_socket import docker_socket, engine_choice, engine_socket
 from tui_workbench.targets.docker.engine import Container, Engine, Image
 from tui_workbench.targets.docker.gpu_access import gpu_access
 from tui_workbench.targets.docker.image_probe import PROBE_KIND, ImageFacts, InImage, facts_of
@@ -56,12 +59,15 @@ from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.hosts.serving import ServerPlace
+from tui_workbench.targets.ssh.ssh_wire import login_of
 
 
 class DockerTarget(Target):
     """A target of type `localdocker` or `remotedocker`."""
 
     keeps_runs = True
+    waits_together = True
+    jobs_at_once = 16  # a step can wait for processes that do not end
 
     def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
         super().__init__(target, host)
@@ -195,6 +201,17 @@ class DockerTarget(Target):
 
         return wait_through_losses(self, wait_once, interrupted)
 
+    def waits_together_in(self, run_directory: str) -> bool:
+        # The controller copies the output of a container without a shell from the engine's log.
+        return not os.path.lexists(os.path.join(run_directory, POSITION_FILE))
+
+    def group_key(self) -> str:
+        engine = (engine_choice(), os.uname().nodename) if self.host.is_local else login_of(self.target)[1:]
+        return " ".join((self.target.kind.name, *engine))
+
+    def group(self) -> RunGroup:
+        return DockerGroup(self.host, self._new_engine)
+
     def wait_until_reachable(self, interrupted: int) -> None:
         def reconnect() -> None:
             self.close()
@@ -233,8 +250,11 @@ class DockerTarget(Target):
     def _connect(self) -> Engine:
         engine = self._engine  # another thread may call `close`
         if engine is None:
-            engine = self._engine = Engine(docker_socket(self.host), self.host.label, self.host.ssh_words)
+            engine = self._engine = self._new_engine()
         return engine
+
+    def _new_engine(self) -> Engine:
+        return Engine(docker_socket(self.host), self.host.label, self.host.ssh_words)
 
     def _image(self, spec: RunSpec) -> tuple[Image, ImageFacts]:
         """Return the image of the run, pulled or built if needed. The result is cached."""

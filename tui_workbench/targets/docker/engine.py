@@ -248,6 +248,24 @@ class Engine:
             found = [entry["Id"] for entry in self._api.containers(all=True, filters={"label": label})]
         return [each for each in map(self.container, found) if each is not None]
 
+    def states(self, label: str) -> dict[str, str]:
+        """Return the states of all containers with a label by name, with one request."""
+        with self._called("list containers", "ps", "--all", "--filter", f"label={label}"):
+            found = self._api.containers(all=True, filters={"label": label})
+            return {name.lstrip("/"): str(entry["State"]) for entry in found for name in entry["Names"]}
+
+    def ends(self, label: str) -> Any:
+        """Return the events of containers with a label that end or are removed from now on; see `EngineEvents`.
+
+        The iterator of events must be used within `translated`. It stops when the connection is lost.
+        """
+        wanted = {"type": ["container"], "event": ["die", "destroy"], "label": [label]}
+        words = [
+            word for name, values in wanted.items() for value in values for word in ("--filter", f"{name}={value}")
+        ]
+        with self._called("report events", "events", *words, log_start=True):
+            return self._api.events(filters=wanted, decode=True)
+
     def wait(self, container: str) -> None:
         with self._sought("wait for the container", "wait", container, log_start=True):
             self._patient.wait(container)
@@ -265,7 +283,7 @@ class Engine:
         """Remove a container, running or not, and its anonymous volumes, and wait for the removal."""
         with self._called("remove the container", "rm", "--force", "--volumes", container), _unless_gone():
             self._api.remove_container(container, force=True, v=True)
-        with self._translated("wait for the removal"), contextlib.suppress(_errors().APIError):
+        with self.translated("wait for the removal"), contextlib.suppress(_errors().APIError):
             self._api.wait(container, timeout=TIMEOUT, condition="removed")
 
     def execute(self, container: str, argv: Sequence[str]) -> tuple[int, bytes]:
@@ -335,14 +353,14 @@ class Engine:
             yield response.raw
 
     def _translated_chunks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        with self._translated("read from the container"):
+        with self.translated("read from the container"):
             yield from chunks
 
     @contextlib.contextmanager
     def _called(self, action: str, *words: str, log_start: bool = False) -> Iterator[trace.Call]:
         """Translate errors, and add the call to the trace as the equivalent `docker` command."""
         with trace.Call(trace.DOCKER, (*self._docker, *words), login=self._login, log_start=log_start) as call:
-            with self._translated(action):
+            with self.translated(action):
                 yield call
             call.end(0)
 
@@ -356,7 +374,7 @@ class Engine:
                 call.end(1, NOT_THERE)
 
     @contextlib.contextmanager
-    def _translated(self, action: str) -> Iterator[None]:
+    def translated(self, action: str) -> Iterator[None]:
         """Translate errors of the docker package, requests and urllib3."""
         try:
             yield

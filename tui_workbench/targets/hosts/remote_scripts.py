@@ -178,6 +178,7 @@ Prints `forced` or `-`, and the number of processes that received SIGTERM.
 
 FOLLOW_RUNS = f"""\
 cd -- "$1" 2>/dev/null || cd /
+in_containers=$2
 set -f
 {_IS_ALIVE}
 {PROCESSES_OF_RUN}
@@ -194,6 +195,7 @@ know() {{
 state_of() {{
     state=over
     has_code "$id" && return
+    [ -n "$in_containers" ] && state=runs && return
     [ -n "$1" ] && kill -0 "$1" && state=runs && return
     is_supervised "$id" && state=runs && return
     # The shell may have written the exit code since the first look.
@@ -228,13 +230,14 @@ while read -r request; do
 done 2>/dev/null
 kill "$follower" 2>/dev/null
 """
-"""$1: the folder of all runs. Each line of the input is a number and the IDs of runs to follow instead of the earlier
-ones. The script ends with its input, so that it ends when the connection is lost.
+"""$1: the folder of all runs, $2: not empty for runs in containers. Each line of the input is a number and the IDs of
+runs to follow instead of the earlier ones. The script ends with its input, so that it ends when the connection is lost.
 
 Prints `: NUMBER`, and then a listing whenever it has changed and every ten seconds: a line `= ID STATE` for each run,
 the sizes of the logs as `wc -c` prints them, and `.`. An incomplete listing may precede `: NUMBER`. The state is
 `runs`, `left` if the supervising shell was killed while the script continues, or `over` for everything else: the script
-has ended or was never started, or its files are missing.
+has ended or was never started, or its files are missing. For a run in a container, it is `over` if there is an exit
+code, and `runs` for everything else, because only the engine knows whether the container has ended.
 
 A listing of any number of runs starts only two processes. Therefore it usually checks only that the ID of each shell is
 in use; every ten seconds, it also compares the start times of these processes.

@@ -115,8 +115,10 @@ class _Followed:
 class RemoteGroup(RunGroup):
     """Follows the runs of one login on a machine."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, *, in_containers: bool = False) -> None:
+        """With `in_containers`, the end of a run that writes no exit code is not noticed."""
         self._host = host
+        self._mode = "containers" if in_containers else ""
         self._runs: dict[str, _Followed] = {}
         self._ended: list[str] = []
         self._opening: Opening | None = None
@@ -131,7 +133,7 @@ class RemoteGroup(RunGroup):
         self._is_connected = False  # the shell has printed a listing
         self._request_at = self._connect_at = 0.0  # the earliest times (monotonic clock)
         self._pauses = Backoff()
-        self._interrupted = -1
+        self._interrupted = self._woken = -1
 
     def add(self, spec: RunSpec, report: Report) -> None:
         self._runs[spec.run_id] = _Followed(self._host, spec, report)
@@ -142,9 +144,10 @@ class RemoteGroup(RunGroup):
         with contextlib.suppress(ValueError):
             self._ended.remove(run_id)
 
-    def wait(self, interrupted: int, timeout: float | None = None) -> Mapping[str, Outcome | None]:
+    def wait(self, interrupted: int, timeout: float | None = None, *, woken: int = -1) -> Mapping[str, Outcome | None]:
+        """Like `RunGroup.wait`, but also return when the descriptor `woken` becomes readable."""
         deadline = math.inf if timeout is None else time.monotonic() + timeout
-        self._interrupted = interrupted
+        self._interrupted, self._woken = interrupted, woken
         with contextlib.suppress(Interrupted):
             while not self._ended:
                 self._step(deadline)
@@ -166,10 +169,10 @@ class RemoteGroup(RunGroup):
         self._connect()
         opening = self._opening.descriptor if self._opening is not None else -1
         shell = self._shell.stdout if self._shell is not None else -1
-        watched = [each for each in (opening, shell, self._interrupted) if each >= 0]
+        watched = [each for each in (opening, shell, self._interrupted, self._woken) if each >= 0]
         pause = max(0.0, min(deadline, self._next_time()) - time.monotonic())
         ready = wait_ready(watched, timeout=None if math.isinf(pause) else pause)
-        if self._interrupted in ready:
+        if {self._interrupted, self._woken} & ready:
             raise Interrupted
         try:
             if opening in ready:
@@ -204,7 +207,7 @@ class RemoteGroup(RunGroup):
     # -- the shell ----------------------------------------------------------------------------------------------------
 
     def _open(self) -> HostProcess:
-        return self._host.open(["sh", "-c", FOLLOW_RUNS, "sh", HostLayout(self._host.home()).runs])
+        return self._host.open(["sh", "-c", FOLLOW_RUNS, "sh", HostLayout(self._host.home()).runs, self._mode])
 
     def _take_shell(self) -> None:
         """Use the shell that was started. Raises TargetUnreachable."""
