@@ -31,7 +31,7 @@ from benchmarks.ssh_machine import Remote, is_possible, remote
 from tests.engines import DockerEngine, docker_engine
 from tests.targets.conftest import link_processes
 from tests.targets.docker_project import DockerProject
-from tui_workbench.core.model import RunRequest
+from tui_workbench.core.model import RunRequest, RunState
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
@@ -119,10 +119,10 @@ def _measure(name: str, processes: set[int], share_limit: float = SHARE, memory_
 
 
 def _settled(directories: list[RunDirectory]) -> set[int]:
-    """Return the processes that drive the runs, once they have been the same for SETTLE_SECONDS."""
+    """Return the processes that drive the runs, once all scripts run and they have been the same for SETTLE_SECONDS."""
     deadline = time.monotonic() + PATIENCE
     holders, since = _holders(directories), time.monotonic()
-    while time.monotonic() < since + SETTLE_SECONDS or min(holders) <= 0:
+    while time.monotonic() < since + SETTLE_SECONDS or min(holders) <= 0 or not _are_running(directories):
         if time.monotonic() > deadline:
             raise TimeoutError("the runs have no controllers")
         time.sleep(0.5)
@@ -130,6 +130,10 @@ def _settled(directories: list[RunDirectory]) -> set[int]:
         if found != holders:
             holders, since = found, time.monotonic()
     return holders
+
+
+def _are_running(directories: list[RunDirectory]) -> bool:
+    return all(directory.status().state == RunState.RUNNING for directory in directories)
 
 
 def _holders(directories: list[RunDirectory]) -> set[int]:
