@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
+import subprocess
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import require
 from tests.engines import BARE_IMAGE, DockerEngine, docker_engine
 from tests.machines import Machine
 from tests.runs.gated_project import kill, watchers
@@ -88,6 +90,10 @@ def containers(tmp_path: Path, request: pytest.FixtureRequest) -> Containers:
 
 def local_containers(folder: Path, engine: DockerEngine, **compute: str) -> Containers:
     return Containers(DockerProject(folder / "project", nativeSharedDirectory=str(folder / "share"), **compute), engine)
+
+
+def docker_context(*arguments: str) -> None:
+    subprocess.run([require("docker"), "context", *arguments], check=True, capture_output=True)
 
 
 def has_lines(run: Run, lines: int) -> bool:
@@ -262,3 +268,20 @@ def test_run_in_an_image_without_a_shell_keeps_its_controller(tmp_path: Path, en
     wait_until(lambda: log(run) == "began\nwent on\n", "the output")
     Path(run.directory, "metrics.jsonl").write_text("{}\n{}\n")
     assert containers.ended(run) == ("completed", 0)
+
+
+def test_watcher_keeps_its_engine_if_another_context_is_chosen(
+    tmp_path: Path, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DOCKER_HOST")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    for name, socket in (("first", engine.socket), ("second", "/nonexistent.sock")):
+        docker_context("create", name, "--docker", f"host=unix://{socket}")
+    docker_context("use", "first")
+    containers = local_containers(tmp_path, engine)
+    run = containers.begin()
+    containers.watched([run])
+    wait_until(lambda: engine.docker("info", "--format", "{{.NEventsListener}}") != "0", "the watcher to connect")
+    docker_context("use", "second")
+    assert containers.project.runs.cancel(run.run_id).state == "canceled"
+    assert engine.containers() == []

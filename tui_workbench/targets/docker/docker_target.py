@@ -210,6 +210,9 @@ class DockerTarget(Target):
         return " ".join((self.target.kind.name, *engine))
 
     def group(self) -> RunGroup:
+        if self.host.is_local and not os.environ.get("DOCKER_HOST"):
+            # The watcher cancels and collects its runs on this engine, even if the user chooses another context.
+            os.environ["DOCKER_CONTEXT"] = engine_choice() or "default"
         return DockerGroup(self.host, self._new_engine)
 
     def wait_until_reachable(self, interrupted: int) -> None:
