@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import require
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.targets.docker.docker_socket import docker_socket
+from tui_workbench.targets.docker.docker_socket import docker_socket, engine_choice
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
@@ -170,3 +170,17 @@ def test_error_names_the_group_of_the_engine(login: wire.Login) -> None:
 def test_machine_without_engine_is_reported(host: SshHost) -> None:
     with pytest.raises(ConfigurationError, match=r"Docker is not installed|its engine is not running"):
         docker_socket(host)
+
+
+def test_choice_of_an_engine_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DOCKER_HOST", "DOCKER_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    assert engine_choice() == ""
+    for text, choice in (("{", ""), ("[]", ""), ("{}", ""), ('{"currentContext": "colima"}', "colima")):
+        (tmp_path / "config.json").write_text(text)
+        assert engine_choice() == choice
+    monkeypatch.setenv("DOCKER_CONTEXT", "other")
+    assert engine_choice() == "other"
+    monkeypatch.setenv("DOCKER_HOST", "unix:///a.sock")
+    assert engine_choice() == "unix:///a.sock"

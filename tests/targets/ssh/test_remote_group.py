@@ -44,9 +44,9 @@ class Calls(Report):
 class Machine:
     """A machine with the runs `exp_1` and `exp_2`: folders there and here, and a process for each run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, in_containers: bool = False) -> None:
         self._folder = folder
-        self.group = RemoteGroup(LoginHost(LocalHost(), str(folder / "root")))
+        self.group = RemoteGroup(LoginHost(LocalHost(), str(folder / "root")), in_containers=in_containers)
         self.calls = {name: Calls() for name in (FIRST, SECOND)}
         self._ended: set[str] = set()
         self.shells = {name: self._start(name) for name in self.calls}
@@ -220,6 +220,29 @@ def test_file_names_of_a_script_do_not_affect_other_runs(machine: Machine) -> No
         copy = machine.here(name) / "ranks" / "1.log"
         machine.until_seen(partial(is_copy, copy, name))
     assert [path.name for path in machine.here(SECOND).glob("ranks/*")] == ["1.log"]
+
+
+def test_run_in_a_container_ends_only_with_an_exit_code(tmp_path: Path) -> None:
+    with contextlib.closing(Machine(tmp_path, in_containers=True)) as machine:
+        for shell in machine.shells.values():
+            shell.kill()
+            shell.wait()
+        machine.follow()
+        machine.print(FIRST, "more\n")
+        machine.until_seen(lambda: machine.log(FIRST) == b"began\nmore\n")
+        machine.end(SECOND)
+        machine.until_ended(SECOND)
+        assert not machine.has_ended(FIRST)
+        assert "orphaned" not in machine.calls[FIRST].names
+
+
+def test_wait_ends_when_another_descriptor_is_readable(machine: Machine) -> None:
+    machine.follow()
+    reading, writing = os.pipe()
+    os.write(writing, b"c")
+    assert machine.group.wait(-1, woken=reading) == {}
+    os.close(reading)
+    os.close(writing)
 
 
 def test_removed_run_is_not_copied(machine: Machine) -> None:

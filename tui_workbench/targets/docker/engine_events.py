@@ -86,5 +86,5 @@ class EngineEvents:
 
     def _end(self) -> None:
         if self._events is not None:
-            with contextlib.suppress(OSError):  # the connection was lost
+            with contextlib.suppress(OSError, AttributeError):  # the connection was lost, also meanwhile
                 self._events.close()
