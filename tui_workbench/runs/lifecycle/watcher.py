@@ -37,6 +37,7 @@ from tui_workbench.runs.lifecycle.handover import WatchFolder
 from tui_workbench.runs.lifecycle.helping import Helping
 from tui_workbench.runs.lifecycle.target_lifecycle import TryLater
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Outcome
 
@@ -62,12 +63,29 @@ class _Run:
         self.needs_controller = False  # the script must be started, by another process
         self.interrupt = -1  # descriptor that interrupts the job in progress when it becomes readable
         self.interrupting = -1  # the other end of this pipe
-        self.is_followed = False
+        self.group: _Group | None = None  # while it is followed
         self.is_canceled = False
         self.retries: Backoff | None = None
         self.retry_at = 0.0
         self.error = ""
         self.helpers: Helpers | None = None  # while the script runs
+
+    @property
+    def is_followed(self) -> bool:
+        return self.group is not None
+
+
+class _Group:
+    """A thread that follows runs. Their IDs differ, although two projects can contain the same run of the target."""
+
+    def __init__(
+        self,
+        group: RunGroup,
+        on_ended: Callable[[_Group, str, Outcome | None], object],
+        on_broken: Callable[[_Group, Exception], object],
+    ) -> None:
+        self.runs: dict[str, _Run] = {}  # by run ID
+        self.thread = GroupThread(group, partial(on_ended, self), partial(on_broken, self))
 
 
 class Watcher:
@@ -78,11 +96,10 @@ class Watcher:
         self._lock = lock
         self._woken = woken
         self._runs: dict[str, _Run] = {}
-        self._followed: dict[str, _Run] = {}  # by run ID
         self._queued: deque[_Run] = deque()
         self._failed: list[_Run] = []  # due for a retry
         self._jobs = 0
-        self._group: GroupThread | None = None
+        self._groups: list[_Group] = []
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._reading, self._writing = waking_pipe()
         self._unreachable = Backoff()
@@ -110,8 +127,8 @@ class Watcher:
             elif now >= self._idle_since + LINGER_SECONDS and self._may_end():
                 break
             self._wait(now)
-        if self._group is not None:
-            self._group.close()
+        for group in self._groups:
+            group.thread.close()
 
     def _wait(self, now: float) -> None:
         """Wait for calls from other threads, but only until the next task is due."""
@@ -169,7 +186,7 @@ class Watcher:
             elif run.is_followed and run.helpers is not None and run.helpers.limit_is_reached:
                 run.helpers.limit_is_reached = False
                 self._take_out(run, self._queued.append)
-        followed = self._followed.values()
+        followed = [run for run in self._runs.values() if run.is_followed]
         self._helping.read_metrics([run.helpers.metrics for run in followed if run.helpers is not None])
 
     def _take(self, name: str) -> bool:
@@ -327,49 +344,53 @@ class Watcher:
         progress, spec = controller.progress, controller.record.spec
         progress.interrupted = -1
         progress.on_running = partial(self._post, partial(self._help, run))
-        if self._group is None:
+        run_id = run.directory.run_id
+        group = next((each for each in self._groups if run_id not in each.runs), None)
+        if group is None:
             try:
-                group = target_for(spec.target).group()
+                opened = target_for(spec.target).group()
             except Exception as error:  # the code of a target may raise any exception
                 self._retry(run, error)
                 return
-            self._group = GroupThread(
-                group,
-                lambda run_id, outcome: self._post(partial(self._conclude, run_id, outcome)),
-                lambda error: self._post(partial(self._reopen, error)),
+            group = _Group(
+                opened,
+                lambda group, run_id, outcome: self._post(partial(self._conclude, group, run_id, outcome)),
+                lambda group, error: self._post(partial(self._reopen, group, error)),
             )
-        run.is_followed = True
-        self._followed[run.directory.run_id] = run
-        self._group.add(spec, progress)
+            self._groups.append(group)
+        run.group = group
+        group.runs[run_id] = run
+        group.thread.add(spec, progress)
 
     def _unfollow(self, run: _Run, then: Callable[[_Run], object]) -> None:
-        run_id = run.directory.run_id
+        group, run_id = run.group, run.directory.run_id
+        if group is None:
+            return
 
         def end() -> None:
-            if self._followed.get(run_id) is run:  # otherwise, the script has ended
-                self._stop_following(run_id)
+            if run.group is group:  # otherwise, the script has ended
+                self._stop_following(group, run_id)
                 then(run)
 
-        if self._group is not None:
-            self._group.remove(run_id, partial(self._post, end))
+        group.thread.remove(run_id, partial(self._post, end))
 
-    def _stop_following(self, run_id: str) -> _Run | None:
-        run = self._followed.pop(run_id, None)
+    def _stop_following(self, group: _Group, run_id: str) -> _Run | None:
+        run = group.runs.pop(run_id, None)
         if run is not None:
-            run.is_followed = False
+            run.group = None
         return run
 
-    def _conclude(self, run_id: str, outcome: Outcome | None) -> None:
-        run = self._stop_following(run_id)
+    def _conclude(self, group: _Group, run_id: str, outcome: Outcome | None) -> None:
+        run = self._stop_following(group, run_id)
         if run is not None:
             run.has_ended, run.outcome = True, outcome
             self._queued.append(run)
 
-    def _reopen(self, error: Exception) -> None:
-        """Discard the broken group. Its runs are retried, and then followed with a new group."""
-        self._group = None
-        for run_id in list(self._followed):
-            run = self._stop_following(run_id)
+    def _reopen(self, group: _Group, error: Exception) -> None:
+        """Discard a broken group. Its runs are retried, and then followed with another group."""
+        self._groups.remove(group)
+        for run_id in list(group.runs):
+            run = self._stop_following(group, run_id)
             if run is not None:
                 self._retry(run, error)
 
