@@ -18,6 +18,7 @@ from tests.runs.gated_project import kill, watchers
 from tests.targets.docker_project import DockerProject, controller_of, log
 from tests.waiting import wait_until
 from tui_workbench.core.model import Run
+from tui_workbench.runs.lifecycle.adoption import adopt_runs
 from tui_workbench.targets.docker.container import container_name
 
 KINDS = ("localdocker", "remotedocker")
@@ -193,6 +194,22 @@ def test_cancel_ends_the_container_of_a_watched_run(containers: Containers) -> N
     assert containers.project.get(other).state == "running"
     containers.go_on(other)
     assert containers.ended(other) == ("completed", 0)
+
+
+def test_two_projects_follow_the_same_run(there: Containers, tmp_path: Path) -> None:
+    assert there.machine is not None
+    run = there.begin("print('went on')\n")
+    copy = DockerProject(
+        tmp_path / "copy" / "project", type="remotedocker", address=there.machine.address, username="research"
+    )
+    assert list(adopt_runs(copy.runs.project, "docker")) == [run.run_id]
+    copy.runs.resume()
+    other = copy.runs.directory(run.run_id).run()
+    there.watched([run, other])
+    there.go_on(run)
+    for project, each in ((there.project, run), (copy, other)):
+        assert project.ended(each).state == "completed"
+        assert log(each) == "began\nwent on\n"
 
 
 def test_watched_runs_on_a_lost_machine_are_unknown(there: Containers) -> None:
