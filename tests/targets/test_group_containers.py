@@ -108,11 +108,11 @@ def test_failures_a_lost_member_and_a_cancel_with_containers(
     information = group.info(run_id)
     assert [each["exit_code"] for each in information["attempts"]] == [1, 1]
     assert re.fullmatch(r"attempt 2: rank 3 on box[12]: ValueError: bad shapes \(.*\)", information["reason"])
-    assert engine.containers() == []
+    until(lambda: engine.containers() == [], "the removal of the container")
     assert group.run("experiment", "resume", "--run", run_id).code == 0
     until(lambda: group.log(run_id).count("attempt 3 in") == 4, "all ranks of the third attempt")
     assert engine.containers() == [container_name(run_id)]
     assert group.run("experiment", "cancel", "--run", run_id, "--grace", "0.2").code == 0
     assert group.status(run_id) == "Canceled"
-    assert engine.containers() == []
+    until(lambda: engine.containers() == [], "the removal of the container")
     until(lambda: not group.processes(), "the end of all ranks")

@@ -164,3 +164,5 @@ def test_removed_folder_of_all_runs_ends_watched_runs(box: Remote) -> None:
     box.machine.run(["rm", "-r", "/home/research/.workbench-tui/runs"])
     until(lambda: box.info(run_id)["end_time_utc"], "the run to end")
     assert box.info(run_id)["reason"]
+    box.go_on()
+    until(lambda: not box.machine.processes("python3"), "the end of the script, which only its files identify")
