@@ -72,40 +72,42 @@ class Contents(NamedTuple):
 def contents_of(root: str, state_directory: str, data: Mapping[str, str] = NO_DATA, *, old_root: str = "") -> Contents:
     """Count the files that a run of the project would get now. `old_root`: see `project_files`. Raises OSError."""
     paths: dict[Kind, list[str]] = defaultdict(list)
-    files: list[tuple[Item, int]] = []
+    files: list[str] = []
+    too_large: list[Part] = []
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     ignored: list[Item] = []
     needed: list[Item] = []
     for item in project_files(root, data, old_root=old_root, room=room_of(state_directory)):
-        if item.kind == Kind.SNAPSHOT and item.status and not item.is_folder:
-            files.append((item, item.status.st_size))  # the apparent size, because git also reads holes
+        path, kind, status = item[:3]
+        if kind is Kind.SNAPSHOT and status and not item.is_folder:
+            size = status.st_size  # the apparent size, because git also reads holes
+            files.append(path)
+            folder = path.partition(os.sep)[0]
+            counts[folder] += 1
+            sizes[folder] += size
+            if size > SNAPSHOT_FILE_BYTES and not item.is_link:
+                too_large.append(Part(path, 1, size))
             continue
-        if item.kind in (Kind.SNAPSHOT, Kind.COPIED, Kind.LINKED):
+        if kind in (Kind.SNAPSHOT, Kind.COPIED, Kind.LINKED):
             needed.append(item)
-        if item.kind == Kind.COPIED:
+        if kind is Kind.COPIED:
             ignored.append(item)
-        elif item.kind != Kind.SNAPSHOT:
-            paths[item.kind].append(item.path)
-    counts: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for item, size in files:
-        folder = item.path.partition(os.sep)[0]
-        counts[folder] += 1
-        sizes[folder] += size
+        elif kind is not Kind.SNAPSHOT:
+            paths[kind].append(path)
     whole = Part("", counts.total(), sizes.total())
     copied, uncloned = _copied(ignored, root, state_directory)
     return Contents(
         snapshot=whole,
         largest_folder=_largest_folder(whole, [Part(path, counts[path], sizes[path]) for path in counts]),
-        too_large=tuple(
-            Part(item.path, 1, size) for item, size in files if size > SNAPSHOT_FILE_BYTES and not item.is_link
-        ),
+        too_large=tuple(too_large),
         copied=copied,
         uncloned=uncloned,
         linked=tuple(paths[Kind.LINKED]),
         left_out=(*paths[Kind.LEFT_OUT], *paths[Kind.ENVIRONMENT]),
         skipped=(*paths[Kind.UNREADABLE], *paths[Kind.TOO_LONG]),
         secret=tuple(paths[Kind.SECRET]),
-        files=tuple(item.path for item, _ in files),
+        files=tuple(files),
         items=tuple(needed),
     )
 

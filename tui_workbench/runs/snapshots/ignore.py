@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -28,19 +28,30 @@ class IgnoreFile(NamedTuple):
 
     folder: str
     rules: tuple[Rule, ...]
-    any_rule: re.Pattern[str] | None = None  # matches if any rule matches; None without rules
+    any_rule: re.Pattern[str] | None = None  # finds a path that any rule matches between NULs; None without rules
+
+    def may_match(self, paths: Iterable[str]) -> bool:
+        """Return False if no pattern matches any of these paths, which are relative to the root of the tree.
+
+        Most paths match no pattern. One search in all entries of a folder is much faster than one for each.
+        """
+        if self.any_rule is None:
+            return False
+        text = "\0".join(path[self._prefix :] for path in paths)
+        return self.any_rule.search(f"\0{_bytewise(os.fsencode(text))}\0") is not None
+
+    @property
+    def _prefix(self) -> int:
+        return len(self.folder) + 1 if self.folder else 0
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
         """Return True if the entry is excluded, False if it is included again, None if no pattern matches.
 
         The last matching pattern applies. `path` is relative to the root of the tree.
         """
-        if self.any_rule is None:
+        if not self.may_match((path,)):
             return None
-        path = _bytewise(os.fsencode(path[len(self.folder) + 1 :] if self.folder else path))
-        # Most paths match no rule, and one expression is much faster than one for each rule.
-        if self.any_rule.fullmatch(path) is None:
-            return None
+        path = _bytewise(os.fsencode(path[self._prefix :]))
         for rule in reversed(self.rules):
             if (is_folder or not rule.folders_only) and rule.expression.fullmatch(path):
                 return rule.excludes
@@ -63,7 +74,7 @@ def parse(content: bytes, folder: str = "") -> IgnoreFile:
     if not rules:
         return IgnoreFile(folder, ())
     together = "|".join(f"(?:{rule.expression.pattern})" for rule in rules)
-    return IgnoreFile(folder, rules, re.compile(together, re.DOTALL))
+    return IgnoreFile(folder, rules, re.compile(f"\0(?:{together})\0"))
 
 
 def is_excluded(path: str, *, is_folder: bool, files: Sequence[IgnoreFile]) -> bool:
@@ -101,7 +112,7 @@ def _rule(line: str) -> Rule | None:
     if expression is None:
         return None
     try:
-        return Rule(excludes, folders_only, re.compile(expression if anchored else f"(?:.*/)?{expression}", re.DOTALL))
+        return Rule(excludes, folders_only, re.compile(expression if anchored else f"{_FOLDERS}{expression}"))
     except re.error:
         return None
 
@@ -112,6 +123,10 @@ def _without_trailing_spaces(line: str) -> str:
     return stripped + " " if backslashes % 2 and len(stripped) < len(line) else stripped
 
 
+# Expressions never match NUL, so that a match in a list of paths is within one path.
+_ANY, _IN_NAME, _FOLDERS = r"[^\0]", r"[^/\0]", r"(?:[^\0]*/)?"
+
+
 def _expression(pattern: str) -> str | None:
     """Translate a pattern to a regular expression. Return None if it cannot match any path."""
     out = []
@@ -119,16 +134,16 @@ def _expression(pattern: str) -> str | None:
     while i < len(pattern):
         starts = i == 0 or pattern[i - 1] == "/"
         if starts and pattern.startswith("**/", i):
-            out.append("(?:.*/)?")
+            out.append(_FOLDERS)
             i += 3
         elif starts and pattern[i:] == "**":
-            out.append(".+" if i else ".*")
+            out.append(f"{_ANY}+" if i else f"{_ANY}*")
             i += 2
         elif pattern[i] == "*":
-            out.append("[^/]*")
+            out.append(f"{_IN_NAME}*")
             i += 1
         elif pattern[i] == "?":
-            out.append("[^/]")
+            out.append(_IN_NAME)
             i += 1
         elif pattern[i] == "[":
             part, i = _bracket(pattern, i)
@@ -185,5 +200,5 @@ def _bracket(pattern: str, start: int) -> tuple[str | None, int]:
         return None, i
     listed = "".join(inside)
     if not listed:
-        return ("[^/]" if negated else "(?!)"), i + 1
-    return (f"[^{listed}/]" if negated else f"(?!/)[{listed}]"), i + 1
+        return (_IN_NAME if negated else "(?!)"), i + 1
+    return (f"[^{listed}/\\0]" if negated else f"(?!/)[{listed}]"), i + 1

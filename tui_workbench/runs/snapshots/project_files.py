@@ -31,10 +31,10 @@ from tui_workbench.runs.store.rundir import OUTPUTS, WORKING_COPY, Ending, Recor
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER
 
 GIT_IGNORE = ".gitignore"
-NEVER_TAKEN = (
+NEVER_TAKEN = frozenset((
     ".workbench", ".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".ipynb_checkpoints", ".tox",
     ".nox", ".DS_Store",
-)  # fmt: skip
+))  # fmt: skip
 """Names of files and folders that no run gets: the state of the workbench, git and macOS, and caches of tools."""
 
 APPLE_DOUBLE = "._"
@@ -163,23 +163,25 @@ class _Walk(NamedTuple):
         if kind == Kind.SNAPSHOT and any(entry.name == GIT_IGNORE for entry in entries):
             # The file of the deepest folder takes precedence.
             above = (read_ignore_file(self.root, folder, GIT_IGNORE), *above)
-        for entry in entries:
-            name = entry.name
-            path = f"{folder}/{name}" if folder else name
-            if _is_never_taken(name) or path == OUTPUTS or path in self.data:
+        start = f"{folder}/" if folder else ""
+        paths = [start + entry.name for entry in entries]
+        always = [file for file in self.always if file.may_match(paths)]
+        ignoring = [file for file in above if file.may_match(paths)] if kind == Kind.SNAPSHOT else []
+        for entry, path in zip(entries, paths, strict=True):
+            if _is_never_taken(entry.name) or path == OUTPUTS or path in self.data:
                 continue
             is_folder = entry.is_dir(follow_symlinks=False)
-            if any(file.verdict(path, is_folder=is_folder) for file in self.always):
+            if always and any(file.verdict(path, is_folder=is_folder) for file in always):
                 yield Item(path, Kind.LEFT_OUT)
                 continue
-            excluded = kind == Kind.SNAPSHOT and is_excluded(path, is_folder=is_folder, files=above)
+            excluded = bool(ignoring) and is_excluded(path, is_folder=is_folder, files=ignoring)
             here = Kind.COPIED if excluded else kind
             if len(path) * _LONGEST_CHARACTER >= self.longest and len(os.fsencode(path)) >= self.longest:
                 yield Item(path, Kind.TOO_LONG)
             elif is_folder:
                 yield from self._folder(entry, path, here, above, is_top=excluded)
-            else:
-                yield from self._file(entry, path, here, is_top=excluded)
+            elif (item := self._file(entry, path, here, is_top=excluded)) is not None:
+                yield item
 
     def _folder(
         self, entry: os.DirEntry[str], path: str, kind: Kind, above: tuple[IgnoreFile, ...], *, is_top: bool
@@ -197,19 +199,20 @@ class _Walk(NamedTuple):
         yield Item(path, kind, status, is_top)
         yield from self.below(path, entries, kind, above)
 
-    def _file(self, entry: os.DirEntry[str], path: str, kind: Kind, *, is_top: bool) -> Iterator[Item]:
+    def _file(self, entry: os.DirEntry[str], path: str, kind: Kind, *, is_top: bool) -> Item | None:
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError:
-            return
-        if stat.S_ISREG(status.st_mode):
-            if status.st_mode & 0o444 != 0o444 and not os.access(entry.path, os.R_OK):
+            return None
+        mode = status.st_mode
+        if stat.S_ISREG(mode):
+            if mode & 0o444 != 0o444 and not os.access(entry.path, os.R_OK):
                 kind = Kind.UNREADABLE
             elif holds_secret(self.root, path):
                 kind = Kind.SECRET
-        elif not stat.S_ISLNK(status.st_mode):
-            return
-        yield Item(path, kind, status, is_top)
+        elif not stat.S_ISLNK(mode):
+            return None
+        return Item(path, kind, status, is_top)
 
 
 def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
