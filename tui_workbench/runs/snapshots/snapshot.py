@@ -172,9 +172,10 @@ class SnapshotStore:
         with storage_errors("create", working_copy, exact=True):
             os.makedirs(working_copy, mode=0o700, exist_ok=True)
             with self.exclusive(), self.index_of(commit):
-                if not self._reuse_spare(working_copy, commit):
+                entries = self._entries()
+                if not self._reuse_spare(working_copy, commit, entries):
                     self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
-                self._redirect_links(working_copy, self._entries())
+                self._redirect_links(working_copy, entries)
             contents = contents_of(self._root, self._state_directory, self.data, old_root=working_copy)
             refuse_large(contents.without_snapshot())
             self._complete(working_copy, contents.items)
@@ -218,13 +219,13 @@ class SnapshotStore:
                 os.rename(copy, new.copy)
                 with self._in_spare(new):
                     self.git("read-tree", commit)
-                    tidy(new, {path for path, _ in self._entries()}, since_ns + 1)
+                    tidy(new, self.names("ls-files"), since_ns + 1)
                     self.git("update-index", "-q", "--ignore-missing", "--refresh")
                 os.rename(new.folder, ready(self.repository).folder)
             discard_unused(self.repository)
 
-    def _reuse_spare(self, working_copy: str, commit: str) -> bool:
-        """Make a working copy of a commit from the spare. Return False if no usable spare exists.
+    def _reuse_spare(self, working_copy: str, commit: str, entries: Iterable[_Entry]) -> bool:
+        """Make a working copy of a commit with these entries from the spare. Return False if no usable spare exists.
 
         Git compares each file with the times and the inode in the index of the spare, and replaces changed files.
         """
@@ -235,7 +236,7 @@ class SnapshotStore:
             try:
                 with self._in_spare(spare):
                     # Git writes the index again after it has read the files.
-                    tidy(spare, {path for path, _ in self._entries()}, os.stat(spare.index).st_mtime_ns)
+                    tidy(spare, [path for path, _ in entries], os.stat(spare.index).st_mtime_ns)
                     self.git("read-tree", "--reset", "-u", commit)
                 os.rename(spare.copy, working_copy)
                 return True
@@ -251,7 +252,7 @@ class SnapshotStore:
         contents = self._current_contents()
         commit = self.record(self.reference_of(run_id), run_id, contents)
         entries = self._entries()
-        if not self._reuse_spare(working_copy, commit):
+        if not self._reuse_spare(working_copy, commit, entries):
             self._place(working_copy, entries, before)
         self._redirect_links(working_copy, entries)
         self._complete(working_copy, contents.items)
@@ -353,8 +354,7 @@ class SnapshotStore:
 
         Other files are removed from the index. Raises StorageError.
         """
-        wanted = set(files)
-        stale = [path for path, _ in self._entries() if path not in wanted]
+        stale = set(self.names("ls-files")).difference(files)
         for option, paths in (("--force-remove", stale), ("--add", files)):
             if paths:
                 self.git("update-index", "-z", "--remove", option, "--stdin", stdin=paths)

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from tui_workbench.core import system
@@ -145,11 +145,8 @@ def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
     OSError.
     """
     wanted = _new_attributes(spare)
-    kept = {f"{os.curdir}/{path}" for path in files}
-    folders = {os.curdir}
-    for path in kept:
-        while (path := os.path.dirname(path)) not in folders:
-            folders.add(path)
+    modes = {wanted.mode & 0o666, wanted.mode & 0o777}  # of the new files of git
+    kept, folders = set(files), _folders_of(files)
     top = open_folder(spare.copy)
     try:
         os.fchmod(top, wanted.mode & 0o7777)
@@ -157,23 +154,28 @@ def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
             raise OSError(errno.EPERM, "the folder has other attributes than a new folder", spare.copy)
         os.fchmod(top, 0o700)
         for parent, inner, names, descriptor in os.fwalk(os.curdir, dir_fd=top, onerror=raise_error):
+            start = f"{parent}/"[2:]
             for name in names:
                 status = os.lstat(name, dir_fd=descriptor)
-                is_kept = f"{parent}/{name}" in kept and _has_new_mode(wanted, status)
-                if not is_kept or status.st_ctime_ns >= before_ns:
+                has_new_mode = stat.S_IMODE(status.st_mode) in modes or stat.S_ISLNK(status.st_mode)
+                if status.st_ctime_ns >= before_ns or not has_new_mode or start + name not in kept:
                     os.unlink(name, dir_fd=descriptor)
             for name in list(inner):
-                if not (os.path.join(parent, name) in folders and _is_like(wanted, name, descriptor)):
+                if not (start + name in folders and _is_like(wanted, name, descriptor)):
                     inner.remove(name)
                     os.rename(name, _discarded(os.path.dirname(spare.folder)), src_dir_fd=descriptor)
     finally:
         os.close(top)
 
 
-def _has_new_mode(wanted: _Attributes, status: os.stat_result) -> bool:
-    """Return True for a link, and for a file with the permissions that git gives to a new file."""
-    mode = stat.S_IMODE(status.st_mode)
-    return stat.S_ISLNK(status.st_mode) or mode in (wanted.mode & 0o666, wanted.mode & 0o777)
+def _folders_of(files: Iterable[str]) -> set[str]:
+    """Return the folders that contain the files, including their parents."""
+    folders: set[str] = set()
+    for path in {os.path.dirname(path) for path in files}:
+        while path and path not in folders:
+            folders.add(path)
+            path = os.path.dirname(path)
+    return folders
 
 
 def _is_like(wanted: _Attributes, name: str, parent: int) -> bool:
