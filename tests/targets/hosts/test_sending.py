@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -224,6 +225,52 @@ def test_removed_manifest_is_written_again(folder: Folder, source: Path) -> None
     for name in ("tree.manifest", "tree.found"):
         (folder.here.parent / name).unlink()
     send(folder, source)
+
+
+def change_project(source: Path) -> None:
+    """Change, add and remove files, folders and links, some with unusual names."""
+    (source / "train.py").write_text("print(3)\n")
+    (source / "run.sh").chmod(0o644)
+    (source / "link").unlink()
+    (source / "link").symlink_to("package/100% \n")
+    shutil.rmtree(source / "package" / "deep")
+    (source / "added \n").mkdir()
+    (source / "added \n" / "f x").write_text("new")
+
+
+@pytest.mark.parametrize("batch_seconds", [0.0, 20.0])
+@pytest.mark.parametrize("copy", ["kept", "removed", "changed"])
+def test_changed_manifest_equals_a_new_one(
+    folder: Folder, source: Path, tmp_path: Path, copy: str, batch_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "BATCH_SECONDS", batch_seconds)
+    manifest_copy = tmp_path / "manifest"
+    for number in range(50):
+        (source / f"file {number}").write_text("unchanged")
+    sync(folder.host, listing(source), str(source), folder.path, manifest_copy=str(manifest_copy))
+    if copy == "removed":
+        manifest_copy.unlink()
+    elif copy == "changed":
+        manifest_copy.write_bytes(manifest_copy.read_bytes().replace(b"train.py", b"other.py"))
+    change_project(source)
+    report = sync(folder.host, listing(source), str(source), folder.path, manifest_copy=str(manifest_copy))
+    assert (report.changed, report.deleted) == (4, 1)
+    assert folder.content() == Folder(folder.host, "", source).content()
+    manifest = (folder.here.parent / "tree.manifest").read_bytes()
+    assert manifest == manifest_copy.read_bytes()
+    assert send(folder, source) == SyncReport()
+    assert sorted(os.listdir(folder.here.parent)) == ["tree", "tree.found", "tree.manifest"]
+
+
+def test_unchanged_part_of_the_manifest_is_not_sent(folder: Folder, source: Path, tmp_path: Path) -> None:
+    copy = str(tmp_path / "manifest")
+    for number in range(500):
+        (source / f"a file with a rather long name {number}").write_text("unchanged")
+    sync(folder.host, listing(source), str(source), folder.path, packed=False, manifest_copy=copy)
+    (source / "train.py").write_text("print(2)\n")
+    report = sync(folder.host, listing(source), str(source), folder.path, packed=False, manifest_copy=copy)
+    assert report.changed == 1
+    assert report.sent < 11_000  # the size of a small archive; the manifest has 40,000 bytes
 
 
 def test_batches_add_up(folder: Folder, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,8 +206,11 @@ class HostRun:
     @property
     def _lock(self) -> str:
         """The lock file for sending and copying a project's tree, so that a run copies the tree that it has sent."""
+        return self._state_file("lock")
+
+    def _state_file(self, kind: str) -> str:
         state = os.path.dirname(os.path.dirname(self._spec.whole_directory))
-        return os.path.join(state, f"sync-{self._spec.target.name}.lock")
+        return os.path.join(state, f"sync-{self._spec.target.name}.{kind}")
 
     @property
     def _tree(self) -> str:
@@ -254,7 +257,8 @@ class HostRun:
         with lock_file(self._lock, report.interrupted):
             report.begin("sync", f"send changed files to {self._host.label}")
             with report_sending(report.line) as progress:
-                sent = sync(self._host, tree, spec.working_directory, destination, progress)
+                copy = self._state_file("manifest")
+                sent = sync(self._host, tree, spec.working_directory, destination, progress, manifest_copy=copy)
             report.line(f"  {sent.text}")
             report.done("sync", files=len(tree), **sent._asdict())
             report.begin("copy", "make the run's working copy")

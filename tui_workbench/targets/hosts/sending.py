@@ -3,13 +3,13 @@
 The host stores a manifest beside the folder, with the path and identity of each sent file, and the output of `find`
 after the last transfer. If both are as expected, one round trip shows that all files are up to date. A file is up to
 date if it has the wanted identity and an unchanged line in the output of `find`. Changes that were made to the folder
-on the host are therefore found and undone. The host needs only standard tools; gzip is optional.
+on the host are therefore found and undone. If there are none, only the changes of the manifest are transferred. The
+host needs only standard tools; gzip is optional.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import os
 import posixpath
@@ -24,6 +24,7 @@ from tui_workbench.core.errors import StorageError, storage_error
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, meter, size_text
 from tui_workbench.targets.hosts.host import Entry, Host
+from tui_workbench.targets.hosts.manifest import ManifestCopy, digest_of, identity_of, manifest, manifest_of, parsed
 from tui_workbench.targets.hosts.process_io import ProcessIO
 from tui_workbench.targets.hosts.spare_copy import LIST_TREE
 
@@ -66,29 +67,36 @@ look >"$now" && is_same "$now"
 # everything is sent again; without gzip, data is not compressed. Files are removed only if the list of them is
 # complete. Temporary files have unique names, because an attempt whose connection was lost may still be running. They
 # are removed before the last line, because the script may be ended after that. `edited` means that the folder is
-# unchanged since the last sync, and has only files of the manifest, so that the lists are not needed. After an
-# interrupted sync, the folder may have more files.
+# unchanged since the last sync, and has only files of the manifest, so that the lists are not needed, and that the
+# manifest can be changed here. After an interrupted sync, the folder may have more files.
 _SCRIPT = f"""\
 tree=$1 wanted=$2 base=${{1##*/}}
 umask 022
 mkdir -p -- "$tree" && cd -- "$tree/.." || exit
-now=$base.now.$$ gone=$base.gone.$$ new=$base.manifest.$3 pack=cat
-trap 'rm -f -- "$now" "$gone" "$new"' EXIT
+now=$base.now.$$ gone=$base.gone.$$ new=$base.manifest.$3 stale=$base.stale.$3 added=$base.added.$3 pack=cat
+trap 'rm -f -- "$now" "$gone" "$new" "$stale" "$added"' EXIT
 command -v gzip >/dev/null && pack='gzip -1'
 {_LOOK}echo ready
 look >"$now" && touch -- "$base.manifest" "$base.found" || exit
 if is_same "$now"; then rm -f -- "$now"; echo same; exit; fi
 files=$(grep -zcv '^d' "$now" 2>/dev/null) names=$(tr -dc '\\0' <"$base.manifest" | wc -c)
-if [ "$names" -gt 0 ] && [ "$((names / 2))" = "$files" ] && cmp -s -- "$now" "$base.found"; then
+if [ "$names" -gt 0 ] && [ "$names" = "$files" ] && cmp -s -- "$now" "$base.found" &&
+    comm -z /dev/null /dev/null 2>/dev/null
+then
     echo "edited ${{pack%% *}}"
-    wc -c <"$base.manifest"
-    $pack <"$base.manifest"
+    echo "$(sha256sum <"$base.manifest")"
+    read -r unpack deletions || exit 9
+    if [ "$unpack" = manifest ]; then
+        wc -c <"$base.manifest"
+        $pack <"$base.manifest"
+        read -r unpack deletions || exit 9
+    fi
 else
     echo "differs ${{pack%% *}}"
     wc -c <"$base.manifest"; wc -c <"$base.found"; wc -c <"$now"
     cat -- "$base.manifest" "$base.found" "$now" | $pack
+    read -r unpack deletions || exit 9
 fi
-read -r unpack deletions || exit 9
 if [ "$deletions" != 0 ]; then
     head -c "$deletions" >"$gone" && [ "$(wc -c <"$gone")" -eq "$deletions" ] || exit 9
     (cd -- "$base" && xargs -0 rm -rf -- <"../$gone") || exit
@@ -96,7 +104,10 @@ fi
 [ -s "$now" ] || rm -rf -- "$base"
 if [ "$unpack" = gzip ]; then unpack='gzip -dc'; fi
 $unpack | tar -xf - || exit
-mv -f -- "$new" "$base.manifest" && look >"$base.found" && rm -f -- "$now" "$gone" && echo done
+if [ -e "$stale" ]; then
+    LC_ALL=C comm -z -23 -- "$base.manifest" "$stale" | LC_ALL=C sort -z -m -- - "$added" >"$new" || exit
+fi
+mv -f -- "$new" "$base.manifest" && look >"$base.found" && rm -f -- "$now" "$gone" "$stale" "$added" && echo done
 """
 
 
@@ -138,6 +149,7 @@ class _Held(NamedTuple):
     identities: dict[str, str]  # of files that are unchanged since they were sent
     folders: set[str]
     others: set[str]  # files and links
+    matches_manifest: bool  # True if the manifest on the host has exactly these identities
 
 
 def sync(
@@ -148,14 +160,17 @@ def sync(
     progress: Progress | None = None,
     *,
     packed: bool | None = None,
+    manifest_copy: str = "",
 ) -> SyncReport:
     """Make the folder `destination` on the host contain exactly the files of `listing`, read from `source`.
 
     `progress` is called with the number of bytes sent so far and the total. `packed` turns compression on or off; if it
-    is None, the response time of the host decides. Raises WorkbenchError, such as TargetUnreachable.
+    is None, the response time of the host decides. `manifest_copy` is the file on this machine for a copy of the
+    manifest. Raises WorkbenchError, such as TargetUnreachable.
     """
     wanted = {entry.path: entry for entry in listing}
-    wanted_digest = digest(listing)
+    wanted_manifest, copy = manifest_of(listing), ManifestCopy(manifest_copy)
+    wanted_digest = digest_of(wanted_manifest)
     report = SyncReport()
     while True:
         word = secrets.token_hex(8)
@@ -164,7 +179,7 @@ def sync(
             answer = process.line()
             if answer == "same":
                 return report
-            held = _read_held(process, answer)
+            held = _read_held(process, answer, copy)
             batch = _Batch(wanted, held, source, posixpath.basename(destination), word)
             wants_packed = not is_near if packed is None else packed
             _send(process, batch, packed=wants_packed and _can_pack(answer), progress=progress)
@@ -175,6 +190,7 @@ def sync(
             report.sent + process.written,
         )
         if len(batch.sent) == len(batch.missing):
+            copy.write(wanted_manifest)
             return report
 
 
@@ -207,32 +223,38 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
         answer = process.line()
         if answer == "same":
             return Difference((), ())
-        batch = _Batch(wanted, _read_held(process, answer), "", "", "")
+        batch = _Batch(wanted, _read_held(process, answer, ManifestCopy()), "", "", "")
         return Difference(tuple(batch.missing), tuple(batch.superfluous))
 
 
 def digest(listing: Sequence[Entry]) -> str:
     """Return the digest of the manifest of these files, for IS_SENT."""
-    return hashlib.sha256(_manifest({entry.path: _identity(entry) for entry in listing})).hexdigest()
+    return digest_of(manifest_of(listing))
 
 
 def _can_pack(answer: str) -> bool:
     return answer.endswith(" gzip")
 
 
-def _read_held(process: ProcessIO, answer: str) -> _Held:
-    sizes = [int(process.line()) for _ in range(1 if answer.startswith("edited") else 3)]
+def _read_held(process: ProcessIO, answer: str, copy: ManifestCopy) -> _Held:
+    if answer.startswith("edited"):
+        known = copy.read(process.line().partition(" ")[0])
+        if known is None:
+            process.write(b"manifest\n")
+            size = int(process.line())
+            known = process.gzip() if _can_pack(answer) else process.take(size)
+        identities = parsed(known)
+        return _Held(identities, _folders_of(identities), set(identities), matches_manifest=True)
+    sizes = [int(process.line()) for _ in range(3)]
     data = process.gzip() if _can_pack(answer) else process.take(sum(sizes))
-    identities = _pairs(data[: sizes[0]])
-    if len(sizes) == 1:
-        return _Held(identities, _folders_of(identities), set(identities))
+    identities = parsed(data[: sizes[0]])
     second = sizes[0] + sizes[1]
     before, present = _facts(data[sizes[0] : second]), _facts(data[second:])
     folders = {path for path, facts in present.items() if facts.startswith("d")}
     unchanged = {
         path: identity for path, identity in identities.items() if path in present and present[path] == before.get(path)
     }
-    return _Held(unchanged, folders, present.keys() - folders)
+    return _Held(unchanged, folders, present.keys() - folders, matches_manifest=False)
 
 
 def _send(process: ProcessIO, batch: _Batch, *, packed: bool, progress: Progress | None) -> None:
@@ -284,17 +306,17 @@ class _Sender:
 
 
 class _Batch:
-    """The files to send and to remove. `write` sends files for BATCH_SECONDS, then the new manifest."""
+    """The files to send and to remove. `write` sends files for BATCH_SECONDS, then the manifest or its changes."""
 
     def __init__(self, wanted: dict[str, Entry], held: _Held, source: str, name: str, word: str) -> None:
-        missing = (entry for entry in wanted.values() if held.identities.get(entry.path) != _identity(entry))
+        missing = (entry for entry in wanted.values() if held.identities.get(entry.path) != identity_of(entry))
         self.missing = [_measured(entry, source) if source else entry for entry in missing]
         self.superfluous = _superfluous(wanted, held)
         self.sent: list[Entry] = []
         self._held = held
         self._source = source
         self._name = name
-        self._manifest_name = f"{name}.manifest.{word}"
+        self._word = word
 
     def write(self, tar: tarfile.TarFile) -> None:
         """Write the files to an archive. Raises StorageError if a file cannot be read."""
@@ -304,10 +326,10 @@ class _Batch:
             self.sent.append(entry)
             if time.monotonic() > end:
                 break
-        manifest = self._manifest()
-        header = tarfile.TarInfo(self._manifest_name)
-        header.size = len(manifest)
-        tar.addfile(header, io.BytesIO(manifest))
+        for kind, data in self._manifest_files().items():
+            header = tarfile.TarInfo(f"{self._name}.{kind}.{self._word}")
+            header.size = len(data)
+            tar.addfile(header, io.BytesIO(data))
 
     def _add(self, tar: tarfile.TarFile, entry: Entry) -> None:
         header = tarfile.TarInfo(f"{self._name}/{entry.path}")
@@ -331,14 +353,19 @@ class _Batch:
                 ) from error
             raise storage_error("send", path, error) from error
 
-    def _manifest(self) -> bytes:
-        gone = set(self.superfluous)
-        kept = {
+    def _manifest_files(self) -> dict[str, bytes]:
+        """Return the records that are no longer valid and those to add, or the whole manifest; see _SCRIPT."""
+        gone, held = set(self.superfluous), self._held.identities
+        sent = {entry.path: identity_of(entry) for entry in self.sent}
+        stale = {
             path: identity
-            for path, identity in self._held.identities.items()
-            if path not in gone and not any(parent in gone for parent in _parents(path))
+            for path, identity in held.items()
+            if path in sent or path in gone or (gone and any(parent in gone for parent in _parents(path)))
         }
-        return _manifest({**kept, **{entry.path: _identity(entry) for entry in self.sent}})
+        if self._held.matches_manifest:
+            return {"stale": manifest(stale), "added": manifest(sent)}
+        kept = {path: identity for path, identity in held.items() if path not in stale}
+        return {"manifest": manifest({**kept, **sent})}
 
 
 def _measured(entry: Entry, source: str) -> Entry:
@@ -366,28 +393,10 @@ def _parents(path: str) -> Iterator[str]:
         yield path
 
 
-def _identity(entry: Entry) -> str:
-    """Return the manifest's value for an entry: its type, and the identity or the target of the link."""
-    if entry.link is not None:
-        return f"l {entry.link}"
-    return f"{'x' if entry.executable else 'f'} {entry.identity}"
-
-
-def _manifest(identities: dict[str, str]) -> bytes:
-    return b"".join(
-        os.fsencode(path) + b"\0" + os.fsencode(identity) + b"\0" for path, identity in sorted(identities.items())
-    )
-
-
 def _facts(data: bytes) -> dict[str, str]:
     """Return the facts of each file and folder by its path, from the output of `look`."""
     records = (os.fsdecode(record).partition("/") for record in data.split(b"\0"))
     return {path: facts for facts, _, path in records if path}
-
-
-def _pairs(data: bytes) -> dict[str, str]:
-    words = [os.fsdecode(word) for word in data.split(b"\0")[:-1]]
-    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 def _pack(data: bytes, level: int) -> bytes:

@@ -1,0 +1,67 @@
+"""The manifest of a folder on a host: a record for each file and link that was sent, with its identity and its path.
+
+A record is `IDENTITY/PATH` and ends with NUL. The records are sorted by their bytes, so that the host can change a
+manifest with `comm` and `sort`. This machine keeps a copy of the last manifest, so that only changes are transferred.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+
+from tui_workbench.core.files import read_regular, write_below
+from tui_workbench.targets.hosts.host import Entry
+
+LARGEST = 128 << 20  # maximum size of a copy in bytes
+
+
+def identity_of(entry: Entry) -> str:
+    """Return the identity of a file or link, including its type. It contains no "/"."""
+    if entry.link is None:
+        return f"{'x' if entry.executable else 'f'} {entry.identity}"
+    return "l " + entry.link.replace("%", "%25").replace("/", "%2F")
+
+
+def manifest(identities: Mapping[str, str]) -> bytes:
+    """Return the records of paths with their identities."""
+    records = sorted(os.fsencode(f"{identity}/{path}") for path, identity in identities.items())
+    return b"\0".join([*records, b""])
+
+
+def manifest_of(listing: Iterable[Entry]) -> bytes:
+    """Return the manifest of a folder with exactly these files."""
+    return manifest({entry.path: identity_of(entry) for entry in listing})
+
+
+def parsed(data: bytes) -> dict[str, str]:
+    """Return the identities in a manifest by path. Records without "/", of earlier versions, are left out."""
+    records = (record.partition("/") for record in os.fsdecode(data).split("\0"))
+    return {path: identity for identity, _, path in records if path}
+
+
+def digest_of(data: bytes) -> str:
+    """Return the SHA-256 digest of a manifest, which `sha256sum` prints too."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class ManifestCopy:
+    """A file on this machine for a copy of the last manifest. With an empty path, nothing is kept."""
+
+    def __init__(self, path: str = "") -> None:
+        self._path = path
+
+    def read(self, expected: str) -> bytes | None:
+        """Return the copy if it has the digest `expected`, otherwise None."""
+        data = None
+        if self._path:
+            with contextlib.suppress(OSError):
+                data = read_regular(self._path, LARGEST)
+        return data if data is not None and digest_of(data) == expected else None
+
+    def write(self, data: bytes) -> None:
+        """Replace the copy. If that fails, the next transfer takes longer."""
+        if self._path:
+            with contextlib.suppress(OSError):
+                write_below(*os.path.split(self._path), data)
