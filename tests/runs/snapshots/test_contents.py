@@ -134,6 +134,19 @@ def test_large_snapshot_causes_a_note(tracked: Project, monkeypatch: pytest.Monk
     assert "DataReferences: [images]" in note
 
 
+def test_note_names_the_folder_with_nearly_all_files(tracked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "MANY_FILES", 100)
+    folder = "src/images [raw]"
+    files = {f"{folder}/{number % 3}/{number}.png": "" for number in range(200)}
+    write_files(Path(tracked.root), {"src/code.py": "", **files})
+    line = plan(tracked)["files"].split("`")[1]
+    write_files(Path(tracked.root), {".amlignore": f"{line}\n"})
+    assert "files" not in plan(tracked)
+    found = contents_of(tracked.root, tracked.state_directory)
+    assert "src/code.py" in found.files
+    assert found.left_out == (folder,)
+
+
 @pytest.mark.parametrize(
     "text",
     [

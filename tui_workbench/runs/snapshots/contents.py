@@ -19,6 +19,7 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import COMPUTE_SUFFIX, Project
 from tui_workbench.runs.snapshots.file_copy import can_clone
+from tui_workbench.runs.snapshots.ignore import pattern_of
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
 from tui_workbench.runs.store.rundir import NOTE, RunDirectory
 
@@ -26,6 +27,7 @@ COPY_BYTES = 2 << 30  # maximum total size of ignored files that are copied with
 COPY_FILES = 50_000  # maximum number of ignored files that are copied
 SNAPSHOT_FILE_BYTES = 1 << 30  # maximum size of a file in a snapshot; all versions are kept
 MANY_FILES, MANY_BYTES = 20_000, 500_000_000  # a note advises the user about a larger snapshot
+NEARLY_ALL = 0.9  # share of a large snapshot; a folder with this share is the one to exclude
 SHOWN_PARTS, SHOWN_IN_PLAN = 3, 6  # maximum number of paths in a message and in a plan
 
 
@@ -83,7 +85,7 @@ def contents_of(root: str, state_directory: str, data: Mapping[str, str] = NO_DA
         if kind is Kind.SNAPSHOT and status and not item.is_folder:
             size = status.st_size  # the apparent size, because git also reads holes
             files.append(path)
-            folder = path.partition(os.sep)[0]
+            folder = os.path.dirname(path) or path
             counts[folder] += 1
             sizes[folder] += size
             if size > SNAPSHOT_FILE_BYTES and not item.is_link:
@@ -144,10 +146,27 @@ class _Parts(dict[str, Part]):
 
 
 def _largest_folder(whole: Part, folders: Iterable[Part]) -> Part:
-    """Return the largest top-level folder if the snapshot is larger than recommended, or else an empty Part."""
-    if whole.files > MANY_FILES:
-        return max(folders, key=lambda part: part.files)
-    return max(folders, key=lambda part: part.size) if whole.size > MANY_BYTES else Part("")
+    """Return the folder to exclude if the snapshot is larger than recommended, or else an empty Part.
+
+    This is the deepest folder with nearly everything, or else the largest at the top level. `folders` are the folders
+    with files, without those of their subfolders, and the files at the top level.
+    """
+    if whole.files <= MANY_FILES and whole.size <= MANY_BYTES:
+        return Part("")
+
+    def amount(part: Part) -> int:
+        return part.files if whole.files > MANY_FILES else part.size
+
+    totals = _Parts()
+    for folder in folders:
+        path = folder.path
+        while path:
+            totals.add(path, folder.size, folder.files)
+            path = os.path.dirname(path)
+    most = [part for part in totals.values() if amount(part) >= NEARLY_ALL * amount(whole)]
+    if most:
+        return max(most, key=lambda part: len(part.path))
+    return max((part for part in totals.values() if os.sep not in part.path), key=amount)
 
 
 def room_of(state_directory: str) -> int:
@@ -184,7 +203,7 @@ def notes_on(contents: Contents) -> list[str]:
         folder, whole = contents.largest_folder, contents.snapshot
         notes.append(
             f"the snapshot has {whole.files:,} files ({size_text(whole.size)}), including {_with_size(folder)}; "
-            f"to exclude {folder.path}, add `/{folder.path}` to {IGNORE_FILE}; to link it instead, add "
+            f"to exclude {folder.path}, add `{pattern_of(folder.path)}` to {IGNORE_FILE}; to link it instead, add "
             f"`DataReferences: [{folder.path}]` to the run configuration"
         )
     return notes
