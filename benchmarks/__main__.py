@@ -31,6 +31,7 @@ SCRIPTS = {
     "metrics": "Metrics",
     "gpu": "GPUs",
     "active_runs": "Active runs",
+    "large_projects": "Large projects",
     "submit": "Containers, environments and Spark",
     "ssh": "Machines over SSH",
     "connections": "Connections with delays and cuts",

@@ -85,7 +85,7 @@ def contents_of(root: str, state_directory: str, data: Mapping[str, str] = NO_DA
         if kind is Kind.SNAPSHOT and status and not item.is_folder:
             size = status.st_size  # the apparent size, because git also reads holes
             files.append(path)
-            folder = os.path.dirname(path) or path
+            folder = path.rpartition(os.sep)[0] or path
             counts[folder] += 1
             sizes[folder] += size
             if size > SNAPSHOT_FILE_BYTES and not item.is_link:
