@@ -21,7 +21,7 @@ from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.hosts.host_layout import run_directory
 
 MOST_ENTRIES = 100_000
 """Maximum number of files and folders that are counted for one path."""
@@ -83,7 +83,7 @@ def place_data(host: Host, spec: RunSpec, report: Report, *, links: bool = True)
     beside = data_beside(spec.project_root, references) if links and spec.tracked else {}
     pairs = [*beside.items(), *(("", path) for path in paths.values())]
     words = [word for pair in pairs for word in pair]
-    done = host.run(["sh", "-c", _PLACE, "sh", HostRun(host, spec).directory, *words])
+    done = host.run(["sh", "-c", _PLACE, "sh", run_directory(host, spec), *words])
     if done.code == _MISSING:
         missing = list(dict.fromkeys(done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]))
         raise missing_data(spec, missing, host.label)

@@ -20,6 +20,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
+from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.values import CleanupItem, ProjectNames
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.remote_scripts import LIVING
@@ -65,6 +66,11 @@ class HostLayout(NamedTuple):
     @property
     def offline_packages(self) -> str:
         return posixpath.join(self.home, "supplies")
+
+
+def run_directory(host: Host, spec: RunSpec) -> str:
+    """Return the run's directory on the host that executes it. Raises TargetUnreachable."""
+    return spec.run_directory if host.is_local else HostLayout(host.home()).run(spec.run_id)
 
 
 def project_key(project_root: str) -> str:

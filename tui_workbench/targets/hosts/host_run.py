@@ -29,7 +29,7 @@ from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host, disk_full, is_disk_full
-from tui_workbench.targets.hosts.host_layout import HostLayout
+from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
 from tui_workbench.targets.hosts.sending import IS_SENT, digest, report_sending, sync
 from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
@@ -201,7 +201,7 @@ class HostRun:
         self._host = host
         self._spec = spec
         self.layout = HostLayout(host.home())
-        self.directory = spec.run_directory if host.is_local else self.layout.run(spec.run_id)
+        self.directory = run_directory(host, spec)
 
     @property
     def _lock(self) -> str:
