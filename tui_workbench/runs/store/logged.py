@@ -22,7 +22,9 @@ from typing import BinaryIO, NamedTuple, cast
 from tui_workbench.core import locks
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import open_below, open_regular, remove_below, replacing_below, unlink_below
-from tui_workbench.runs.store.rundir import METRICS, METRICS_COMPRESSED, RunDirectory
+from tui_workbench.runs.store.rundir import METRICS, RunDirectory
+
+METRICS_COMPRESSED = f"{METRICS}.gz"
 
 LARGE = 16 << 20  # minimum number of bytes to compress; smaller files stay readable for people
 
@@ -47,7 +49,10 @@ class Logged(NamedTuple):
 
 @contextlib.contextmanager
 def open_logged(directory: str) -> Iterator[Logged]:
-    """Open the lines of the run at `directory`. Raises OSError if there are none, and FAULTS while they are read."""
+    """Open the lines of the run at `directory`. Raises OSError if both files are missing.
+
+    Reading the lines can raise FAULTS.
+    """
     with contextlib.ExitStack() as stack:
         for _ in range(2):  # `restore` may replace the second file by the first between the two calls
             found = [each for each in (_plain(directory, stack), _compressed(directory, stack)) if each is not None]
@@ -58,7 +63,7 @@ def open_logged(directory: str) -> Iterator[Logged]:
 
 
 def logged_size(directory: str) -> int:
-    """Return the number of bytes of the lines of a run, or -1 if there are none."""
+    """Return the number of bytes of the lines of a run, or -1 if both files are missing."""
     with contextlib.suppress(OSError), open_logged(directory) as logged:
         return logged.size
     return -1

@@ -39,7 +39,6 @@ RECORD = "run.json"
 EVENTS = "events.jsonl"
 OUTPUT = "output.log"
 METRICS = "metrics.jsonl"
-METRICS_COMPRESSED = "metrics.jsonl.gz"  # replaces METRICS after the end of a large run
 METRICS_SUMMARY = "metrics.json"
 METRICS_CACHE = "metrics.cache"
 GPU_SAMPLES = "gpu.jsonl"
@@ -47,21 +46,18 @@ GPU_VERDICT = "gpu.json"
 STACKS = "stacks"  # a file for each time that the Python stacks of the run were read
 NOTIFICATIONS = "notifications"  # a file with the result of each notification about the run
 LIVE = "live"  # files fetched during a run on another machine, which are moved when the run ends
-
 OUTPUTS = "outputs"
 CONTROLLER_LOCK = "controller.lock"
 CANCEL_REQUEST = "cancel"
 WAITING = "waiting"  # exists while a run is queued
 QUEUE_ENTRY = "queue.json"  # the limits that apply to a run, if any
 DEPENDENTS = "dependents"  # IDs of the runs that start after this run has ended, one per line
-
 EARLIER = "earlier"  # the working copy of earlier attempts, while an ended run gets a new one
 UNCHANGED = "unchanged"  # the working copy of an ended run, while the files of the run are moved out of it
 COPY = "copy"  # empty until the working copy of a queued run is complete; its mtime is the time of completion
 PROVENANCE = "provenance.json"
 DIFF = "git.diff"
 CONTAINER_FILES = "made"  # receives the files of a script whose project is copied into its container
-
 SHELL_COPY = "shell"  # the working copy for interactive shells
 FOLLOWED = "followed"  # exists for a run that another machine submitted, and whose files on the target are kept
 NOTE = "note"  # event with a `text` for the submitter of the run
@@ -325,8 +321,7 @@ class RunDirectory:
             job=read_job(self.path) if spec.target.kind.has_scheduler else ClusterJob(),
         )
         if problem := problem_of(run):
-            remedy = "Move the run directory away."
-            raise RunNotFound(problem, remedy=remedy, file=self.file(RECORD))
+            raise RunNotFound(problem, remedy="Move the run directory away.", file=self.file(RECORD))
         if run.is_active and not self.is_own:
             return run._replace(state=RunState.UNKNOWN, reason=IMPORTED, imported=True)
         return run

@@ -19,6 +19,7 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, Meter, meter, size_text
 from tui_workbench.runs.snapshots.file_copy import copy_content
 from tui_workbench.runs.store.attempts import FOLDER as ATTEMPTS
+from tui_workbench.runs.store.logged import METRICS_COMPRESSED
 from tui_workbench.runs.store.rundir import (
     CONTAINER_FILES,
     DIFF,
@@ -26,7 +27,6 @@ from tui_workbench.runs.store.rundir import (
     EVENTS,
     LIVE,
     METRICS,
-    METRICS_COMPRESSED,
     OUTPUT,
     OUTPUTS,
     PROVENANCE,

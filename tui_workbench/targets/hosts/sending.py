@@ -3,8 +3,8 @@
 The host stores a manifest beside the folder, with the path and identity of each sent file, and the output of `find`
 after the last transfer. If both are as expected, one round trip shows that all files are up to date. A file is up to
 date if it has the wanted identity and an unchanged line in the output of `find`. Changes that were made to the folder
-on the host are therefore found and undone. If there are none, only the changes of the manifest are transferred. The
-host needs only standard tools; gzip is optional.
+on the host are therefore found and undone. If the folder has not changed, only the changes of the manifest are
+transferred. The host needs only standard tools; gzip is optional.
 """
 
 from __future__ import annotations

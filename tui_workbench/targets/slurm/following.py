@@ -24,7 +24,6 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Backoff, Interrupted, wait_ready
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.values import Outcome, Report
-from tui_workbench.targets.hosts.background import Opening, result_of
 from tui_workbench.targets.hosts.copying import append, fetch, missing_parts
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, HostProcess
 from tui_workbench.targets.slurm import ends
@@ -33,6 +32,7 @@ from tui_workbench.targets.slurm.followed import FollowedRun
 from tui_workbench.targets.slurm.listing import FOLLOW, Files, Listing, list_once
 from tui_workbench.targets.slurm.options import requeues, warning_of
 from tui_workbench.targets.slurm.polling import Poller
+from tui_workbench.targets.ssh.background import Opening, result_of
 
 _Result = TypeVar("_Result")
 

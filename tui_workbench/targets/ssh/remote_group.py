@@ -21,13 +21,13 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Backoff, Interrupted, wait_ready
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.values import Outcome, Report
-from tui_workbench.targets.hosts.background import Opening, result_of
 from tui_workbench.targets.hosts.copying import Part, append, fetch, missing_parts
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.mirror import MOST_BYTES, LiveFiles
 from tui_workbench.targets.hosts.remote_scripts import FOLLOW_RUNS
 from tui_workbench.targets.hosts.supervisor import OUTPUT
+from tui_workbench.targets.ssh.background import Opening, result_of
 
 _Result = TypeVar("_Result")
 
