@@ -313,6 +313,9 @@ def _gives_gpus(target: ComputeTarget) -> bool:
 # Seconds after which a run that requires a GPU is ended if it has used none. Scripts often prepare data first.
 REQUIRED_SECONDS = 600.0
 
+# Seconds before the first warning. A script that has just started has not installed its signal handler.
+EARLIEST_WARNING_SECONDS = 5.0
+
 
 class Policies:
     """The policies of a run configuration: a required GPU, and limits on idle time, inactivity and duration."""
@@ -348,7 +351,8 @@ class Policies:
         """Return the reason to warn the script of its time limit, or "". The caller then sets `is_warned`."""
         minutes = self._configuration.max_duration_minutes
         before = min(self._configuration.signal_before_end_minutes, minutes)
-        if not before or self.is_warned or self._is_over or self._begin.seconds_since < 60 * (minutes - before):
+        due = max(60 * (minutes - before), EARLIEST_WARNING_SECONDS)
+        if not before or self.is_warned or self._is_over or self._begin.seconds_since < due:
             return ""
         return f"MaxDurationMinutes: sent SIGTERM {before} min before its limit of {minutes} min"
 
