@@ -22,6 +22,8 @@ from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.ssh import remote_group
 from tui_workbench.targets.ssh.remote_group import RemoteGroup
 
+pytestmark = pytest.mark.linux("its stand-ins for runs have start times from /proc")
+
 FIRST, SECOND = "exp_1", "exp_2"
 
 
