@@ -40,7 +40,7 @@ SAMPLE = os.path.join(REPOSITORY, "sample_project")
 
 CHECK_LIMIT, PROCESS_LIMIT, EDIT_LIMIT = 7.0, 5.0, 3.0
 REFUSAL_LIMIT, FORM_LIMIT, KEY_LIMIT = 0.1, 1.0, 10.0
-LETTER_LIMIT = 2.0
+LETTER_LIMIT = 5.0
 ROUNDS, FORM_ROUNDS, KEY_ROUNDS, LETTERS = 5, 4, 8, 40
 LINES = 300
 LARGE = 500_000
@@ -195,7 +195,7 @@ def _refuser(path: str) -> Callable[[], None]:
 
 def measure_screen(folder: str) -> None:
     """Compare the screens with Textual's widgets."""
-    project = shutil.copytree(SAMPLE, os.path.join(folder, "project"), ignore=shutil.ignore_patterns(".workbench"))
+    project = shutil.copytree(SAMPLE, os.path.join(folder, "project"), ignore=shutil.ignore_patterns(".workbench", "readme.md"))
     path = os.path.join(project, "aml_config", "conda_dependencies.yml")
     with open(path, "w", encoding="utf-8") as file:
         file.write("name: long\ndependencies:\n" + "".join(f"  - package{n}=1.{n}\n" for n in range(LINES - 2)))
