@@ -195,7 +195,9 @@ def _refuser(path: str) -> Callable[[], None]:
 
 def measure_screen(folder: str) -> None:
     """Compare the screens with Textual's widgets."""
-    project = shutil.copytree(SAMPLE, os.path.join(folder, "project"), ignore=shutil.ignore_patterns(".workbench", "readme.md"))
+    project = shutil.copytree(
+        SAMPLE, os.path.join(folder, "project"), ignore=shutil.ignore_patterns(".workbench", "readme.md")
+    )
     path = os.path.join(project, "aml_config", "conda_dependencies.yml")
     with open(path, "w", encoding="utf-8") as file:
         file.write("name: long\ndependencies:\n" + "".join(f"  - package{n}=1.{n}\n" for n in range(LINES - 2)))
