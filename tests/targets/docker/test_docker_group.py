@@ -11,27 +11,14 @@ import pytest
 from tests.engines import PYTHON_IMAGE, DockerEngine
 from tests.faults.support import until
 from tests.runs.support import record_of
+from tests.targets.group_support import Calls
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.container import KIND_LABEL, RUN_KIND, container_name
 from tui_workbench.targets.docker.docker_group import DockerGroup
 from tui_workbench.targets.docker.engine import Engine
 from tui_workbench.targets.hosts.host import LocalHost
 
 FIRST, SECOND = "exp_1", "exp_2"
-
-
-class Calls(Report):
-    """The calls of a group for one run."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def running(self) -> None:
-        self.names.append("running")
-
-    def lost(self, reason: str) -> None:
-        self.names.append("lost")
 
 
 class Containers:

@@ -16,27 +16,19 @@ from tests.engines import BARE_IMAGE, DockerEngine, docker_engine
 from tests.machines import Machine
 from tests.runs.gated_project import kill, watchers
 from tests.targets.docker_project import DockerProject, controller_of, log
+from tests.targets.group_support import PRINTS, WRITTEN
 from tests.waiting import wait_until
 from tui_workbench.core.model import Run
 from tui_workbench.runs.lifecycle.adoption import adopt_runs
 from tui_workbench.targets.docker.container import container_name
 
 KINDS = ("localdocker", "remotedocker")
-LINES = 60_000
 
 BEGINS = """\
 import os, sys, time
 print("began", flush=True)
 while not os.path.exists("/tmp/go"): time.sleep(0.05)
 """
-PRINTS = f"""\
-for number in range({LINES}):
-    sys.stdout.write(f"line {{number}}\\n")
-    if number % 10_000 == 9_999:
-        sys.stdout.flush()
-        time.sleep(0.5)
-"""
-WRITTEN = "began\n" + "".join(f"line {number}\n" for number in range(LINES))
 
 
 class Containers:

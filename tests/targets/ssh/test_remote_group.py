@@ -15,8 +15,8 @@ import pytest
 from tests.faults.support import until
 from tests.proc import PROC
 from tests.runs.support import record_of
+from tests.targets.group_support import Calls
 from tui_workbench.core import locks, system
-from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.ssh import remote_group
@@ -25,22 +25,6 @@ from tui_workbench.targets.ssh.remote_group import RemoteGroup
 pytestmark = pytest.mark.linux("its stand-ins for runs have start times from /proc")
 
 FIRST, SECOND = "exp_1", "exp_2"
-
-
-class Calls(Report):
-    """The calls of a group for one run."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def running(self) -> None:
-        self.names.append("running")
-
-    def orphaned(self) -> None:
-        self.names.append("orphaned")
-
-    def lost(self, reason: str) -> None:
-        self.names.append("lost")
 
 
 class Machine:

@@ -9,23 +9,13 @@ from pathlib import Path
 
 from tests.faults.support import controller_of, until
 from tests.runs.gated_project import kill, watchers
+from tests.targets.group_support import PRINTS, WRITTEN
 from tests.targets.remote_project import Remote
 from tui_workbench.runs.lifecycle.step_progress import ORPHANED
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.hosts import supervisor
 
 MANY = 6
-LINES = 60_000
-
-PRINTS = f"""
-sys.stdout.reconfigure(line_buffering=False)
-for number in range({LINES}):
-    sys.stdout.write(f'line {{number}}\\n')
-    if number % 10_000 == 9_999:
-        sys.stdout.flush()
-        time.sleep(0.5)
-"""
-WRITTEN = "began\n" + "".join(f"line {number}\n" for number in range(LINES))
 
 
 def until_watched(box: Remote, run_ids: Sequence[str]) -> int:

@@ -165,7 +165,7 @@ def script_tags(directory: str) -> dict[str, str]:
 def _script_tag_lines(directory: str) -> Iterator[bytes]:
     """Yield the complete lines that begin like the line of a tag, without parsing other lines."""
     with contextlib.suppress(*FAULTS), open_logged(directory) as logged:
-        rest, left = b"\n", logged.size  # compressed lines of a stranger may be longer than their size says
+        rest, left = b"\n", logged.size  # a compressed file of another user may have more lines
         while data := logged.file.read(min(_BLOCK, left)):
             left -= len(data)
             data = rest + data
