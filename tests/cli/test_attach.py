@@ -77,7 +77,7 @@ def test_password_on_the_command_line_prints_a_warning(project_root: Path, box: 
     assert done.returncode == 0
     assert "other users of this machine can see" in done.stderr
     assert PASSWORD not in done.stdout + done.stderr
-    assert "kept in memory only (this system has no keyring)" in done.stdout
+    assert "kept in memory only (this session has no D-Bus message bus for a keyring)" in done.stdout
 
 
 @pytest.mark.usefixtures("known")

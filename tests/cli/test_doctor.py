@@ -22,6 +22,7 @@ from tests.faults.support import until
 from tui_workbench.cli.doctor import doctor_folders, doctor_system, doctor_terminal, doctor_tools
 from tui_workbench.cli.doctor.answer import BROKEN, LIMITED, OK, Answer
 from tui_workbench.cli.doctor.doctor_terminal import TerminalReply
+from tui_workbench.targets.base.secrets import NO_BUS
 
 EVERYWHERE = [
     "system",
@@ -226,10 +227,19 @@ class TestKeyring:
     def test_keyring_is_found_without_opening_it(self, keyring: Path) -> None:
         assert doctor_tools.keyring() == Answer("keyring", OK, "stores secrets (SecretService)")
 
-    def test_missing_keyring_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_bus_of_an_installed_keyring_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        require("gnome-keyring-daemon")
         monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
         answer = doctor_tools.keyring()
+        assert (answer.state, answer.message) == (LIMITED, NO_BUS)
+        assert answer.command == "dbus-run-session -- bash"
+
+    def test_missing_keyring_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
+        monkeypatch.setenv("PATH", "/nowhere")
+        answer = doctor_tools.keyring()
         assert (answer.state, answer.message) == (LIMITED, "this system has no keyring")
+        assert answer.remedy == "Log in with keys, or install a keyring:"
 
 
 class TestSsh:

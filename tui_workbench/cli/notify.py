@@ -11,16 +11,17 @@ from tui_workbench.cli.shared import prompts
 from tui_workbench.cli.shared.output import emit, output
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError, WorkbenchError
-from tui_workbench.runs.notify.announcing import EVENTS
+from tui_workbench.runs.notify import pending
 from tui_workbench.runs.notify.channels import (
     DEFAULT_EVENTS,
+    EVENTS,
     Channel,
     check_name,
     load_channels,
     parse_condition,
     save_channels,
 )
-from tui_workbench.runs.notify.sending import deliver, is_known_service
+from tui_workbench.runs.notify.delivery import deliver, is_known_service
 from tui_workbench.targets.base.secrets import SecretStore, new_reference
 
 COLUMNS = ("name", "events", "metrics")
@@ -45,6 +46,7 @@ configure_add = options(
         help="also report when a metric meets a condition such as `loss < 0.1`; repeatable",
     ),
     option("--url-stdin", action="store_true", help="read the URL from stdin instead of asking for it"),
+    option("--replace", action="store_true", help="replace the URL, events and conditions of an existing channel"),
     output(default="text", has_project=False),
 )
 configure_list = options(output(default="table", example="[?contains(events, 'end')].name", has_project=False))
@@ -56,12 +58,17 @@ configure_test = options(
 
 
 def run_add(arguments: argparse.Namespace) -> int:
-    """Store or replace a channel. Raises UsageError for an invalid argument, and WorkbenchError without a keyring."""
+    """Store a channel. Raises UsageError for an invalid argument, and WorkbenchError without a keyring."""
     check_name(arguments.name)
     for text in arguments.metric:
         parse_condition(text)
     known = {channel.name: channel for channel in load_channels()}
-    url = prompts.secret_from_stdin("--url-stdin") if arguments.url_stdin else prompts.ask_secret("URL of the service")
+    if arguments.name in known and not arguments.replace:
+        raise UsageError(
+            f"a channel named {arguments.name!r} already exists",
+            remedy="Choose another name, or add `--replace` to replace its URL, events and conditions.",
+        )
+    url = _read_url(arguments)
     if not is_known_service(url):
         raise UsageError(
             "Apprise does not support this URL",
@@ -73,8 +80,7 @@ def run_add(arguments: argparse.Namespace) -> int:
     if not kept.in_keyring:
         raise WorkbenchError(
             f"cannot store the URL, which contains a secret: {kept.reason}",
-            remedy="Unlock your keyring. If this system has none, install one, such as gnome-keyring: "
-            "`workbench-tui doctor` shows the command.",
+            remedy="Unlock your keyring. If there is none, `workbench-tui doctor` shows how to get one.",
         )
     events = tuple(dict.fromkeys(arguments.on or DEFAULT_EVENTS))
     channel = Channel(arguments.name, reference, events, tuple(arguments.metric))
@@ -93,6 +99,7 @@ def run_remove(arguments: argparse.Namespace) -> int:
     channel = _channel(arguments.name)
     save_channels([each for each in load_channels() if each.name != channel.name])
     SecretStore().forget(channel.reference)
+    pending.discard(channel.name)
     return emit(_record(channel), arguments, text=[f"removed {channel.name}"])
 
 
@@ -102,10 +109,22 @@ def run_test(arguments: argparse.Namespace) -> int:
     if not channels:
         raise UsageError("no channel is configured", remedy=NO_CHANNEL)
     body = f"This channel reports the runs that {os.environ.get('USER') or 'you'} submitted on {socket.gethostname()}."
-    errors = {channel.name: deliver(channel, "Test message from workbench-tui", body) for channel in channels}
+    title = "Test message from workbench-tui"
+    errors = {each.name: deliver(SecretStore().get(each.reference), title, body).error for each in channels}
     result = [{"name": name, "sent": not error, "error": error} for name, error in errors.items()]
     emit(result, arguments, text=[f"{name}: {error or 'sent'}" for name, error in errors.items()])
     return 1 if any(errors.values()) else 0
+
+
+def _read_url(arguments: argparse.Namespace) -> str:
+    if arguments.url_stdin:
+        return prompts.secret_from_stdin("--url-stdin")
+    if not prompts.can_ask():
+        raise UsageError(
+            "cannot ask for the URL: not a terminal",
+            remedy="Run the command in a terminal, or add `--url-stdin` and pipe the URL into it.",
+        )
+    return prompts.ask_secret("URL of the service")
 
 
 def _channel(name: str) -> Channel:

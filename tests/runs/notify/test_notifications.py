@@ -11,8 +11,7 @@ import pytest
 
 from tests.cli.support import Installed
 from tests.faults.support import until
-from tests.json_output import check_output
-from tests.runs.notify.conftest import RECIPIENT, TOPIC, Mailbox, Topic
+from tests.runs.notify.conftest import RECIPIENT, TOPIC, Mailbox, Topic, add, last_reason, results
 from tests.runs.support import make_run, record_of
 from tui_workbench.core import locks
 from tui_workbench.core.directories import channels_path
@@ -23,24 +22,18 @@ from tui_workbench.runs.lifecycle.controller import Helpers
 from tui_workbench.runs.lifecycle.retrying import add_attempt
 from tui_workbench.runs.lifecycle.starting import end_waiting
 from tui_workbench.runs.metrics import recording
-from tui_workbench.runs.notify import pending, sender, sending
-from tui_workbench.runs.notify.announcing import END, METRIC, STALLED, announce
-from tui_workbench.runs.notify.channels import Channel, load_channels, parse_condition
+from tui_workbench.runs.notify import delivery, pending, sender, sending
+from tui_workbench.runs.notify.announcing import announce
+from tui_workbench.runs.notify.channels import END, METRIC, STALLED, load_channels, parse_condition
+from tui_workbench.runs.notify.delivery import Delivery
 from tui_workbench.runs.store.rundir import GPU_VERDICT, Ending, RunDirectory
 
 
-def add(shell: Installed, name: str, url: str, *options: str) -> None:
-    words = ("notify", "add", name, "--url-stdin", *options, "-o", "json")
-    process = shell.start(*words, stdin=subprocess.PIPE)
-    out, err = process.communicate(url.encode())
-    assert process.returncode == 0, err
-    check_output(words, out.decode())
-
-
-def results(run: RunDirectory) -> dict[str, bool]:
-    """Return the result of each notification about a run, by its file."""
-    files = Path(run.path, "notifications").iterdir()
-    return {file.name.removesuffix(".json"): json.loads(file.read_text())["sent"] for file in files}
+def send(run: RunDirectory, event: str) -> None:
+    """Send the notifications about an event in this process."""
+    for channel in load_channels():
+        pending.add(channel.name, run.path, event)
+        sender.main(channel.name)
 
 
 def test_channels_report_ended_runs(
@@ -53,13 +46,13 @@ def test_channels_report_ended_runs(
     assert shell.submit("train.py", "3").code == 3
     until(lambda: len(mailbox.mails) == 4 and topic.messages, "the notifications about the second run")
     subjects = [str(mail["Subject"]) for mail in mailbox.mails]
-    assert subjects[:2] == ["✓ train.py [1] completed", "● train.py [1]: loss < 0.1"]
-    assert subjects[2] == "✗ train.py [2] failed with exit code 3"
+    assert subjects[:2] == ["● train.py [1]: loss < 0.1", "✓ train.py [1] completed"]
+    assert subjects[3] == "✗ train.py [2] failed with exit code 3"
     assert str(mailbox.mails[0]["To"]) == RECIPIENT
-    assert "on local" in mailbox.mails[0].get_content()
-    assert "loss reached 0.05" in mailbox.mails[1].get_content()
+    assert "loss reached 0.05" in mailbox.mails[0].get_content()
+    assert "on local" in mailbox.mails[1].get_content()
     (message,) = topic.messages
-    assert (message["topic"], message["title"]) == (TOPIC, subjects[2])
+    assert (message["topic"], message["title"]) == (TOPIC, subjects[3])
     for path in [Path(channels_path()), *Path(project.root).rglob("*")]:
         assert not path.is_file() or TOPIC.encode() not in path.read_bytes()
 
@@ -68,24 +61,20 @@ def test_notification_is_sent_once(shell: Installed, project: Project, topic: To
     add(shell, "phone", topic.url)
     run = make_run(project, "p_1", state="completed")
     for event in (END, END, STALLED, STALLED):
-        sending.send_all(run, event)
-    assert [message["title"] for message in topic.messages] == ["✓ hello.py [1] completed", "■ hello.py [1] stalled"]
+        send(run, event)
+    assert topic.titles == ["✓ hello.py [1] completed", "■ hello.py [1] stalled"]
     assert results(run) == {"phone-end-1": True, "phone-stalled-1": True}
 
 
 @pytest.mark.parametrize("path", [TOPIC, "hidden-%74opic", "abc"])
-def test_refusal_is_recorded_without_the_secret(
-    shell: Installed, project: Project, topic: Topic, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
+def test_refusal_is_recorded_without_the_secret(shell: Installed, project: Project, topic: Topic, path: str) -> None:
     add(shell, "phone", topic.url.replace(TOPIC, path))
     topic.code = 403
-    monkeypatch.setattr(sending, "PAUSES", (0.0, 0.0))
     run = make_run(project, "p_1", state="failed")
-    sending.send_all(run, END)
-    assert len(topic.messages) == 3
+    send(run, END)
+    assert len(topic.messages) == 1
     assert results(run) == {"phone-end-1": False}
-    event = json.loads(Path(run.path, "events.jsonl").read_text().splitlines()[-1])
-    assert event["reason"] == "not sent to phone: the service answered 403 Forbidden"
+    assert last_reason(run) == "not sent to phone: the service answered 403 Forbidden"
     topic.shutdown()
     topic.server_close()
     tested = shell.run("notify", "test")
@@ -98,73 +87,83 @@ def test_refusal_is_recorded_without_the_secret(
 def test_resumed_run_does_not_change_the_text_about_its_end(
     shell: Installed, project: Project, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add(shell, "a", topic.url)
-    add(shell, "b", topic.url)
+    add(shell, "phone", topic.url, "--on", "end", "--metric", "loss < 5")
     run = make_run(project, "p_1", state="failed")
-    deliver = sending.deliver
+    Path(run.path, "output.log").write_text("loss=0.05\n")
+    deliver = delivery.deliver
 
-    def deliver_and_resume(channel: Channel, title: str, body: str) -> str:
-        if channel.name == "a":
+    def deliver_and_resume(url: str | None, title: str, body: str) -> Delivery:
+        if run.run().state == "failed":
             add_attempt(run, Ending("failed", "x"), anew=True)
-        return deliver(channel, title, body)
+        return deliver(url, title, body)
 
     monkeypatch.setattr(sending, "deliver", deliver_and_resume)
-    sending.send_all(run, END)
-    assert [message["title"] for message in topic.messages] == ["✗ hello.py [1] failed"] * 2
-    assert results(run) == {"a-end-1": True, "b-end-1": True}
+    send(run, END)
+    assert topic.titles == ["● hello.py [1]: loss < 5", "✗ hello.py [1] failed"]
 
 
-def test_long_condition_and_error_do_not_affect_others(
-    shell: Installed, project: Project, topic: Topic, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_condition_can_be_long(shell: Installed, project: Project, topic: Topic) -> None:
     name = "平均交叉熵损失函数值" * 5
-    add(shell, "a", topic.url, "--on", "failed", "--metric", f"{name} < 5")
-    add(shell, "b", topic.url, "--on", "end")
-    add(shell, "c", topic.url, "--on", "end")
+    add(shell, "phone", topic.url, "--on", "failed", "--metric", f"{name} < 5")
     run = make_run(project, "p_1", state="completed")
     Path(run.path, "outputs").mkdir()
     Path(run.path, "outputs", "metrics.csv").write_text(f"epoch,{name}\n1,2\n")
-    deliver = sending.deliver
+    send(run, END)
+    assert topic.titles == [f"● hello.py [1]: {name} < 5"]
 
-    def deliver_or_fail(channel: Channel, title: str, body: str) -> str:
-        if channel.name == "b":
-            raise OSError("no process can be started")
-        return deliver(channel, title, body)
 
-    monkeypatch.setattr(sending, "deliver", deliver_or_fail)
-    sending.send_all(run, END)
-    titles = [message["title"] for message in topic.messages]
-    assert titles == ["✓ hello.py [1] completed", f"● hello.py [1]: {name} < 5"]
+def test_numbers_in_a_text_are_short(shell: Installed, project: Project, topic: Topic) -> None:
+    add(shell, "phone", topic.url, "--metric", "loss < 0.5")
+    run = make_run(project, "p_1")
+    Path(run.path, "output.log").write_text("loss=0.22\nloss=0.21999999999999997\n")
+    send(run, METRIC)
+    assert topic.messages[0]["message"] == "loss reached 0.22; the last value is 0.22."
 
 
 def test_one_process_sends_for_many_runs(shell: Installed, project: Project, topic: Topic, home: Path) -> None:
-    add(shell, "phone", topic.url)
+    add(shell, "phone", topic.url, "--on", "end", "--metric", "loss < 5")
     canceled = make_run(project, "p_9", 9)
-    folder = pending.add(canceled.path, METRIC)
-    with locks.lock_file(f"{folder}/{pending.LOCK}"):
+    pending.add("phone", canceled.path, METRIC)
+    with locks.lock_file(f"{pending.folder_of('phone')}/{pending.LOCK}"):
         end_waiting(canceled, record_of(Path(canceled.path), 9))
         for number in (1, 2, 3):
             announce(make_run(project, f"p_{number}", number, state="completed"), END)
-        pending.add("/nowhere", END)
-        sender.main(folder)
-        assert len(pending.names(folder)) == 5
+        pending.add("phone", "/nowhere", END)
+        sender.main("phone")
+        assert len(pending.names("phone")) == 5
         assert topic.messages == []
-    sender.main(folder)
-    until(lambda: not pending.names(folder), "all notifications")
-    titles = [message["title"] for message in topic.messages]
-    assert titles == [f"✓ hello.py [{number}] completed" for number in (1, 2, 3)]
+    sender.main("phone")
+    until(lambda: not pending.names("phone"), "all notifications")
+    assert topic.titles == [f"✓ hello.py [{number}] completed" for number in (1, 2, 3)]
 
 
-def test_channels_are_listed_replaced_and_removed(shell: Installed, topic: Topic) -> None:
+def test_channels_are_listed_replaced_and_removed(shell: Installed, project: Project, topic: Topic) -> None:
     add(shell, "phone", topic.url)
-    add(shell, "phone", topic.url, "--on", "failed", "--metric", "val/acc > 0.9")
+    process = shell.start("notify", "add", "phone", "--url-stdin", stdin=subprocess.PIPE)
+    error = process.communicate(topic.url.encode())[1].decode()
+    assert "a channel named 'phone' already exists" in error
+    assert "--replace" in error
+    (record,) = json.loads(shell.run("notify", "list", "-o", "json").out)
+    assert record == {"name": "phone", "events": ["end", "stalled"], "metrics": []}
+    add(shell, "phone", topic.url, "--replace", "--on", "failed", "--metric", "val/acc > 0.9")
     (record,) = json.loads(shell.run("notify", "list", "-o", "json").out)
     assert record == {"name": "phone", "events": ["failed"], "metrics": ["val/acc > 0.9"]}
     assert shell.run("notify", "test", "phone").out == "phone: sent\n"
     assert json.loads(shell.run("notify", "test", "-o", "json").out) == [{"name": "phone", "sent": True, "error": ""}]
     assert "Choose one of: phone." in shell.run("notify", "remove", "fone").err
+    pending.add("phone", make_run(project, "p_1", state="failed").path, END)
     assert json.loads(shell.run("notify", "remove", "phone", "-o", "json").out) == record
+    assert pending.names("phone") == []
     assert "no channel is configured" in shell.run("notify", "test").err
+
+
+def test_url_is_asked_for_only_in_a_terminal(shell: Installed, home: Path) -> None:
+    process = shell.start("notify", "add", "phone", start_new_session=True)
+    error = process.communicate()[1].decode()
+    assert process.returncode == 2
+    assert "cannot ask for the URL: not a terminal" in error
+    assert "--url-stdin" in error
+    assert "password" not in error
 
 
 def test_invalid_channels_are_refused(shell: Installed, home: Path) -> None:
@@ -221,6 +220,5 @@ def test_stalls_and_metrics_of_active_runs_are_reported(
         log.write("loss=0.005\n")
     until(lambda: len(topic.messages) == 3, "the notification about the other metric")
     helpers.metrics.stop_following()
-    titles = [message["title"] for message in topic.messages]
-    assert titles[0] == "■ hello.py [1] stalled"
-    assert titles[1:] == ["● hello.py [1]: loss < 0.1", "● hello.py [1]: loss < 0.01"]
+    assert topic.titles[0] == "■ hello.py [1] stalled"
+    assert topic.titles[1:] == ["● hello.py [1]: loss < 0.1", "● hello.py [1]: loss < 0.01"]

@@ -14,7 +14,7 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import Attachment, AttachRequest
 from tui_workbench.targets.base.detach import detach, forget_orphans, move_secrets, plan_detaching
-from tui_workbench.targets.base.secrets import SecretStore, is_reference
+from tui_workbench.targets.base.secrets import NO_BUS, SecretStore, is_reference
 from tui_workbench.targets.hosts.host import SecretNeeded
 from tui_workbench.targets.hosts.host_for import host_of, ssh_host_of
 
@@ -194,6 +194,6 @@ def test_move_secrets_changes_only_the_secret(project: Project, plain: Path, gpu
 
 def test_move_secrets_without_keyring_changes_nothing(project: Project, plain: Path) -> None:
     before = plain.read_bytes()
-    with pytest.raises(ConfigurationError, match="no keyring"):
+    with pytest.raises(ConfigurationError, match=NO_BUS):
         move_secrets(project.target("box"))
     assert plain.read_bytes() == before

@@ -13,7 +13,7 @@ from tests.machines import PASSWORD
 from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tui_workbench.targets.base import secrets
-from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference, new_reference
+from tui_workbench.targets.base.secrets import NO_BUS, KeyringResult, SecretStore, is_reference, new_reference
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_secret_is_not_in_a_readable_file(keyring: Path, home: Path, connections
 
 def test_missing_keyring_is_reported() -> None:
     store, reference = SecretStore(), new_reference("box", "me")
-    assert store.put(reference, PASSWORD) == KeyringResult(in_keyring=False, reason="this system has no keyring")
+    assert store.put(reference, PASSWORD) == KeyringResult(in_keyring=False, reason=NO_BUS)
     assert store.get(reference) is None
 
 
@@ -69,7 +69,7 @@ def test_plain_text_keyring_is_ignored(tmp_path: Path, monkeypatch: pytest.Monke
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "plaintext.Keyring")
-    assert SecretStore().put(new_reference("box", "me"), PASSWORD).reason == "this system has no keyring"
+    assert SecretStore().put(new_reference("box", "me"), PASSWORD).reason == NO_BUS
 
 
 def test_locked_keyring_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tui_workbench.cli.doctor.answer import Answer, broken, limited, ok, run_pro
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.installation import repeat_command, repeat_remedy
 from tui_workbench.core.plaintext import counted
-from tui_workbench.targets.base.secrets import SecretStore
+from tui_workbench.targets.base.secrets import NO_BUS, SecretStore
 from tui_workbench.targets.checks.check_engine import check_version
 from tui_workbench.targets.checks.result import CheckFailed
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach, docker_socket
@@ -25,6 +25,8 @@ from tui_workbench.targets.hosts.host import LocalHost
 
 TIME_LIMIT = 5.0
 """Time limit for a program or service, in seconds."""
+
+KEYRING = "gnome-keyring-daemon"
 
 IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 
@@ -200,10 +202,17 @@ def keyring() -> Answer:
     if found.in_keyring:
         return ok("keyring", f"stores secrets ({found.reason})")
     cost = (
-        "Passwords and passphrases are kept in memory only. You are asked for them again after 12 hours without use, "
-        "or after a restart of this machine."
+        "Channels for notifications cannot be added. Passwords and passphrases are kept in memory only. You are asked "
+        "for them again after 12 hours without use, or after a restart of this machine."
     )
-    return limited("keyring", found.reason, cost, "Log in with keys, or install a keyring:", _install("gnome-keyring"))
+    if shutil.which(KEYRING) is None:
+        remedy, command = "Log in with keys, or install a keyring:", _install("gnome-keyring")
+    elif found.reason == NO_BUS:
+        remedy = f"Log in with keys. Or start a shell with a bus, and run `{KEYRING} --unlock` in it:"
+        command = "dbus-run-session -- bash"
+    else:
+        remedy, command = "Log in with keys, or unlock the keyring.", ""
+    return limited("keyring", found.reason, cost, remedy, command)
 
 
 def _install(package: str) -> str:

@@ -37,9 +37,9 @@ def require_terminal() -> None:
     if not can_ask():
         raise UsageError(
             "cannot ask for the secret: not a terminal",
-            remedy="Run the command in a terminal. Or pipe the secret into it: a password with `--password-stdin` "
-            "instead of `--password`, the URL of `notify add` with `--url-stdin`. For a key with a passphrase, run "
-            "`ssh-add FILE`, and omit `--private-key-file` and `--private-key-passphrase`.",
+            remedy="Run the command in a terminal. Or pipe a password into it, with `--password-stdin` instead of "
+            "`--password`. For a key with a passphrase, run `ssh-add FILE`, and omit `--private-key-file` and "
+            "`--private-key-passphrase`.",
         )
 
 

@@ -28,7 +28,8 @@ from tui_workbench.runs.lifecycle.building import make_copy, restore_copy
 from tui_workbench.runs.lifecycle.handover import leave_to_watcher
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
-from tui_workbench.runs.notify.announcing import STALLED, announce
+from tui_workbench.runs.notify.announcing import announce
+from tui_workbench.runs.notify.channels import STALLED
 from tui_workbench.runs.notify.metric_watch import MetricWatch
 from tui_workbench.runs.store import logged, rundir, secret_arguments
 from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Record, RunDirectory

@@ -17,7 +17,8 @@ from tui_workbench.core.processes import adopt, child_descriptor, start_detached
 from tui_workbench.runs.lifecycle.building import environment_of, make_copy, remove_environment
 from tui_workbench.runs.lifecycle.retrying import attempt_number
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
-from tui_workbench.runs.notify.announcing import END, announce
+from tui_workbench.runs.notify.announcing import announce
+from tui_workbench.runs.notify.channels import END
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target

@@ -15,8 +15,14 @@ from tui_workbench.core.directories import channels_path
 from tui_workbench.core.errors import ConfigurationError, UsageError, storage_errors
 from tui_workbench.core.files import load_json, write_atomically
 from tui_workbench.core.model import RunState
-from tui_workbench.runs.notify.announcing import END, EVENTS, FAILED, STALLED
 from tui_workbench.targets.base.secrets import is_reference
+
+END, FAILED, STALLED = "end", "failed", "stalled"
+EVENTS = (END, FAILED, STALLED)
+"""The events that a channel can report: ends of all runs, only ends of failed and unknown runs, and stalls."""
+
+METRIC = "metric"
+"""The event of a metric that meets a condition of a channel."""
 
 DEFAULT_EVENTS = (END, STALLED)
 
@@ -43,6 +49,12 @@ class Channel(NamedTuple):
     reference: str
     events: tuple[str, ...]
     metrics: tuple[str, ...]
+
+    def reports(self, event: str) -> bool:
+        """Return True if there may be a notification about the event. At the end of a run, metrics are checked too."""
+        if event == STALLED:
+            return STALLED in self.events
+        return bool(self.metrics) or (event == END and bool({END, FAILED} & set(self.events)))
 
     def reports_end(self, state: str) -> bool:
         """Return True if the end of a run in this state is reported."""

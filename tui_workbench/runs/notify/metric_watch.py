@@ -6,8 +6,8 @@ import contextlib
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
-from tui_workbench.runs.notify.announcing import METRIC, announce
-from tui_workbench.runs.notify.channels import load_channels, parse_condition
+from tui_workbench.runs.notify.announcing import announce
+from tui_workbench.runs.notify.channels import METRIC, load_channels, parse_condition
 from tui_workbench.runs.store.rundir import RunDirectory
 
 

@@ -1,25 +1,21 @@
 """Send the notifications about events of runs.
 
-Each notification is sent once: by the process that creates its file in `notifications/` of the run. The file then holds
-the result. If the process is killed while it sends, the notification is not sent again.
+A process creates the file of a notification in `notifications/` of the run just before it sends. The file then holds
+the result. A notification that has a file is not sent again: if the process was killed while it sent, the service may
+have received the notification.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
-import re
 import time
 from collections.abc import Iterator
 from hashlib import blake2b
-from http import HTTPStatus
-from types import ModuleType
 
-from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.files import append_below, make_folders, read_below, unlink_below
-from tui_workbench.core.installation import extra_command
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.waiting import pause
@@ -29,8 +25,8 @@ from tui_workbench.runs.metrics.recording import FAULTS
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.values import MetricSummary
 from tui_workbench.runs.notify import pending
-from tui_workbench.runs.notify.announcing import END, METRIC, STALLED
-from tui_workbench.runs.notify.channels import Channel, load_channels, parse_condition
+from tui_workbench.runs.notify.channels import END, METRIC, STALLED, Channel, load_channels, parse_condition
+from tui_workbench.runs.notify.delivery import Delivery, deliver
 from tui_workbench.runs.store.rundir import NOTIFICATIONS, RunDirectory
 from tui_workbench.targets.base.secrets import SecretStore
 
@@ -41,7 +37,7 @@ LARGEST_EVENT = 1 << 16
 """Maximum size of the file of a pending event in bytes; it contains a path."""
 
 PAUSES = (5.0, 30.0)
-"""Seconds before the second and the third attempt to send."""
+"""Seconds before the second and the third attempt, if no connection to the service was possible."""
 
 GLYPHS = {RunState.COMPLETED: "✓", RunState.FAILED: "✗", RunState.CANCELED: "⊘"}
 
@@ -55,74 +51,49 @@ class Notification:
         self.body = "\n".join(visible(line) for line in body.split("\n"))
 
 
-def send_all(directory: RunDirectory, event: str) -> None:
-    """Send the notifications that the channels want about an event and that no process has sent yet.
+def send_pending(name: str) -> None:
+    """Send the notifications about all pending events of a channel, the oldest first.
 
-    A notification that cannot be sent is omitted. Raises ConfigurationError if the file of the channels is invalid, and
-    StorageError if it cannot be read.
+    An event is removed when all of its notifications are sent, so that the next process continues after a killed one.
+    Raises OSError if a folder is not accessible, and WorkbenchError if the file of the channels cannot be used.
+    """
+    channel = next((each for each in load_channels() if each.name == name), None)
+    url = SecretStore().get(channel.reference) if channel else None  # once: a locked keyring takes long to answer
+    folder = pending.folder_of(name)
+    for event_name in pending.names(name):
+        try:
+            if channel is not None:  # it may have been removed
+                path, event = json.loads(read_below(folder, event_name, LARGEST_EVENT))
+                send_all(RunDirectory(path), event, channel, url)
+        except (OSError, WorkbenchError, *FAULTS):
+            pass  # the run was removed or has malformed files
+        finally:
+            with contextlib.suppress(FileNotFoundError):  # the channel was removed meanwhile
+                unlink_below(folder, event_name)
+
+
+def send_all(directory: RunDirectory, event: str, channel: Channel, url: str | None) -> None:
+    """Send the notifications about an event that the channel reports and that no process has sent yet.
+
+    `url` is the URL of the channel, or None if the keyring does not return it. A notification that cannot be sent is
+    omitted. Raises OSError and WorkbenchError if the run cannot be read.
     """
     # Create all texts first: sending can take long, and the run may be resumed or removed meanwhile.
-    for channel, notification in list(_due(directory, event, load_channels())):
+    for notification in list(_due(directory, event, channel)):
         with contextlib.suppress(OSError, WorkbenchError):  # the other notifications must still be sent
-            _send_once(directory, channel, notification)
+            _send_once(directory, channel, url, notification)
 
 
-def _due(directory: RunDirectory, event: str, channels: list[Channel]) -> Iterator[tuple[Channel, Notification]]:
-    """Yield the notifications about an event, with their channels."""
-    if event == END and _has_ended(directory):
-        number = attempt_number(directory)  # read it before the run: if it is resumed in between, the run is active
-        run = directory.run()
-        end = _end(directory, run, number)
-        yield from ((channel, end) for channel in channels if not run.is_active and channel.reports_end(run.state))
-    elif event == STALLED:
-        stall = _stall(directory)
-        yield from ((channel, stall) for channel in channels if STALLED in channel.events)
-    if event in (END, METRIC) and any(channel.metrics for channel in channels):
-        summary, name = _summary(directory), _name(directory.run())
-        yield from ((channel, met) for channel in channels for met in _met(name, channel, summary))
-
-
-def deliver(channel: Channel, title: str, body: str) -> str:
-    """Send a text to a channel once. Return the error, or "". Raises UsageError if Apprise is not installed."""
-    url = SecretStore().get(channel.reference)
-    if url is None:
-        return "its URL is not in the keyring, or the keyring is locked"
-    apprise = _apprise()
-    service = apprise.Apprise.instantiate(url, suppress_exceptions=True)
-    if service is None:
-        return "Apprise does not support its URL"
-    with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
-        sender = apprise.Apprise()
-        sender.add(service)
-        if sender.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT):
-            return ""
-        return _kind_of_error(log.getvalue())
-
-
-def is_known_service(url: str) -> bool:
-    """Return True if Apprise can send to a URL of this form. Raises UsageError if Apprise is not installed."""
-    return _apprise().Apprise.instantiate(url, suppress_exceptions=True) is not None
-
-
-def _apprise() -> ModuleType:
-    try:
-        import apprise  # takes 0.2 s
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"notifications need the package {error.name}, which is not installed",
-            remedy=f"Install it: `{extra_command('notify')}`.",
-        ) from error
-    return apprise
-
-
-def _kind_of_error(text: str) -> str:
-    """Return the kind of error in messages of Apprise. The messages themselves may contain any part of the URL."""
-    codes = [int(code) for code in re.findall(r"\berror=(\d{3})\b", text)]
-    if codes and codes[-1] in {status.value for status in HTTPStatus}:
-        return f"the service answered {codes[-1]} {HTTPStatus(codes[-1]).phrase}"
-    if "connection error" in text.lower():
-        return "the connection to the service failed; check the network, and the address and password in the URL"
-    return "the service did not accept the notification; check the URL"
+def _due(directory: RunDirectory, event: str, channel: Channel) -> Iterator[Notification]:
+    """Yield the notifications about an event. Those about metrics are older than the end of the run."""
+    if event == STALLED:
+        yield from [_stall(directory)] if STALLED in channel.events else []
+        return
+    end = _end(directory, channel) if event == END else None
+    if channel.metrics:
+        yield from _met(_name(directory.run()), channel, _summary(directory))
+    if end is not None:
+        yield end
 
 
 def _has_ended(directory: RunDirectory) -> bool:
@@ -135,7 +106,14 @@ def _has_ended(directory: RunDirectory) -> bool:
     return True
 
 
-def _end(directory: RunDirectory, run: Run, number: int) -> Notification:
+def _end(directory: RunDirectory, channel: Channel) -> Notification | None:
+    """Return the notification about the end of the run, or None if the channel does not report it."""
+    if not _has_ended(directory):
+        return None
+    number = attempt_number(directory)  # read it before the run: if it is resumed in between, the run is active
+    run = directory.run()
+    if run.is_active or not channel.reports_end(run.state):
+        return None
     glyph = GLYPHS.get(run.state, "?")
     exit_code = f" with exit code {run.exit_code}" if run.exit_code else ""
     body = [run.reason, str(brief_of(directory.path).get("text", ""))]
@@ -176,48 +154,43 @@ def _met(name: str, channel: Channel, summary: dict[str, MetricSummary]) -> Iter
             yield Notification(
                 f"{METRIC}-{digest}",
                 f"● {name}: {text}",
-                f"{condition.metric} reached {best:.6g}; the last value is {metric.last}.",
+                f"{condition.metric} reached {_shown(best)}; the last value is {_shown(metric.last)}.",
             )
+
+
+def _shown(value: float | str | None) -> str:
+    return f"{value:.6g}" if isinstance(value, (int, float)) else str(value)
 
 
 def _name(run: Run) -> str:
     return f"{run.script_name} [{run.run_number}]"
 
 
-def _send_once(directory: RunDirectory, channel: Channel, notification: Notification) -> None:
-    """Send a notification, unless another process sends or has sent it."""
+def _send_once(directory: RunDirectory, channel: Channel, url: str | None, notification: Notification) -> None:
+    """Send a notification, unless a process has sent it or was killed while it sent it."""
     name = f"{NOTIFICATIONS}/{channel.name}-{notification.key}.json"
-    try:
-        make_folders(directory.path, NOTIFICATIONS)
-        append_below(directory.path, name, b"", exclusive=True)
-    except FileExistsError:
-        return
-    error = _error_of(channel, notification)
-    for seconds in PAUSES:
-        if not error:
+    make_folders(directory.path, NOTIFICATIONS)
+    pauses = list(PAUSES)
+    while True:
+        try:
+            append_below(directory.path, name, b"", exclusive=True)
+        except FileExistsError:
+            return
+        delivery = _deliver(url, notification)
+        if not (delivery.may_repeat and pauses):
             break
-        pause(seconds)
-        error = _error_of(channel, notification)
-    result = {"time": round(time.time(), 3), "title": notification.title, "sent": not error}
-    if error:
-        result["error"] = error
+        unlink_below(directory.path, name)  # if this process is killed in the pause, the next process sends
+        pause(pauses.pop(0))
+    result = {"time": round(time.time(), 3), "title": notification.title, "sent": not delivery.error}
+    if delivery.error:
+        result["error"] = delivery.error
     append_below(directory.path, name, (json.dumps(result) + "\n").encode())
-    if error:
-        directory.append_event("step", step="notify", reason=f"not sent to {channel.name}: {error}")
+    if delivery.error:
+        directory.append_event("step", step="notify", reason=f"not sent to {channel.name}: {delivery.error}")
 
 
-def _error_of(channel: Channel, notification: Notification) -> str:
+def _deliver(url: str | None, notification: Notification) -> Delivery:
     try:
-        return deliver(channel, notification.title, notification.body)
+        return deliver(url, notification.title, notification.body)
     except WorkbenchError as error:
-        return str(error)
-
-
-def send_pending(folder: str) -> None:
-    """Send the notifications about all pending events in a folder. Raises OSError if the folder is not accessible."""
-    for name in pending.names(folder):
-        content = read_below(folder, name, LARGEST_EVENT)
-        unlink_below(folder, name)  # first, so that an event that kills this process does not kill the next process too
-        with contextlib.suppress(OSError, WorkbenchError, *FAULTS):  # the run was removed or has malformed files
-            path, event = json.loads(content)
-            send_all(RunDirectory(path), event)
+        return Delivery(str(error))

@@ -29,6 +29,8 @@ KEYRING_SECONDS = 30.0
 SECRET_ATTEMPTS = 3
 """Maximum number of attempts to enter a secret, the same as in `ssh`."""
 
+NO_BUS = "this session has no D-Bus message bus for a keyring"
+
 _FOUND, _UNKNOWN, _UNUSABLE = 0, 1, 2
 
 
@@ -116,7 +118,8 @@ def _helper(verb: str, reference: str) -> int:
     try:
         backend = _backend()
         if backend is None:
-            sys.stderr.write("this system has no keyring\n")
+            has_bus = sys.platform != "linux" or "DBUS_SESSION_BUS_ADDRESS" in os.environ
+            sys.stderr.write("this system has no keyring\n" if has_bus else f"{NO_BUS}\n")
             return _UNUSABLE
         if verb == "look":
             sys.stdout.write(type(backend).__module__.rpartition(".")[2])
