@@ -27,6 +27,11 @@ TIME_LIMIT = 5.0
 """Time limit for a program or service, in seconds."""
 
 KEYRING = "gnome-keyring-daemon"
+UNLOCKED_SHELL = (
+    f"dbus-run-session -- bash -c 'read -rsp \"Password of the keyring: \" P; printf %s \"$P\" | {KEYRING} --unlock; "
+    "exec bash'"
+)
+"""The command that starts a shell with a message bus and an unlocked keyring."""
 
 IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 
@@ -208,8 +213,8 @@ def keyring() -> Answer:
     if shutil.which(KEYRING) is None:
         remedy, command = "Log in with keys, or install a keyring:", _install("gnome-keyring")
     elif found.reason == NO_BUS:
-        remedy = f"Log in with keys. Or start a shell with a bus, and run `{KEYRING} --unlock` in it:"
-        command = "dbus-run-session -- bash"
+        remedy = "Log in with keys, or start a shell with a bus and an unlocked keyring:"
+        command = UNLOCKED_SHELL
     else:
         remedy, command = "Log in with keys, or unlock the keyring.", ""
     return limited("keyring", found.reason, cost, remedy, command)
