@@ -48,7 +48,7 @@ class Mailbox:
 
 
 class Topic(ThreadingHTTPServer):
-    """An HTTP server that accepts the requests of ntfy. `url` is its URL for Apprise, `code` its answer."""
+    """An HTTP server that accepts the requests of ntfy. `url` is its URL for Apprise, `code` its answer (0: none)."""
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Requests)
@@ -70,6 +70,8 @@ class _Requests(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.server.messages.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.server.may_answer.wait()
+        if not self.server.code:
+            return
         with contextlib.suppress(ConnectionError):  # the client does not wait any longer
             self.send_response(self.server.code)
             self.end_headers()

@@ -104,11 +104,13 @@ def test_unreachable_service_is_tried_again(shell: Installed, project: Project) 
 def test_service_that_answers_late_has_accepted(shell: Installed, project: Project, topic: Topic) -> None:
     add(shell, "phone", topic.url)
     topic.may_answer.clear()
-    timer = threading.Timer(5.0, topic.may_answer.set)  # Apprise waits for four seconds by default
-    timer.start()
     run = ended(project, 1)
     pending.add("phone", run.path, END)
-    sender.main("phone")
+    process = start_sender("phone")
+    until(lambda: topic.messages, "the request")
+    timer = threading.Timer(5.0, topic.may_answer.set)  # Apprise waits for four seconds by default
+    timer.start()
+    assert process.wait() == 0
     timer.join()
     assert topic.titles == titles(1)
     assert results(run) == {"phone-end-1": True}
@@ -130,6 +132,16 @@ def test_request_without_an_answer_is_not_repeated(
         assert last_reason(run) == f"not sent to {channel}: {error}"
     assert (len(topic.messages), len(mailbox.mails)) == (1, 1)
     assert results(run) == {"mail-end-1": False, "phone-end-1": False}
+
+
+def test_request_on_a_broken_connection_is_not_repeated(shell: Installed, project: Project, topic: Topic) -> None:
+    add(shell, "phone", topic.url)
+    topic.code = 0
+    run = ended(project, 1)
+    pending.add("phone", run.path, END)
+    sender.main("phone")
+    assert topic.titles == titles(1)
+    assert results(run) == {"phone-end-1": False}
 
 
 def test_refused_mail_is_not_sent_again(shell: Installed, project: Project, mailbox: Mailbox) -> None:

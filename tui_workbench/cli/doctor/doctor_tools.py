@@ -28,7 +28,7 @@ TIME_LIMIT = 5.0
 
 KEYRING = "gnome-keyring-daemon"
 UNLOCKED_SHELL = (
-    f"dbus-run-session -- bash -c 'read -rsp \"Password of the keyring: \" P; printf %s \"$P\" | {KEYRING} --unlock; "
+    f'dbus-run-session -- bash -c \'read -rsp "Password of the keyring: " P; printf %s "$P" | {KEYRING} --unlock; '
     "exec bash'"
 )
 """The command that starts a shell with a message bus and an unlocked keyring."""
