@@ -246,6 +246,17 @@ async def test_family_is_one_row_with_mean_and_deviation(project: Project) -> No
         await until(lambda: [line.split()[0] for line in rows(pilot)] == ["▾", "4", "×3", "3", "2", "1"])
 
 
+async def test_seed_follows_the_metrics_of_families(project: Project) -> None:
+    for number in range(1, 5):
+        arguments = ("--lr", f"0.{(number + 1) // 2}", "--seed", str(number % 2))
+        curves, family = {"loss": [float(number)], "accuracy": [0.5]}, f"sweep-1.{(number + 1) // 2}"
+        past_run(project, number, arguments=arguments, exit_code=0, curves=curves, family=family)
+    async with dashboard(project, (80, 24)) as pilot:
+        await until(lambda: "--seed" in seen(pilot))
+        await pilot.press(*"bbbbb")
+        await until(lambda: "accuracy" in seen(pilot) and "loss" in seen(pilot) and "--seed" not in seen(pilot))
+
+
 async def test_chosen_columns_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))
@@ -335,9 +346,12 @@ async def test_curves_belong_to_filtered_runs(past: Project) -> None:
 async def test_small_screen_has_no_charts_by_default(past: Project) -> None:
     async with dashboard(past, (80, 24)) as pilot:
         assert not dashboard_of(pilot).charts.display
-        await pilot.press("m")
+        await pilot.press("down", "m")
         await until(lambda: dashboard_of(pilot).charts.display)
         await until(lambda: "accuracy" in content_of(dashboard_of(pilot).charts)[0])
+        await until(lambda: "step" in content_of(dashboard_of(pilot).charts)[-1])  # curves
+        await pilot.press("m")
+        await until(lambda: "step" not in content_of(dashboard_of(pilot).charts)[-1])
 
 
 async def test_new_run_appears_and_the_cursor_stays(past: Project) -> None:

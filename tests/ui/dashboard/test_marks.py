@@ -10,6 +10,7 @@ import pytest
 from tests.runs.support import make_run
 from tests.ui.dashboard.conftest import dashboard, dashboard_of, read, rows, shows, type_text, write
 from tests.ui.main.test_main import seen
+from tests.ui.runs.past import past_run
 from tests.ui.waiting import until
 from tui_workbench.core.model import RunRequest, RunState
 from tui_workbench.runs.facade import Runs
@@ -40,6 +41,58 @@ async def test_marked_runs_are_compared(past: Project) -> None:
         await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
         await pilot.press("U")
         await until(lambda: "marked" not in seen(pilot))
+
+
+@pytest.fixture
+def family(project: Project) -> Project:
+    """Return a project with run 4 and a family of runs 1 to 3 that differ in the seed."""
+    for number in range(1, 4):
+        arguments, curves = ("--lr", "0.1", "--seed", str(number)), {"loss": [float(number)]}
+        past_run(project, number, arguments=arguments, exit_code=0, curves=curves, family="sweep-1.1")
+    past_run(project, 4, arguments=("--lr", "9"), exit_code=0)
+    return project
+
+
+async def _group_by_family(pilot: Workbench) -> None:
+    await pilot.press(*"bbbbb")
+    await until(lambda: any("×3" in line for line in rows(pilot)))
+    dashboard_of(pilot).table.move_to(2)
+    await pilot.pause()
+
+
+async def test_runs_of_a_marked_family_are_shown_as_marked(family: Project) -> None:
+    async with dashboard(family) as pilot:
+        await _group_by_family(pilot)
+        await pilot.press("space")
+        await until(lambda: "3 marked" in seen(pilot))
+        assert rows(pilot)[2].startswith("●")
+        await pilot.press("b")  # no groups
+        await shows(pilot, "4", "3", "2", "1")
+        assert [line.startswith("●") for line in rows(pilot)] == [False, True, True, True]
+
+
+async def test_run_of_a_marked_family_can_be_unmarked(family: Project) -> None:
+    async with dashboard(family) as pilot:
+        await _group_by_family(pilot)
+        await pilot.press("space", "b")
+        await shows(pilot, "4", "3", "2", "1")
+        dashboard_of(pilot).table.move_to(2)
+        await pilot.press("space")
+        await until(lambda: "2 marked" in seen(pilot))
+        assert [line[0] in "●▲" for line in rows(pilot)] == [False, True, False, True]
+        assert sorted(run.run_number for run in dashboard_of(pilot).marked_runs()) == [1, 3]
+
+
+async def test_folded_family_with_a_marked_run_has_a_sign(family: Project) -> None:
+    async with dashboard(family) as pilot:
+        dashboard_of(pilot).table.move_to(2)
+        await pilot.press("space")
+        await until(lambda: "1 marked" in seen(pilot))
+        await _group_by_family(pilot)
+        assert rows(pilot)[2].startswith("◌")
+        await pilot.press("space")
+        await until(lambda: "3 marked" in seen(pilot))
+        assert rows(pilot)[2].startswith("●")
 
 
 async def test_unmarked_run_is_compared_with_the_run_below(past: Project) -> None:

@@ -224,6 +224,15 @@ class RunIndex:
         return found
 
     @_rebuilds
+    def seed_arguments(self) -> list[str]:
+        """Return the names of the arguments whose values differ between the runs of a family."""
+        chosen = (
+            "SELECT DISTINCT name FROM (SELECT name FROM arguments JOIN listed ON listed.id = arguments.id"
+            " WHERE family != '' GROUP BY family, name HAVING min(value) != max(value))"
+        )
+        return [name for (name,) in self._execute(chosen)]
+
+    @_rebuilds
     def best(self, query: RunQuery, metric: str, goal: str) -> float | None:
         """Return the lowest (`min`) or highest (`max`) finite value of a metric in matching completed runs, or None."""
         condition = condition_of(query.filter, archived=query.archived)

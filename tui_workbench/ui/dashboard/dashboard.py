@@ -194,7 +194,8 @@ class RunsView(RunContainer, inherit_bindings=False):
         # The file may be older than a choice that is still being saved.
         self._overview = found = found._replace(chosen=self._overview.chosen or found.chosen)
         differing = [name for name, _, differs in found.arguments if differs]
-        default = default_columns([name for name, _ in found.metrics], differing, has_gpus=found.has_gpus)
+        metrics = [name for name, _ in found.metrics]
+        default = default_columns(metrics, differing, seeds=found.seeds, has_gpus=found.has_gpus)
         if self._chosen != (columns := list(found.chosen) or default):
             self._set_columns(columns)
         self.charts.states.show(found.states)
@@ -289,7 +290,7 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     def action_mark(self) -> None:
         if (value := markable(self.table.current_value)) is not None:
-            self._marks.toggle(self.table.current, value)
+            self._marks.toggle(value)
             self._show_marks()
             self.table.step(1)
 

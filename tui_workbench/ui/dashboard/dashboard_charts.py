@@ -120,7 +120,9 @@ class DashboardCharts(Horizontal):
         return self._mode or (BY_RUN if self.app.size.height >= LEAST_SCREEN else NONE)
 
     def next_mode(self) -> None:
-        self._mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+        """Change to the next of MODES. On a low screen, their order is reversed, so that curves are always first."""
+        by = 1 if self.app.size.height >= LEAST_SCREEN else -1
+        self._mode = MODES[(MODES.index(self.mode) + by) % len(MODES)]
 
     def fit(self, screen_height: int, rows: int) -> None:
         """Set the height to the lines that the table does not need: at most half the screen, but at least `HEIGHT`."""

@@ -58,12 +58,20 @@ def value_cells(metric: str) -> int:
     return max(VALUE_CELLS, min(len(metric), WIDEST_VALUE))
 
 
-def default_columns(metrics: Sequence[str], arguments: Sequence[str] = (), *, has_gpus: bool = False) -> list[str]:
-    """Return the keys of the default columns. `arguments` are those that differ between the runs."""
-    first = ["number", "script", "state", *(ARGUMENT + name for name in arguments[:USUAL_ARGUMENTS])]
+def default_columns(
+    metrics: Sequence[str], arguments: Sequence[str] = (), *, seeds: Sequence[str] = (), has_gpus: bool = False
+) -> list[str]:
+    """Return the keys of the default columns.
+
+    `arguments` are those that differ between the runs. `seeds` are those whose cells are empty in rows of families;
+    they follow the metrics.
+    """
+    keys = [ARGUMENT + name for name in arguments if name not in seeds][:USUAL_ARGUMENTS]
+    first = ["number", "script", "state", *keys]
     gpu = ("gpu",) if has_gpus else ()
     values = (METRIC + name for name in metrics[:USUAL_METRICS])
-    return [*first, *gpu, *values, "started", "duration", "target", "arguments", "tags"]
+    last = (ARGUMENT + name for name in arguments if name in seeds)
+    return [*first, *gpu, *values, *last, "started", "duration", "target", "arguments", "tags"]
 
 
 def column_of(key: str, *, width: int = 0, runs: int = 0) -> TableColumn | None:

@@ -32,6 +32,7 @@ class Overview(NamedTuple):
     states: Mapping[str, int] = {}  # the number of runs in each state
     arguments: tuple[tuple[str, int, bool], ...] = ()  # names, numbers of runs, and True if the values differ
     chosen: tuple[str, ...] = ()  # keys of the columns that the user has chosen
+    seeds: tuple[str, ...] = ()  # names of arguments that differ within a family; read only for groups by family
     has_gpus: bool = False  # True if a run has a GPU verdict; read only if no columns were chosen
 
 
@@ -49,8 +50,9 @@ def read_overview(project: Project, query: RunQuery) -> Overview:
         states = {group.value: group.total for group in index.groups(query._replace(group="state"))}
         arguments = tuple(index.arguments(query))
         chosen = tuple(load_columns(project) or ())
+        seeds = tuple(index.seed_arguments()) if query.group == "family" else ()
         has_gpus = not chosen and bool(index.column(RunQuery(filter="has:gpu"), "gpu", 1))
-    return Overview(metrics, states, arguments, chosen, has_gpus)
+    return Overview(metrics, states, arguments, chosen, seeds, has_gpus)
 
 
 def read_file_times(project: Project, active: tuple[str, ...]) -> FileTimes:

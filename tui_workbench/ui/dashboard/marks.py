@@ -9,9 +9,10 @@ from tui_workbench.runs.families import Family
 from tui_workbench.runs.store.table import RunRow
 from tui_workbench.ui.charts.chart_drawing import look_of
 from tui_workbench.ui.commands.command import shown_key
-from tui_workbench.ui.dashboard.dashboard_columns import Heading
+from tui_workbench.ui.dashboard.dashboard_columns import Heading, heading_key
 
 MOST_BANDS = 4  # maximum number of families with curves if none is marked
+PARTLY = ("◌", "muted")  # the glyph and color of a family of which only some runs are marked
 
 
 class Marks:
@@ -23,10 +24,25 @@ class Marks:
     def __len__(self) -> int:
         return len(self._places)
 
-    def toggle(self, key: str, value: Run | Family) -> None:
-        if self._places.pop(key, None) is None:
-            taken = {place for _, place in self._places.values()}
-            self._places[key] = (value, next(n for n in range(len(taken) + 1) if n not in taken))
+    def toggle(self, value: Run | Family) -> None:
+        """Mark or unmark a run or a family.
+
+        If a run of a marked family is unmarked, the other runs of the family stay marked.
+        """
+        family = next((each for each, _ in self.families if isinstance(value, Run) and value.family == each.name), None)
+        if family is not None:
+            del self._places[key_of(family)]
+            for run in family.runs:
+                if key_of(run) != key_of(value):
+                    self._add(run)
+        elif self._places.pop(key_of(value), None) is None:
+            for run in value.runs if isinstance(value, Family) else ():
+                self._places.pop(run.run_id, None)  # the family marks its runs
+            self._add(value)
+
+    def _add(self, value: Run | Family) -> None:
+        taken = {place for _, place in self._places.values()}
+        self._places[key_of(value)] = (value, next(n for n in range(len(taken) + 1) if n not in taken))
 
     def clear(self) -> None:
         self._places.clear()
@@ -65,8 +81,18 @@ class Marks:
 
     @property
     def looks(self) -> dict[str, tuple[str, str]]:
-        """The glyph and the color of each marked row, by row key."""
-        return {key: (look_of(place)[1], look_of(place)[0]) for key, (_, place) in self._places.items()}
+        """The glyph and the color of each marked row, by row key. The runs of a marked family look like the family."""
+        looks = {heading_key(run.family): PARTLY for run, _ in self.runs if run.family}
+        for key, (value, place) in self._places.items():
+            color, glyph = look_of(place)
+            runs = value.runs if isinstance(value, Family) else []
+            looks |= dict.fromkeys((key, *(run.run_id for run in runs)), (glyph, color))
+        return looks
+
+
+def key_of(value: Run | Family) -> str:
+    """Return the row key of a run or family."""
+    return value.run_id if isinstance(value, Run) else heading_key(value.name)
 
 
 def families_near(selected: Heading, values: Iterable[object]) -> tuple[tuple[Family, int], ...]:
@@ -87,7 +113,7 @@ def to_compare(marks: Marks, selected: object, below: Sequence[object]) -> list[
         return marked
     following = below[:1] if isinstance(current, Run) else [each for each in below if isinstance(each, Heading)]
     same = [value for value in map(markable, following) if value and type(value) is type(current)]
-    return [current, *(each for each in marked or same[:1] if _name(each) != _name(current))]
+    return [current, *(each for each in marked or same[:1] if key_of(each) != key_of(current))]
 
 
 def markable(row: object) -> Run | Family | None:
@@ -95,10 +121,6 @@ def markable(row: object) -> Run | Family | None:
     if isinstance(row, RunRow):
         return row.run
     return row.family if isinstance(row, Heading) else None
-
-
-def _name(value: Run | Family) -> str:
-    return value.run_id if isinstance(value, Run) else value.name
 
 
 def why_not_compare(found: Sequence[Run | Family]) -> str:
