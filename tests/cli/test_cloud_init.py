@@ -100,6 +100,12 @@ def test_invalid_user_names_are_refused(user: str) -> None:
         cloud_init(user, "")
 
 
+@pytest.mark.parametrize("user", ["root", "daemon", "sshd"])
+def test_system_users_are_refused(user: str) -> None:
+    with pytest.raises(UsageError, match=f"--username {user} is an account of the system"):
+        cloud_init(user, "")
+
+
 def test_file_is_replaced_only_after_a_question(tmp_path: Path) -> None:
     path = tmp_path / "user-data"
     assert workbench("cloud-init", "-f", str(path), cwd=tmp_path).returncode == 0

@@ -102,6 +102,11 @@ class TestHistory:
         assert (purged["runs"], purged["problems"]) == (["project_1700000000003"], [])
         assert purged["bytes"] > 0
         assert json.loads(workbench.run("history", "purge").out)["runs"] == []
+        workbench.run("history", "delete", "1", "4", "--yes")
+        table = workbench.run("history", "purge", "--yes", "-o", "table")
+        assert table.out.splitlines()[0].split() == ["Run_id", "Size"]
+        assert [line.split()[0] for line in table.out.splitlines()[2:]] == [f"project_170000000000{n}" for n in (1, 4)]
+        assert "of snapshots" in table.err
 
     def test_list_without_runs_is_empty(self, workbench: Installed) -> None:
         for form, empty in (("json", "[]\n"), ("table", ""), ("tsv", "")):

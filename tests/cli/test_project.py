@@ -69,7 +69,7 @@ def test_folder_is_copied_or_added_as_project(tmp_path: Path) -> None:
     assert (added["name"], added["run_configurations"]) == ("old", ["docker", "docker-gpu", "local"])
     assert json.loads(workbench.bytes_of("project", "add", "old"))["added"] == []
     workbench.run("project", "create", "x1", "--template-url", "file:///nowhere").error(
-        2, "cannot clone file:///nowhere"
+        1, "cannot clone file:///nowhere"
     )
 
 

@@ -77,7 +77,7 @@ class TestSweep:
             assert workbench.run(*submit, "--max-parallel", "2", "seeded.py").code == 0
         table = workbench.run("history", "families").out.splitlines()
         assert [line.split() for line in table[2:]] == [
-            [f"sweep-{number}.1", "2", "1.50", "±", "0.71", "(n", "=", "2)"] for number in (2, 1)
+            [f"sweep-{number}.1", "seeded.py", "2", "1.50", "±", "0.71", "(n", "=", "2)"] for number in (2, 1)
         ]
         compared = workbench.run("history", "compare", "sweep-1.1", "sweep-2.1")
         assert "not distinguishable yet: the difference is 0.0 ± 3.0, n = 2 each" in compared.out
@@ -89,6 +89,10 @@ class TestSweep:
             (("--max-parallel", "2"), "needs --repeat"),
             (("--repeat", "1"), "does not repeat anything"),
             (("--repeat", "2", "--seed-argument=--seed"), "is not a valid name"),
+            (("--repeat", "2", "--seed-argument", ""), "--seed-argument '' is not a valid name"),
+            (("--repeat", "2", "--seed-variable", ""), "--seed-variable '' is not a valid name"),
+            (("--repeat", "2", "--seed-variable", "PATH"), "would replace a variable of the system"),
+            (("--repeat", "2", "--seed-variable", "WORKBENCH_RUN_ID"), "would replace a variable of the system"),
             (("--repeat", "2", "--after", "1"), "--repeat cannot be used with --keep-outputs or --after"),
         ):
             workbench.run("experiment", "submit", "-c", "local", *words, "seeded.py").error(2, part)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import write_project
 from tests.waiting import wait_until
-from tui_workbench.core.errors import UsageError
+from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.progress import listening
 from tui_workbench.projects.cloning import Stopped, check_url, clone_project, name_in
 
@@ -116,7 +116,7 @@ def test_url_with_a_secret_is_refused_and_masked(url: str, tmp_path: Path) -> No
 
 
 def test_reason_of_git_is_shown(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot clone file:///nowhere: '/nowhere' does not appear to be"):
+    with pytest.raises(WorkbenchError, match="cannot clone file:///nowhere: '/nowhere' does not appear to be"):
         clone_project("file:///nowhere", str(tmp_path / "mine"))
     assert os.listdir(tmp_path) == []
 
@@ -139,6 +139,6 @@ def test_other_transports_are_disabled_even_if_git_allows_them(
     (home / ".gitconfig").write_text(
         f'[protocol "ext"]\n\tallow = always\n[url "ext::sh -c touch%s{touched}% "]\n\tinsteadOf = https://evil/\n'
     )
-    with pytest.raises(UsageError, match="transport 'ext' not allowed"):
+    with pytest.raises(WorkbenchError, match="transport 'ext' not allowed"):
         clone_project("https://evil/x", str(tmp_path / "mine"))
     assert not touched.exists()

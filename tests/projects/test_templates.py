@@ -18,7 +18,7 @@ from tests.conftest import REPOSITORY, corpus, write_project
 from tests.faults.support import Workbench
 from tests.runs.support import write_files
 from tui_workbench.config.changes import file_edits
-from tui_workbench.core.errors import StorageError, UsageError
+from tui_workbench.core.errors import StorageError, UsageError, WorkbenchError
 from tui_workbench.core.masking import mask_text
 from tui_workbench.projects import templates
 from tui_workbench.projects.project import Project
@@ -261,7 +261,7 @@ class TestFromElsewhere:
     @pytest.mark.parametrize("url", ["me@localhost:x", "localhost:x", "ssh://localhost/x"])
     def test_url_of_ssh_is_cloned(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
         monkeypatch.setenv("GIT_SSH_COMMAND", "false")
-        with pytest.raises(UsageError, match=f"cannot clone {url}"):
+        with pytest.raises(WorkbenchError, match=f"cannot clone {url}"):
             templates.create_project("fresh", str(tmp_path), url)
 
     def test_url_with_a_password_is_refused(self, tmp_path: Path) -> None:

@@ -123,6 +123,15 @@ def launched(folder: Path, *cells: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
 
 
+def test_invalid_notebook_fails_without_the_frames_of_the_launcher(tmp_path: Path) -> None:
+    (tmp_path / "broken.ipynb").write_text("{")
+    command = [sys.executable, f"{SDK_FOLDER}/{NOTEBOOK_LAUNCHER}", "broken.ipynb"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    head, place, problem = done.stderr.splitlines()
+    assert (done.returncode, head, place) == (1, "Traceback (most recent call last):", "  In broken.ipynb")
+    assert problem.startswith("ValueError: broken.ipynb is not a valid notebook: ")
+
+
 def test_exit_handlers_of_the_kernel_finish(tmp_path: Path) -> None:
     # jupyter_client kills a kernel that takes longer than 5 seconds to end.
     done = launched(

@@ -34,7 +34,7 @@ def run_close(arguments: argparse.Namespace) -> int:
     for name in arguments.ports or [""]:
         for record in close_ports(name):
             closed.append(record._asdict())
-            notify(f"closed {record.kind} at port {record.port}")
+            notify(f"closed {record.title}")
     if not closed:
         notify("no open ports")
     return emit(closed, arguments, COLUMNS, text=())

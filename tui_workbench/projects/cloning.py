@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from tui_workbench.core import trace
-from tui_workbench.core.errors import UsageError
+from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.masking import mask_text
 from tui_workbench.core.processes import clean_environment, run
 from tui_workbench.core.progress import Meter, meter
@@ -61,8 +61,8 @@ def clone_project(url: str, folder: str = "", stopped: Callable[[], bool] = lamb
     """Clone a repository with its history into a new folder, and return the folder's absolute path.
 
     The default `folder` is in the current folder, and has the name of the repository. `stopped` is called several
-    times a second; if it returns True, the new folder is removed and Stopped is raised. Raises UsageError and
-    StorageError.
+    times a second; if it returns True, the new folder is removed and Stopped is raised. Raises UsageError,
+    StorageError, and WorkbenchError if git fails.
     """
     check_url(url)
     place = os.path.abspath(os.path.expanduser(folder or name_in(url)))
@@ -109,7 +109,7 @@ def clone(
 ) -> None:
     """Clone a repository into the empty folder `place`, with `variables` in the environment of git.
 
-    Raises UsageError, Stopped and OSError.
+    Raises UsageError, WorkbenchError if git fails, Stopped and OSError.
     """
     check_url(url)
     variables = {**_VARIABLES, **(variables or {})}
@@ -134,7 +134,7 @@ def clone(
     if done.returncode != 0:
         lines = [line for line in _text(done.stderr).splitlines() if line.strip() and not line.startswith(_REPEATED)]
         reason = (lines or [f"exit code {done.returncode}"])[-1].removeprefix("fatal: ").strip(" .")
-        raise UsageError(
+        raise WorkbenchError(
             f"cannot clone {url}: {reason}",
             remedy="Check the URL, the network connection, the free disk space and your access to the repository. Git "
             "cannot ask questions here: a private repository needs an SSH agent or a credential helper of git, and ssh "

@@ -62,6 +62,10 @@ class PortRecord(NamedTuple):
     run_title: str  # such as `train.py [7]`, or the name of the project
     since: str
 
+    @property
+    def title(self) -> str:
+        return f"port {self.port}" if self.kind == PORT else f"{self.kind} at port {self.port}"
+
 
 class Destination(NamedTuple):
     """A port to open.

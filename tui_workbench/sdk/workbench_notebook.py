@@ -245,7 +245,7 @@ def _manager(folder: "str") -> "Any":
 
 
 def exit_code(place: "str", error: "str", text: "str") -> "int":
-    """Return the exit code after an exception in a cell. Print the exception, which becomes the reason of the run."""
+    """Return the exit code after an exception at `place`. Print the exception, which becomes the reason of the run."""
     if error == "SystemExit":
         if text in ("", "0", "None"):
             return 0
@@ -266,4 +266,7 @@ if __name__ == "__main__":
     if sys.argv[1] == _AS_KERNEL:
         become_kernel(sys.argv[2])
     else:
-        sys.exit(Execution(sys.argv[1], sys.argv[2:]).run())
+        try:
+            sys.exit(Execution(sys.argv[1], sys.argv[2:]).run())
+        except (ImportError, ValueError, OSError) as problem:  # a traceback of this file would not help the user
+            sys.exit(exit_code(os.path.basename(sys.argv[1]), type(problem).__name__, str(problem)))

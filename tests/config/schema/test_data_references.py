@@ -31,6 +31,8 @@ ROOT = "/home/me/project"
         ("/srv/data", "/srv/data/", ""),
         (f"{ROOT}/data", "/mnt/data", ""),
         (".", ".", "is the project folder"),
+        ("/", "/", "'/' is the whole file system"),
+        ("data", "//", "'//' is the whole file system"),
         ("", "", "an item is empty"),
         ("data", "", "'data' has no path"),
         ("da\0ta", "da\0ta", "NUL character"),

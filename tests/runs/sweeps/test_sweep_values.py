@@ -21,8 +21,41 @@ def test_grid_lists_all_combinations() -> None:
 
 
 def test_values_are_unique_and_without_commas() -> None:
-    assert parameter("path=a b,x=y,,a b").values == ("a b", "x=y", "")
+    assert parameter("path=a b,x=y,a b").values == ("a b", "x=y")
+    assert parameter("lr=1 , 2,\t3 ").values == ("1", "2", "3")
     assert parameter("f=round(3)").values == ("round(3)",)
+
+
+def test_quoted_values_can_contain_commas() -> None:
+    assert parameter('lr="a,b",c').values == ("a,b", "c")
+    assert parameter('f="f(1,2)", "say ""hi"""').values == ("f(1,2)", 'say "hi"')
+    assert parameter('size=5"').values == ('5"',)
+
+
+@pytest.mark.parametrize("text", ['lr="a,b', 'lr="a"b,c'])
+def test_incomplete_quotation_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="cannot read the quotation marks") as raised:
+        parameter(text)
+    assert repr(text) in raised.value.message
+
+
+@pytest.mark.parametrize("text", ["lr=", "lr= ", "lr=1,,2", "lr=1,2,", "lr=,1", 'lr=""'])
+def test_empty_value_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="has an empty value"):
+        parameter(text)
+
+
+@pytest.mark.parametrize("text", ["lr=gauss(1,2)", "lr=0.1,gauss(1,2)", "lr=Uniform(0,1)"])
+def test_unknown_distribution_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match=r"unknown distribution '(gauss|Uniform)'") as raised:
+        parameter(text)
+    assert "`uniform(0,0.5)`, `loguniform(1e-5,1e-1)` or `randint(1,4)`" in raised.value.remedy
+
+
+def test_list_in_brackets_is_refused_with_the_right_form() -> None:
+    with pytest.raises(UsageError, match="a list of values has no brackets") as raised:
+        parameter("lr=[1,2]")
+    assert "`--param lr=1,2`" in raised.value.remedy
 
 
 @pytest.mark.parametrize("text", ["", "lr", "=1", "-lr=1", "a b=1", "{x}=1"])
@@ -42,7 +75,7 @@ def test_invalid_distribution_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("a=uniform(1,2", "uniform(1"), ("a=[1,2]", "[1"), ("a=uniform(1,2)x", "uniform(1"), ("a=1,{x", "{x")],
+    [("a=uniform(1,2", "uniform(1"), ("a=[1,2],3", "[1"), ("a=uniform(1,2)x", "uniform(1"), ("a=1,{x", "{x")],
 )
 def test_value_with_an_open_bracket_is_refused(text: str, value: str) -> None:
     with pytest.raises(UsageError, match="unbalanced brackets") as raised:

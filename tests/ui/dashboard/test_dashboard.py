@@ -257,6 +257,15 @@ async def test_seed_follows_the_metrics_of_families(project: Project) -> None:
         await until(lambda: "accuracy" in seen(pilot) and "loss" in seen(pilot) and "--seed" not in seen(pilot))
 
 
+async def test_rows_of_families_have_their_names(project: Project) -> None:
+    for number in (1, 2):
+        past_run(project, number, arguments=("--seed", str(number)), exit_code=0, family="sweep-3.1")
+    async with dashboard(project) as pilot:
+        await until(lambda: "--seed" in seen(pilot))
+        await pilot.press(*"bbbbb")
+        await until(lambda: any("sweep-3.1" in line for line in rows(pilot)))
+
+
 async def test_chosen_columns_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))

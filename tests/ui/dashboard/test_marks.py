@@ -109,6 +109,10 @@ async def test_actions_apply_to_all_marked_runs(past: Project) -> None:
         await type_text(pilot, "done")
         await pilot.press("enter")
         await until(lambda: all("done" in Runs(past).facts(run_id).annotations.tags for run_id in ("6", "4")))
+        await until(lambda: "Saved the tags of 2 marked runs." in seen(pilot))
+        for done in ("Pinned", "Unpinned"):
+            await pilot.press("p")
+            await until(lambda done=done: f"{done} 2 marked runs." in seen(pilot))  # type: ignore[misc]
         await pilot.press("F")
         await until(lambda: "Copy the files of 2 marked runs into" in seen(pilot))
         await type_text(pilot, "copies")

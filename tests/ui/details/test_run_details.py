@@ -30,7 +30,7 @@ from tui_workbench.ui.files.readme import rendered
 from tui_workbench.ui.files.readme_view import ReadmeScreen
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.runs.compare import CompareScreen, DifferenceScreen
-from tui_workbench.ui.runs.run_commands import RestoreScreen
+from tui_workbench.ui.runs.restore_screen import RestoreScreen
 from tui_workbench.ui.trace.trace import TraceScreen
 
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ def test_steps_that_a_failed_run_has_not_reached_are_not_ticked(past: Project) -
 
 
 def test_readme_table_is_drawn_as_a_table() -> None:
-    text = "before\n\n| name | value |\n|---|:-:|\n| **lr** | 0.1 |\n| a much longer name | 2 |\n\nafter\n"
+    text = "before\n\n| name | value |\n|:--|---|\n| **lr** | 0.1 |\n| a much longer name | 2 |\n\nafter\n"
     lines = ["".join(piece.text for piece in line) for line in rendered(text, 60)]
     assert lines == [
         "before",
@@ -394,7 +394,19 @@ def test_no_cells_are_made_for_the_widest_row_of_a_readme_table() -> None:
     assert len(lines[0]) < 100
 
 
-def test_wide_columns_of_a_readme_table_are_cut() -> None:
+def test_cells_of_a_readme_table_are_wrapped_and_aligned() -> None:
+    text = "| mid | n | what it does |\n|:-:|--:|:--|\n| a | 10 | a long text of several words |\n| bcd | 2 | short |\n"
+    lines = ["".join(piece.text for piece in line) for line in rendered(text, 26)]
+    assert lines[:-1] == [
+        "mid   n  what it does",
+        "─" * 26,
+        " a   10  a long text of",
+        "         several words",
+        "bcd   2  short",
+    ]
+
+
+def test_wide_columns_of_a_readme_table_are_wrapped() -> None:
     first, *_ = rendered("|" + f"{'a' * 50}|" * 20, 60)
     assert 60 < len("".join(piece.text for piece in first)) <= 20 * 8
 

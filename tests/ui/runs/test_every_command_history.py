@@ -26,7 +26,8 @@ from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.files.readme_view import ReadmeScreen
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.runs.compare import CompareScreen, DifferenceScreen
-from tui_workbench.ui.runs.run_commands import RestoreScreen, RunEditScreen
+from tui_workbench.ui.runs.restore_screen import RestoreScreen
+from tui_workbench.ui.runs.run_commands import RunEditScreen
 from tui_workbench.ui.trace.trace import TraceScreen
 from tui_workbench.ui.widgets.row_list import RowList
 

@@ -13,7 +13,7 @@ from tests.ui.waiting import until
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.ui.runs.run_commands import RestoreScreen
+from tui_workbench.ui.runs.restore_screen import RestoreScreen
 from tui_workbench.ui.undo import undo_steps
 
 

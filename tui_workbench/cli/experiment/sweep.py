@@ -17,7 +17,7 @@ configure_sweep = options(
     CONFIGURATION,
     option("-t", "--target", metavar="TARGET", default="", help="override Target of the run configuration"),
     option("--param", metavar="NAME=VALUES", action="append", default=[],
-           help="values of an argument, separated by commas; repeatable"),
+           help="values of an argument, separated by commas; values with commas are quoted as in CSV; repeatable"),
     option("--list", metavar="FILE", default="", help="a file with the values for each run"),
     option("--random", metavar="N", type=int, help="run only N random combinations"),
     option("--seed", metavar="N", type=int, default=0, help="the seed of --random (default: %(default)s)"),

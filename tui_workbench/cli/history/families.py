@@ -26,7 +26,8 @@ def run_families(arguments: argparse.Namespace) -> int:
         values = {column_name(name): each.arguments.get(name, "") for name in names}
         samples = {name: each.sample(name).estimate for name in each.metrics}
         texts = {name: f"{estimate_text(found)} (n = {found.n})" for name, found in samples.items() if found}
-        rows.append({"family": each.name, **values, "runs": len(each.runs), **texts})
+        name = {"family": each.name, "script_name": each.rows[0].run.script_name}
+        rows.append({**name, **values, "runs": len(each.runs), **texts})
     columns = dict.fromkeys(name for row in rows for name in row)
     emit(rows, arguments, tuple(columns))
     notify(*(note for each in families for note in left_out_notes(each)))

@@ -117,8 +117,13 @@ def run_purge(arguments: argparse.Namespace) -> int:
         return 1
     run_ids = [run.run_id for run in chosen]
     purged = runs.purge(run_ids, partial(_on_targets, runs)) if arguments.targets else runs.purge(run_ids)
-    result = {"runs": list(purged.run_ids), "bytes": purged.size, "snapshot_bytes": purged.snapshot_size}
-    emit({**result, "problems": list(purged.problems)}, arguments)
+    if arguments.output == "json" or arguments.query:
+        result = {"runs": list(purged.run_ids), "bytes": purged.size, "snapshot_bytes": purged.snapshot_size}
+        emit({**result, "problems": list(purged.problems)}, arguments)
+    else:
+        known = sizes | unfinished
+        emit([{"run_id": run_id, "size": size_text(known[run_id])} for run_id in purged.run_ids], arguments)
+        notify(f"freed {size_text(purged.size)} of run files and {size_text(purged.snapshot_size)} of snapshots")
     notify(*purged.problems)
     return 1 if purged.problems else 0
 

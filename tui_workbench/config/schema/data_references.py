@@ -122,6 +122,8 @@ def _problem(root: str, opened: str, path: str) -> str:
             return "an item contains a NUL character"
         if text.startswith("~"):
             return f"{text!r} begins with `~`, which is not expanded"
+        if text.startswith("/") and os.path.normpath(text).strip("/") == "":
+            return f"{text!r} is the whole file system, not data"
     place = inside_project(root, opened)
     if place == os.curdir:
         return f"{opened!r} is the project folder"

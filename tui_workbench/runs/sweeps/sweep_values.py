@@ -11,6 +11,7 @@ import json
 import math
 import os
 import random
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from tui_workbench.core.errors import UsageError, storage_error
 from tui_workbench.core.plaintext import counted
 
 _DISTRIBUTIONS = ("uniform", "loguniform", "randint")
+_FORMS = "Write a distribution as `uniform(0,0.5)`, `loguniform(1e-5,1e-1)` or `randint(1,4)`."
+_QUOTES = "Quote values that contain commas, as in `--param 'x=\"a,b\",c'`."
 
 
 class Range(NamedTuple):
@@ -44,7 +47,10 @@ class Parameter(NamedTuple):
 
 
 def parameter(text: str) -> Parameter:
-    """Parse `name=value,value...` or `name=uniform(low,high)`. Raises UsageError."""
+    """Parse `name=value,value...` or `name=uniform(low,high)`.
+
+    Values that contain commas are quoted as in CSV. Spaces around a value are ignored. Raises UsageError.
+    """
     name, equals, rest = text.partition("=")
     if not equals or not _is_name(name):
         raise UsageError(
@@ -52,18 +58,36 @@ def parameter(text: str) -> Parameter:
             remedy="Write it as in `--param lr=0.1,0.01`. A name consists of letters, digits, `-`, `_` and `.`, "
             "and does not start with `-`.",
         )
-    kind, bracket, inside = rest.partition("(")
+    kind, bracket, inside = rest.strip().partition("(")
     if bracket and kind in _DISTRIBUTIONS and inside.endswith(")"):
         return Parameter(name, (), _range(text, kind, inside[:-1]))
-    values = tuple(dict.fromkeys(rest.split(",")))
-    for value in values:
-        if not _is_balanced(value):
-            raise UsageError(
-                f"--param {text!r}: unbalanced brackets in {value!r}",
-                remedy="Write a distribution as `uniform(0,0.5)`, `loguniform(1e-5,1e-1)` or `randint(1,4)`. "
-                "For values that contain commas, use `--list FILE`.",
-            )
-    return Parameter(name, values)
+    return Parameter(name, _values(text, name, rest.strip()))
+
+
+def _values(text: str, name: str, rest: str) -> tuple[str, ...]:
+    """Return the different values of a list. Raises UsageError that quotes `text`."""
+    try:
+        row = next(csv.reader([rest], skipinitialspace=True, strict=True), [])
+    except csv.Error as error:
+        raise UsageError(f"--param {text!r}: cannot read the quotation marks ({error})", remedy=_QUOTES) from error
+    values = tuple(dict.fromkeys(value.strip() for value in row))
+    if not all(values) or not values:
+        raise UsageError(
+            f"--param {text!r} has an empty value",
+            remedy="Write a value before and after each comma. For empty values, use `--list FILE` with a JSON file.",
+        )
+    unbalanced = next((value for value in values if not _is_balanced(value)), "")
+    call = re.match(r"(\w+)\(", unbalanced)
+    if call and call[1] not in _DISTRIBUTIONS:
+        raise UsageError(f"--param {text!r}: unknown distribution {call[1]!r}", remedy=f"{_FORMS} {_QUOTES}")
+    if rest.startswith("[") and rest.endswith("]") and unbalanced:
+        raise UsageError(
+            f"--param {text!r}: a list of values has no brackets",
+            remedy=f"Write it as `--param {name}={rest[1:-1]}`. {_QUOTES}",
+        )
+    if unbalanced:
+        raise UsageError(f"--param {text!r}: unbalanced brackets in {unbalanced!r}", remedy=f"{_FORMS} {_QUOTES}")
+    return values
 
 
 def _is_balanced(value: str) -> bool:
@@ -88,7 +112,7 @@ def _range(text: str, kind: str, inside: str) -> Range:
         rules = {"uniform": "two numbers", "loguniform": "two numbers above 0", "randint": "two whole numbers"}
         raise UsageError(
             f"--param {text!r}: {kind} needs {rules[kind]}, the smaller first",
-            remedy="Write it as in `uniform(0,0.5)`, `loguniform(1e-5,1e-1)` or `randint(1,4)`.",
+            remedy=_FORMS,
         )
     return Range(kind, low, high)
 

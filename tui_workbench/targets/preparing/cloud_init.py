@@ -23,6 +23,12 @@ LARGEST_KEY = 1 << 16
 
 _USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")  # adduser(8) and useradd(8)
 
+_SYSTEM_USERS = frozenset((
+    "root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy", "backup", "list",
+    "irc", "nobody", "sshd", "messagebus",
+))  # fmt: skip
+"""Users of each Debian or Ubuntu image. cloud-init does not change a user that exists, and root cannot log in."""
+
 # cloud-init creates the default user of an image first, and 1000 is the first user ID that Debian and Ubuntu assign.
 _DEFAULT_USER = '"$(id -nu 1000)"'
 
@@ -50,6 +56,11 @@ def cloud_init(user: str = "", public_key: str = "") -> str:
         raise UsageError(
             f"{user!r} is not a valid user name",
             remedy="Use at most 32 lowercase letters, digits, `_` and `-`, beginning with a letter or `_`.",
+        )
+    if user in _SYSTEM_USERS:
+        raise UsageError(
+            f"--username {user} is an account of the system, which cannot log in with the key",
+            remedy="Use another name, or omit --username to log in as the default user of the image.",
         )
     steps = all_steps(user or _DEFAULT_USER)
     script = "export DEBIAN_FRONTEND=noninteractive\n. /etc/os-release\n" + PRELUDE + "".join(map(_part, steps))

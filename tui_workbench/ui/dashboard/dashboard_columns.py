@@ -64,13 +64,13 @@ def default_columns(
     """Return the keys of the default columns.
 
     `arguments` are those that differ between the runs. `seeds` are those whose cells are empty in rows of families;
-    they follow the metrics.
+    they follow the metrics and the names of the families.
     """
     keys = [ARGUMENT + name for name in arguments if name not in seeds][:USUAL_ARGUMENTS]
     first = ["number", "script", "state", *keys]
     gpu = ("gpu",) if has_gpus else ()
     values = (METRIC + name for name in metrics[:USUAL_METRICS])
-    last = (ARGUMENT + name for name in arguments if name in seeds)
+    last = [*(["family"] if seeds else []), *(ARGUMENT + name for name in arguments if name in seeds)]
     return [*first, *gpu, *values, *last, "started", "duration", "target", "arguments", "tags"]
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import NamedTuple
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from tui_workbench.core.files import open_regular
-from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, hanging, wrap_pieces
 from tui_workbench.ui.widgets.text_view import Line
 
@@ -61,7 +62,7 @@ def readme_lines(readme: Readme, width: int) -> list[Line]:
 
 
 def rendered(text: str, width: int) -> list[Line]:
-    """Render a Markdown text as lines. Text is wrapped to `width` cells, tables are cut, and code keeps its width."""
+    """Render a Markdown text as lines. Text and cells are wrapped to `width` cells, and code keeps its width."""
     lines: list[Line] = []
     paragraph = _Paragraph(width)
     table: list[list[str]] = []
@@ -100,7 +101,7 @@ def rendered(text: str, width: int) -> list[Line]:
 
 
 def _table(rows: list[list[str]], width: int) -> Iterator[Line]:
-    """Align the cells of a table, cutting wide cells; the row above `---` is the head."""
+    """Align the cells of a table, wrapping long cells. The row above `---` is the head."""
     ruled = len(rows) > 1 and all(_RULE.fullmatch(cell) for cell in rows[1])
     body = rows[:1] + rows[2:] if ruled else rows
     # Further columns would begin outside the line. Short rows are not padded, because a row can have 60,000 cells.
@@ -111,12 +112,24 @@ def _table(rows: list[list[str]], width: int) -> Iterator[Line]:
     while widest > LEAST_COLUMN and sum(min(each, widest) for each in widths) + gaps > width:
         widest -= 1
     widths = [min(each, widest) for each in widths]
+    rules = [*(rows[1] if ruled else ()), *[""] * columns]
     for number, row in enumerate(body):
         is_head = ruled and number == 0
-        cells = [set_cell_size(truncate_middle(cell, room), room) for cell, room in zip(row, widths, strict=False)]
-        yield (Piece((" " * COLUMN_GAP).join(cells).rstrip(), "accent" if is_head else "text", bold=is_head),)
+        cells = [wrap_pieces((Piece(cell),), room, 0) for cell, room in zip(row, widths, strict=False)]
+        for parts in zip_longest(*cells, fillvalue=()):
+            placed = zip(parts, widths, rules, strict=False)
+            text = (" " * COLUMN_GAP).join(_aligned(part, room, rule) for part, room, rule in placed).rstrip()
+            yield (Piece(text, "accent" if is_head else "text", bold=is_head),)
         if is_head:
             yield (Piece("─" * min(sum(widths) + gaps, width), "faint"),)
+
+
+def _aligned(line: Line, room: int, rule: str) -> str:
+    """Pad a line of a cell to `room` cells. `rule` is the cell below the head of the column, such as `---:`."""
+    text = "".join(piece.text for piece in line).strip()
+    blank = max(0, room - cell_len(text))
+    left = blank if rule.endswith(":") and not rule.startswith(":") else blank // 2 if rule.endswith(":") else 0
+    return " " * left + text + " " * (blank - left)
 
 
 class _Paragraph:

@@ -133,10 +133,20 @@ class StartScreen(FullScreen, inherit_bindings=False):
         self._calls.add(partial(create_project, name, folder, template), self._open)
 
     def action_open_folder(self) -> None:
-        self.prompt.ask("Folder", self._suggested(""), self._folder_given)
+        self._ask_folder(self._suggested(""))
 
-    def _folder_given(self, text: str) -> None:
-        self.ask("folder", partial(_root_of, _absolute(text)), self._enter)
+    def _ask_folder(self, text: str) -> None:
+        self.prompt.ask("Folder", text, lambda given: self.run_worker(self._look_for(given), group="folder"))
+
+    async def _look_for(self, text: str) -> None:
+        try:
+            found = await in_thread(partial(_root_of, _absolute(text)))
+        except UsageError as error:
+            self.show_error(error)
+            if not self.prompt.display:
+                self._ask_folder(text)
+        else:
+            self._enter(found)
 
     def _enter(self, found: tuple[str, bool]) -> None:
         """Open a project, or ask whether to turn the folder into one."""

@@ -125,7 +125,7 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
             self._closings.add(lambda: list(close_ports(record.url)), self._port_closed)
 
     def _port_closed(self, closed: Sequence[PortRecord]) -> None:
-        self.say(f"Closed {closed[0].kind} at port {closed[0].port}.")
+        self.say(f"Closed {closed[0].title}.")
         self._look()
 
     def why_not(self, action: str) -> str:

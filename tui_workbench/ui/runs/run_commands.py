@@ -1,7 +1,6 @@
 """Commands on the selected run of a screen: rerun, restore files, open a shell, annotate.
 
-Runs are started on the main screen, which asks questions and shows the log. A restore shows the changes first, saves
-the current files, and can be undone.
+Runs are started on the main screen, which asks questions and shows the log.
 """
 
 from __future__ import annotations
@@ -21,21 +20,20 @@ from tui_workbench.core.model import Run, RunRequest, RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.shell import Shell, run_shell
-from tui_workbench.runs.snapshots.restore import Restoration
 from tui_workbench.runs.store.annotations import Annotations, with_tags
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.store.table import RunRow
 from tui_workbench.ui.blocking import CallQueue, in_thread
 from tui_workbench.ui.commands.command import shown_key
-from tui_workbench.ui.commands.screen_commands import HISTORY, ONE_RUN, RESTORE, RUN_EDIT
+from tui_workbench.ui.commands.screen_commands import ONE_RUN, RUN_EDIT
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
 from tui_workbench.ui.formatting import error_text, run_title
 from tui_workbench.ui.messages import MonitorRequested
 from tui_workbench.ui.run_messages import CancelConfirmed, RerunRequested, StartAgainRequested
 from tui_workbench.ui.runs import run_actions as actions
 from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.runs.restore_screen import RestoreScreen
 from tui_workbench.ui.starting.run_bar import parse_arguments
 from tui_workbench.ui.starting.shell import enter_shell
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -47,7 +45,6 @@ from tui_workbench.ui.widgets.notice import Notice
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 from tui_workbench.ui.widgets.text_field import TextField
-from tui_workbench.ui.widgets.text_view import Line, TextView
 
 ON_SEVERAL = ("pin", "archive", "tag", "cancel", "delete", "download", "export")
 """Actions that apply to all marked runs, if any."""
@@ -175,25 +172,28 @@ class RunCommands(Vertical, inherit_bindings=False):
         self.edit_row.ask(f"{what} of {safe_text(run_title(row.run)[:40])}", text, then)
 
     def _note(self, row: RunRow, text: str) -> None:
-        self._annotate([row.run], lambda old: old._replace(note=text.replace(" ⏎ ", "\n").strip()))
+        note = text.replace(" ⏎ ", "\n").strip()
+        self._annotate([row.run], "Saved the note of {}.", lambda old: old._replace(note=note))
 
     # --- Actions on the marked runs, or on the selected run if none is marked
 
     def action_pin(self) -> None:
         if runs := self._shown.chosen_runs():
-            self._calls.add(partial(actions.toggle_pinned, self._project, runs), partial(self._annotated, runs))
+            self._calls.add(partial(actions.toggle_pinned, self._project, runs), partial(self._pinned, runs))
+
+    def _pinned(self, runs: Sequence[Run], done: actions.Annotated) -> None:
+        was_pinned = all(old.pinned for old in done.before.values())
+        self._annotated(runs, "Unpinned {}." if was_pinned else "Pinned {}.", done)
 
     def action_archive(self) -> None:
         if runs := self._shown.chosen_runs():
             self._calls.add(partial(actions.toggle_archived, self._project, runs), partial(self._archived, runs))
 
     def _archived(self, runs: Sequence[Run], done: actions.Annotated) -> None:
-        if self.is_attached and done.before:
-            show, restore = shown_key("dashboard.archived", "v"), shown_key("one_run.archive", "d")
-            title = _title([run for run in runs if run.run_id in done.before])
-            text = f"Archived {title}. Press {show} to show archived runs, and {restore} to unarchive runs."
-            self._host.say(f"Unarchived {title}." if all(old.archived for old in done.before.values()) else text)
-        self._annotated(runs, done)
+        show, restore = shown_key("dashboard.archived", "v"), shown_key("one_run.archive", "d")
+        text = f"Archived {{}}. Press {show} to show archived runs, and {restore} to unarchive runs."
+        was_archived = all(old.archived for old in done.before.values())
+        self._annotated(runs, "Unarchived {}." if was_archived else text, done)
 
     def action_tag(self) -> None:
         row = self._shown.current_run()
@@ -208,15 +208,19 @@ class RunCommands(Vertical, inherit_bindings=False):
         except UsageError as error:
             self._host.show_error(error)
         else:
-            self._annotate(runs, lambda old: with_tags(old, tags) if adds else old._replace(tags=tags))
+            change = partial(with_tags, tags=tags) if adds else lambda old: old._replace(tags=tags)
+            self._annotate(runs, "Saved the tags of {}.", change)
 
-    def _annotate(self, runs: Sequence[Run], change: Callable[[Annotations], Annotations]) -> None:
+    def _annotate(self, runs: Sequence[Run], text: str, change: Callable[[Annotations], Annotations]) -> None:
         call = partial(actions.annotate, self._project, [run.run_id for run in runs], change)
-        self._calls.add(call, partial(self._annotated, runs))
+        self._calls.add(call, partial(self._annotated, runs, text))
 
-    def _annotated(self, runs: Sequence[Run], done: actions.Annotated) -> None:
+    def _annotated(self, runs: Sequence[Run], text: str, done: actions.Annotated) -> None:
+        """Show the changes and `text`, in which `{}` stands for the changed runs."""
         if done.before:
             title = _title([run for run in runs if run.run_id in done.before])
+            if self.is_attached:
+                self._host.say(text.replace("{}", title))
             self._add_undo(f"annotate {title}", partial(actions.set_annotations, self._project, done.before))
         self._show_done(done.problems)
 
@@ -393,108 +397,3 @@ class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
 
 def _rows(values: Sequence[str]) -> tuple[Row, ...]:
     return tuple(Row(value, Piece(safe_text(value))) for value in values)
-
-
-LOOKS = {
-    "added": ("+", "success", "is added"),
-    "changed": ("~", "warning", "is changed"),
-    "removed": ("-", "error", "is removed"),
-    "left": ("!", "muted", "is not restored: an excluded file is in its place"),
-}
-
-UNDO_TITLE = "restore project files"
-
-
-class RestoreScreen(HistoryScreen, inherit_bindings=False):
-    """The screen of the changes that a restore would make. Enter restores the files."""
-
-    BINDINGS = RESTORE.bindings + HISTORY.bindings
-    DECLARED_COMMANDS = (*RESTORE, *HISTORY)
-    AUTO_FOCUS = "TextView"
-    heading = "Restore"
-    about = (
-        "Restores the project's files to the snapshot of the run. The current files are saved first; ignored files are "
-        "not changed."
-    )
-
-    def __init__(self, project: Project, run: Run) -> None:
-        super().__init__(project)
-        self.view = TextView()
-        self.content = (self.view,)
-        self._run = run
-        self._changes = 0
-        self._undo = ""
-        self._calls = CallQueue(self)
-
-    @property
-    def subject(self) -> str:
-        return f"the project to {run_title(self._run)}"
-
-    def on_mount(self) -> None:
-        self._steps = undo_steps(self.app)  # as in `RunCommands`
-        self._read_changes()
-
-    def _read_changes(self) -> None:
-        self.ask("changes", partial(_read_changes, self.project, self._run), self._show)
-
-    def _show(self, found: tuple[Restoration, str]) -> None:
-        restoration, self._undo = found
-        self._changes = _changed(restoration)
-        self.view.show(change_lines(restoration))
-        self.refresh_bindings()
-
-    def why_not(self, action: str) -> str:
-        if action == "restore" and not self._changes:
-            return "No files to restore."
-        if action == "undo" and not self._undo:
-            return "No restore to undo."
-        return super().why_not(action)
-
-    def action_restore(self) -> None:
-        if not self.why_not("restore"):
-            self._calls.add(partial(Runs(self.project).restore, self._run.run_id), self._restored)
-
-    def action_undo(self) -> None:
-        if not self.why_not("undo"):
-            self._calls.add(Runs(self.project).undo_restore, self._undone)
-
-    def _restored(self, done: Restoration) -> None:
-        self._steps.add(UNDO_TITLE, self._undo_restore)
-        key = shown_key("restore.undo", "ctrl+z")
-        self._show_done(f"Restored {counted(_changed(done), 'file')}. {key} undoes the restore.")
-
-    def _undone(self, done: Restoration) -> None:
-        self._steps.forget(UNDO_TITLE)
-        self._show_done(f"Undone: {counted(_changed(done), 'file')} changed back.")
-
-    def _show_done(self, text: str) -> None:
-        if self.is_attached:
-            self._read_changes()
-            self.say(text)
-
-    async def _undo_restore(self) -> None:
-        await in_thread(Runs(self.project).undo_restore)
-
-
-def _changed(restoration: Restoration) -> int:
-    """Return the number of files that a restore changes."""
-    return sum(change.kind != "left" for change in restoration.changes)
-
-
-def change_lines(restoration: Restoration) -> list[Line]:
-    """Return a line for each file that a restore changes or cannot restore."""
-    if not restoration.changes:
-        return [(Piece("No changes: the project's files match the run.", "muted"),)]
-    lines: list[Line] = [
-        (Piece(f"{counted(_changed(restoration), 'file')} to restore. Current versions are saved first.", "muted"),),
-        (),
-    ]
-    for change in restoration.changes:
-        sign, role, word = LOOKS.get(change.kind, ("?", "text", change.kind))
-        lines.append((Piece(f"{sign} ", role, bold=True), Piece(safe_text(change.path)), Piece(f"  {word}", "muted")))
-    return lines
-
-
-def _read_changes(project: Project, run: Run) -> tuple[Restoration, str]:
-    runs = Runs(project)
-    return runs.restore(run.run_id, dry_run=True), runs.undoable_restore()
