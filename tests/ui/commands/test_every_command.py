@@ -14,6 +14,7 @@ import tests.ui.gpu.test_every_command_gpus
 import tests.ui.machines.test_every_command_machines
 import tests.ui.projects.test_start_screen
 import tests.ui.runs.test_every_command_history
+import tests.ui.starting.test_sweep_form
 import tests.ui.test_every_command_widgets  # noqa: F401  (importing these modules fills PROOFS)
 from tests.ui.command_driver import PROOFS
 from tui_workbench.ui.commands.registry import COMMANDS

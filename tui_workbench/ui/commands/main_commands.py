@@ -21,6 +21,8 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     Command("view.zoom", "z", "zoom", "Zoom", "Maximize or restore the focused pane."),
     quiet("run.plan", "p", "plan", "Plan", "Show the steps without starting the run."),
     quiet("run.prepare", "P", "prepare", "Prepare", "Build the environment in advance."),
+    quiet("run.sweep", "S", "sweep", "Sweep",
+        "Run the script with several values or seeds. This starts a run for each combination."),
     quiet("pane.files", "1", "focus_pane('files')", "Files", "Go to the project's files."),
     quiet("pane.targets", "2", "focus_pane('targets')", "Targets", "Go to the compute targets."),
     quiet("pane.editor", "3", "focus_pane('editor')", "Editor", "Go to the editor."),

@@ -186,7 +186,7 @@ RESTORE = Scope("restore", "Restoring files of a run", (
     Command("restore.undo", "ctrl+z", "undo", "Undo", "Undo the last restore."),
 ))
 
-RUN_EDIT = Scope("run edit", "Rerun with changes", (
+RUN_EDIT = Scope("run edit", "Rerun with changes, and sweep", (
     Command("run_edit.go", "ctrl+r,ctrl+s", "go", "Run", "Run with these values."),
     Command("run_edit.leave", "escape", "leave", "Cancel", "Close without starting a run."),
     quiet("run_edit.next", "tab", "app.focus_next", "Next", "Go to the next field."),

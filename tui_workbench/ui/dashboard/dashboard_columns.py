@@ -294,7 +294,7 @@ COLUMNS: tuple[tuple[TableColumn, Cell], ...] = (
     (TableColumn("user", "user", 10, least=6), _text(lambda row: row.run.user_id)),
     (TableColumn("agent", "agent", 10, least=6), _text(lambda row: row.run.agent)),
     (TableColumn("sweep", "sweep", 12, least=6), _text(lambda row: row.run.group)),
-    (TableColumn("family", "family", 12, least=6), _text(lambda row: row.run.family)),
+    (TableColumn("family", "family", 12, least=11), _text(lambda row: row.run.family)),
 )
 """The columns other than metrics, in the order of the column choice, and their cells."""
 

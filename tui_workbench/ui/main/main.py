@@ -147,6 +147,10 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if self.is_complete:
             self.coordinator.runs.start()
 
+    def action_sweep(self) -> None:
+        if self.is_complete:
+            self.coordinator.runs.sweep()
+
     def action_plan(self) -> None:
         if self.is_complete:
             self.coordinator.runs.plan()

@@ -54,6 +54,11 @@ class RunCommands:
             is_quick = starts_at_once and not self._context.panes.editor.dirty_paths()
             self._context.run("starting", self._starting.submit if is_quick else self._starting.run, request)
 
+    def sweep(self) -> None:
+        """Ask for the values of a sweep of the current request, and start its runs."""
+        with self._context.errors_shown():
+            self._context.run("starting", self._starting.sweep, self._bar.request())
+
     def plan(self) -> None:
         with self._context.errors_shown():
             self._context.run("starting", self._starting.show_plan, self._bar.request())

@@ -15,6 +15,7 @@ from typing import TypeGuard
 from tui_workbench.config.changes.lifecycle import declare_data, ignore_paths
 from tui_workbench.core.errors import ConfigurationError, LargeFiles, NoGpu, NotPrepared, UsageError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Run, RunConfiguration, RunRequest
+from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import listening
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.starting import wake
@@ -32,6 +33,7 @@ from tui_workbench.ui.formatting import capitalized, file_names, run_title
 from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.main.project_state import ProjectState
 from tui_workbench.ui.runs.preparation import PlanScreen, Preparation, PrepareScreen
+from tui_workbench.ui.starting.sweep_form import SweepChoice, SweepScreen
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.question_row import Choice, yes_no
@@ -135,14 +137,20 @@ class Starting:
         self._login = Login(context)
         self._preparations: dict[str, Preparation] = {}
 
-    async def run(self, request: RunRequest) -> None:
+    async def sweep(self, request: RunRequest) -> None:
+        """Ask for the values of a sweep, and start its runs."""
+        choice = await self._context.app.push_screen_wait(SweepScreen(request))
+        if choice is not None:
+            await self.run(request, choice)
+
+    async def run(self, request: RunRequest, sweep: SweepChoice | None = None) -> None:
         """Save the project's edited files, log in, prepare, and submit."""
         await self._save(self._edited())
         configuration, target = self._context.panes.run_bar.chosen
         if not await self._reaches(target):
             return
         if not _must_be_prepared(configuration, target) or await self._is_prepared(request):
-            await self.submit(request)
+            await self.submit(request, sweep)
 
     async def again(self, run: Run, request: RunRequest | None) -> None:
         """Rerun a run, unchanged or with another request."""
@@ -157,33 +165,38 @@ class Starting:
             self._context.say("Nothing was run.")
         return logged_in
 
-    async def submit(self, request: RunRequest) -> None:
-        """Start a run that needs no further login or preparation."""
+    async def submit(self, request: RunRequest, sweep: SweepChoice | None = None) -> None:
+        """Start a run or a sweep that needs no further login or preparation."""
         try:
-            await in_thread(lambda: self._submit(request))
+            await in_thread(lambda: self._submit(request, sweep))
         except NoGpu as error:
             self._context.say("")
-            await self._on_cpu(request, error)
+            await self._on_cpu(request, sweep, error)
         except LargeFiles as error:
             self._context.say("")
-            await self._on_large_files(request, error)
+            await self._on_large_files(request, sweep, error)
         except WorkbenchError as error:
             if self._context.panes.run_bar.holds(request):
                 self._context.show_error(error)
 
-    def _submit(self, request: RunRequest) -> None:
-        """Submit a run, and show the run when it starts. Blocks."""
-        screen, shown = self._context.screen, []
+    def _submit(self, request: RunRequest, sweep: SweepChoice | None) -> None:
+        """Submit a run or a sweep, and show the (first) run when it starts. Blocks."""
+        screen = self._context.screen
+        shown: list[str] = []
 
         def show(run: Run) -> None:
+            if shown:
+                return  # a further run of the sweep
             shown.append(run.run_id)
             notes = self._runs.directory(run.run_id).notes() if run.tracked else []
             screen.call_later(self._show, run, notes)
 
         with hold_exit(), listening(lambda progress: screen.post_message(messages.ProgressReported(progress))):
-            run = self._runs.submit(request, on_started=show)
-        if not shown:
-            show(run)
+            if sweep is not None:
+                name = self._runs.sweep(request, sweep.members, sweep.max_parallel, show)
+                screen.call_later(self._context.notify, f"{name}: {counted(len(sweep.members), 'run')}", NOTE_SECONDS)
+            else:
+                show(self._runs.submit(request, on_started=show))
 
     def _show(self, run: Run, notes: list[str]) -> None:
         """Show a run that has started, and the notes about its snapshot."""
@@ -192,19 +205,19 @@ class Starting:
         for text in notes:
             self._context.notify(text, NOTE_SECONDS)
 
-    async def _on_cpu(self, request: RunRequest, error: NoGpu) -> None:
+    async def _on_cpu(self, request: RunRequest, sweep: SweepChoice | None, error: NoGpu) -> None:
         text = f"{safe_text(capitalized(error.message))}."
         choices = (Choice("c", "copy fix", COPY), Choice("r", "run on CPU", ON_CPU), Choice("n", "cancel", ""))
         answer = await self._context.questions.choose(text, *choices)
         if answer == ON_CPU:
-            await self.submit(request._replace(allow_cpu=True))
+            await self.submit(request._replace(allow_cpu=True), sweep)
         elif answer == COPY:
             if copy(self._context.app, error.command):
                 self._context.notify(f"Copied: {error.command}", 6.0)
         else:
             self._context.say("Nothing was run.")
 
-    async def _on_large_files(self, request: RunRequest, error: LargeFiles) -> None:
+    async def _on_large_files(self, request: RunRequest, sweep: SweepChoice | None, error: LargeFiles) -> None:
         """Ask whether to link files that are too large for a snapshot as data, or to exclude them."""
         paths = [path for path, _ in error.paths]
         choices = [Choice("s", "exclude them", LEAVE_OUT), Choice("n", "cancel", "")]
@@ -221,7 +234,7 @@ class Starting:
         else:
             changes = await in_thread(lambda: ignore_paths(root, [pattern_of(path) for path in paths]))
         await self._changes.apply(changes)
-        await self.submit(request)
+        await self.submit(request, sweep)
 
     def _is_elsewhere(self, request: RunRequest) -> bool:
         project = self._context.project
