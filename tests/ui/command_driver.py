@@ -79,6 +79,13 @@ class CommandDriver:
         await self.does(command_id, lambda: value() != before)
         return value()
 
+    async def finds(self, command_id: str, effect: Callable[[], object]) -> None:
+        """Choose a command in the palette and wait for its effect."""
+        assert not effect(), f"{command_id}: its effect is there before it is given"
+        CommandDriver.pressed.add(command_id)
+        await self.pilot.press("ctrl+p", *command_id.replace("_", " "), "enter")
+        await until(effect)
+
     async def _press(self, command_id: str) -> None:
         CommandDriver.pressed.add(command_id)
         key = COMMANDS[command_id].keys.partition(",")[0]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import socket
 from typing import Any
 
 from tui_workbench.cli.shared import prompts
@@ -21,7 +19,8 @@ from tui_workbench.runs.notify.channels import (
     parse_condition,
     save_channels,
 )
-from tui_workbench.runs.notify.delivery import deliver, is_known_service
+from tui_workbench.runs.notify.delivery import is_known_service
+from tui_workbench.runs.notify.sending import send_test
 from tui_workbench.targets.base.secrets import SecretStore, new_reference
 
 COLUMNS = ("name", "events", "metrics")
@@ -108,9 +107,7 @@ def run_test(arguments: argparse.Namespace) -> int:
     channels = [_channel(arguments.name)] if arguments.name else load_channels()
     if not channels:
         raise UsageError("no channel is configured", remedy=NO_CHANNEL)
-    body = f"This channel reports the runs that {os.environ.get('USER') or 'you'} submitted on {socket.gethostname()}."
-    title = "Test message from workbench-tui"
-    errors = {each.name: deliver(SecretStore().get(each.reference), title, body).error for each in channels}
+    errors = {channel.name: send_test(channel) for channel in channels}
     result = [{"name": name, "sent": not error, "error": error} for name, error in errors.items()]
     emit(result, arguments, text=[f"{name}: {error or 'sent'}" for name, error in errors.items()])
     return 1 if any(errors.values()) else 0

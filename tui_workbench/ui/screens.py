@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from tui_workbench.ui.details.run_details import RunDetailsScreen
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
+    from tui_workbench.ui.machines.cloud_init_screen import CloudInitScreen
     from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
     from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
     from tui_workbench.ui.projects.start_screen import StartScreen
     from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
+    from tui_workbench.ui.runs.notifications_screen import NotificationsScreen
     from tui_workbench.ui.runs.ports_screen import PortsScreen
     from tui_workbench.ui.runs.recent import RecentPane
+    from tui_workbench.ui.runs.trash_screen import TrashScreen
     from tui_workbench.ui.session_state import Values
     from tui_workbench.ui.trace.trace import TraceScreen
 
@@ -69,11 +72,32 @@ def calls(project: Project, run: Run | None) -> TraceScreen:
     return TraceScreen(project, run)
 
 
-def ports(project: Project, run: Run | None) -> PortsScreen:
-    """Return the screen that opens ports of a run and lists the open ports."""
+def ports(project: Project, run: Run | None, *, opens_notebook: bool = False) -> PortsScreen:
+    """Return the screen that opens ports of a run and lists the open ports; see `PortsScreen`."""
     from tui_workbench.ui.runs.ports_screen import PortsScreen
 
-    return PortsScreen(project, run)
+    return PortsScreen(project, run, opens_notebook=opens_notebook)
+
+
+def trash(project: Project) -> TrashScreen:
+    """Return the screen with the deleted runs of the project."""
+    from tui_workbench.ui.runs.trash_screen import TrashScreen
+
+    return TrashScreen(project)
+
+
+def notifications(project: Project) -> NotificationsScreen:
+    """Return the screen with the user's channels for notifications."""
+    from tui_workbench.ui.runs.notifications_screen import NotificationsScreen
+
+    return NotificationsScreen(project)
+
+
+def cloud_init(project: Project) -> CloudInitScreen:
+    """Return the screen with the cloud-init file for a new machine."""
+    from tui_workbench.ui.machines.cloud_init_screen import CloudInitScreen
+
+    return CloudInitScreen(project)
 
 
 def approvals(project: Project) -> ApprovalsScreen:

@@ -11,9 +11,13 @@ import tests.ui.commands.test_every_command_editor
 import tests.ui.commands.test_every_command_main
 import tests.ui.commands.test_every_command_runs
 import tests.ui.gpu.test_every_command_gpus
+import tests.ui.machines.test_cloud_init_screen
 import tests.ui.machines.test_every_command_machines
 import tests.ui.projects.test_start_screen
 import tests.ui.runs.test_every_command_history
+import tests.ui.runs.test_notifications_screen
+import tests.ui.runs.test_ports
+import tests.ui.runs.test_trash_screen
 import tests.ui.starting.test_sweep_form
 import tests.ui.test_every_command_widgets  # noqa: F401  (importing these modules fills PROOFS)
 from tests.ui.command_driver import PROOFS

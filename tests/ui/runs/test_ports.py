@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 
 from tests.runs.support import write_configuration
 from tests.stand_in_servers import add_packages, python_with
+from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
 from tests.waiting import wait_until
@@ -26,7 +27,7 @@ from tui_workbench.runs.ports import PortRecord, close_ports, open_ports
 from tui_workbench.ui.blocking import wait_for_exit_holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture
@@ -73,6 +74,21 @@ async def test_server_is_opened_and_closed(project_with_run: Project) -> None:
         assert open_ports() == []
         os.close(os.open(hanging, os.O_WRONLY))
         await until(lambda: "jupyter did not start" in " ".join(seen(pilot).split()))
+
+
+@proves("view.notebook ports.notebook")
+async def test_notebook_is_started_on_the_project(project_with_run: Project) -> None:
+    async with opened(project_with_run) as pilot:
+        driver = CommandDriver(pilot)
+        # The Python of the project has no Jupyter.
+        await driver.finds("view.notebook", lacks_jupyter(pilot))
+        await pilot.press("escape")
+        await show_ports(pilot)
+        await driver.does("ports.notebook", lacks_jupyter(pilot))
+
+
+def lacks_jupyter(pilot: Pilot[list[Run]]) -> Callable[[], bool]:
+    return lambda: "jupyterlab is not installed" in " ".join(seen(pilot).split())
 
 
 async def test_browser_is_started_from_a_trusted_folder(

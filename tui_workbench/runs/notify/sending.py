@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import time
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -82,6 +83,12 @@ def send_all(directory: RunDirectory, event: str, channel: Channel, url: str | N
     for notification in list(_due(directory, event, channel)):
         with contextlib.suppress(OSError, WorkbenchError):  # the other notifications must still be sent
             _send_once(directory, channel, url, notification)
+
+
+def send_test(channel: Channel) -> str:
+    """Send a test message to a channel. Return the error, or "". Raises UsageError if Apprise is not installed."""
+    body = f"This channel reports the runs that {os.environ.get('USER') or 'you'} submitted on {socket.gethostname()}."
+    return deliver(SecretStore().get(channel.reference), "Test message from workbench-tui", body).error
 
 
 def _due(directory: RunDirectory, event: str, channel: Channel) -> Iterator[Notification]:

@@ -252,9 +252,25 @@ TRACE = Scope("calls", "8 Calls", (
 PORTS = Scope("ports", "9 Ports", (
     Command("ports.tensorboard", "t", "open('tensorboard')", "TensorBoard", "Start TensorBoard for the selected run."),
     Command("ports.jupyter", "n", "open('jupyter')", "Jupyter", "Start Jupyter for the selected run."),
+    Command("ports.notebook", "N", "notebook", "Notebook", "Start Jupyter on the files of the project."),
     Command("ports.port", "p", "open_port", "Port", "Forward a port of the run's machine or container."),
     quiet("ports.copy", "y", "copy", "Copy", "Copy the address of the selected port."),
     Command("ports.close", "x", "close", "Close", "Close the selected port. This also ends TensorBoard or Jupyter."),
+))
+
+TRASH = Scope("trash", "Trash", (
+    Command("trash.restore", "enter", "restore", "Restore", "Move the selected run back to the history."),
+    Command("trash.purge", "x", "purge", "Purge", "Delete the selected run permanently, after a confirmation."),
+    Command("trash.purge_all", "X", "purge_all", "Purge all", "Delete all runs in the trash, after a confirmation."),
+))
+
+NOTIFICATIONS = Scope("notifications", "Notifications", (
+    Command("notifications.test", "t", "test", "Test", "Send a test message to the selected channel."),
+))
+
+CLOUD_INIT = Scope("cloud-init", "cloud-init", (
+    Command("cloud_init.key", "a", "add_key", "Add key", "Add your public SSH key, so that you can log in."),
+    Command("cloud_init.copy", "y", "copy_text", "Copy", "Copy the file."),
 ))
 
 APPROVALS = Scope("approvals", "Approvals", (

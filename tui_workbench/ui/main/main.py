@@ -190,6 +190,23 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if self.is_complete:
             self.app.push_screen(screens.approvals(self.project))
 
+    def action_trash(self) -> None:
+        if self.is_complete:
+            self.app.push_screen(screens.trash(self.project))
+
+    def action_notifications(self) -> None:
+        if self.is_complete:
+            self.app.push_screen(screens.notifications(self.project))
+
+    def action_notebook(self) -> None:
+        if self.is_complete:
+            state = self.coordinator.state
+            self.app.push_screen(screens.ports(self.project, state.run(state.selected), opens_notebook=True))
+
+    def action_cloud_init(self) -> None:
+        if self.is_complete:
+            self.app.push_screen(screens.cloud_init(self.project))
+
     def action_projects(self) -> None:
         if self.is_complete:
             self.app.push_screen(screens.start(self.project))

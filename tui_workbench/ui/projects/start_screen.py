@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from rich.cells import cell_len, set_cell_size
-from textual import on
+from textual import on, work
 from textual.containers import Vertical
 
 from tui_workbench.core.directories import CONFIG_DIRECTORY, abbreviate_home, project_above
@@ -136,9 +136,10 @@ class StartScreen(FullScreen, inherit_bindings=False):
         self._ask_folder(self._suggested(""))
 
     def _ask_folder(self, text: str) -> None:
-        self.prompt.ask("Folder", text, lambda given: self.run_worker(self._look_for(given), group="folder"))
+        self.prompt.ask("Folder", text, self._folder_given)
 
-    async def _look_for(self, text: str) -> None:
+    @work(group="folder")
+    async def _folder_given(self, text: str) -> None:
         try:
             found = await in_thread(partial(_root_of, _absolute(text)))
         except UsageError as error:

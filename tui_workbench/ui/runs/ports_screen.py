@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -15,13 +15,16 @@ from tui_workbench.runs.ports import (
     PORT,
     Destination,
     OpenPort,
+    PortOwner,
     PortRecord,
     close_ports,
     open_ports,
     parse_destination,
+    project_owner,
     run_owner,
 )
 from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.targets.hosts.serving import JUPYTER
 from tui_workbench.ui.blocking import CallQueue, OneAtATime, call_at_exit, in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, PORTS
@@ -38,7 +41,8 @@ POLL_SECONDS = 1.0
 NO_PORTS = (
     "No open ports.",
     f"{shown_key('ports.tensorboard', 't')} starts TensorBoard for the selected run, "
-    f"{shown_key('ports.jupyter', 'n')} starts Jupyter, and {shown_key('ports.port', 'p')} forwards a port.",
+    f"{shown_key('ports.jupyter', 'n')} starts Jupyter, and {shown_key('ports.port', 'p')} forwards a port. "
+    f"{shown_key('ports.notebook', 'N')} starts Jupyter on the project.",
 )
 
 
@@ -52,9 +56,11 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
     about = "TensorBoard, Jupyter and forwarded ports of runs. Ports opened here are closed when you quit."
     DEFAULT_CSS = "PortsScreen > RowList { height: 1fr; }"
 
-    def __init__(self, project: Project, run: Run | None = None) -> None:
+    def __init__(self, project: Project, run: Run | None = None, *, opens_notebook: bool = False) -> None:
+        """Ports are opened for `run`. If `opens_notebook`, Jupyter is started on the files of the project."""
         super().__init__(project)
         self._run = run
+        self._opens_notebook = opens_notebook
         self._found: Sequence[PortRecord] = ()
         self._openings, self._closings = CallQueue(self), CallQueue(self)
         self._polling = OneAtATime(self, self._poll)
@@ -68,6 +74,8 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._look()
+        if self._opens_notebook:
+            self.action_notebook()
         self.set_interval(POLL_SECONDS, lambda: self._look() if self.is_current else None)
 
     def _look(self) -> None:
@@ -103,9 +111,14 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
 
     def _open(self, kind: str, destination: Destination | None) -> None:
         if self._run is not None:
-            self.say(f"Opening {kind}...")
-            directory = RunDirectory(self._run.directory)
-            self._openings.add(partial(_open_and_keep, directory, kind, destination), self._port_opened)
+            self._start(partial(run_owner, RunDirectory(self._run.directory)), kind, destination)
+
+    def action_notebook(self) -> None:
+        self._start(partial(project_owner, self.project), JUPYTER, None)
+
+    def _start(self, owner: Callable[[], PortOwner], kind: str, destination: Destination | None) -> None:
+        self.say(f"Opening {kind}...")
+        self._openings.add(partial(_open_and_keep, owner, kind, destination), self._port_opened)
 
     def _port_opened(self, opened: OpenPort) -> None:
         record, taken = opened.record, ""
@@ -136,12 +149,12 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
         return super().why_not(action)
 
 
-def _open_and_keep(directory: RunDirectory, kind: str, destination: Destination | None) -> OpenPort:
+def _open_and_keep(owner: Callable[[], PortOwner], kind: str, destination: Destination | None) -> OpenPort:
     """Open a port, and show TensorBoard or Jupyter in the browser.
 
     If the port can be closed, a thread keeps it open until the workbench ends.
     """
-    opened = OpenPort(run_owner(directory), kind, destination)
+    opened = OpenPort(owner(), kind, destination)
 
     def keep() -> None:
         opened.wait()

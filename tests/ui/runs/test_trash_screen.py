@@ -1,0 +1,43 @@
+"""The screen of deleted runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.ui.command_driver import CommandDriver, proves
+from tests.ui.commands.main_commands import on
+from tests.ui.main.test_main import opened, seen
+from tests.ui.runs.past import past_run
+from tests.ui.waiting import until
+from tui_workbench.runs.facade import Runs
+from tui_workbench.ui.runs.trash_screen import TrashScreen
+
+if TYPE_CHECKING:
+    from tui_workbench.projects.project import Project
+
+
+@proves("view.trash trash.restore trash.purge trash.purge_all")
+async def test_deleted_runs_are_restored_and_purged(project: Project) -> None:
+    for number in range(1, 5):
+        past_run(project, number, arguments=("--lr", str(number)), exit_code=0)
+        Runs(project).delete(str(number))
+    async with opened(project) as pilot:
+        driver = CommandDriver(pilot)
+        await driver.finds("view.trash", lambda: on(pilot, TrashScreen)() and "4 runs" in seen(pilot))
+        assert "train.py  --lr 4" in seen(pilot)
+        await driver.does("trash.restore", lambda: "Restored train.py [4]." in seen(pilot) and "3 runs" in seen(pilot))
+        assert [run.run_number for run in Runs(project).list()] == [4]
+        await driver.does("trash.purge", lambda: "Permanently delete train.py [3] (" in seen(pilot))
+        await pilot.press("enter")  # needs the letter
+        await until(lambda: "Permanently delete" in seen(pilot))
+        await pilot.press("y")
+        await until(lambda: "Deleted 1 run permanently. Freed " in seen(pilot) and "2 runs" in seen(pilot))
+        await driver.does("trash.purge_all", lambda: "Permanently delete 2 runs (" in seen(pilot))
+        await pilot.press("n")
+        await until(lambda: "Permanently delete" not in seen(pilot))
+        assert len(Runs(project).deleted()) == 2
+        await pilot.press("X")
+        await until(lambda: "Permanently delete 2 runs (" in seen(pilot))
+        await pilot.press("y")
+        await until(lambda: "The trash is empty." in seen(pilot))
+        assert Runs(project).deleted() == []

@@ -1,0 +1,74 @@
+"""The user's channels for notifications about runs. A key sends a test message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.notify.channels import Channel, load_channels
+from tui_workbench.runs.notify.sending import send_test
+from tui_workbench.ui.blocking import CallQueue
+from tui_workbench.ui.commands.screen_commands import HISTORY, NOTIFICATIONS
+from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.row_list import RowList
+
+EMPTY = ("No channels.", "`workbench-tui notify add NAME` adds e-mail, ntfy, Slack or another service.")
+
+
+class NotificationsScreen(HistoryScreen, inherit_bindings=False):
+    """The screen of the channels."""
+
+    BINDINGS = NOTIFICATIONS.bindings + HISTORY.bindings
+    DECLARED_COMMANDS = (*NOTIFICATIONS, *HISTORY)
+    AUTO_FOCUS = "RowList"
+    heading = "Notifications"
+    about = (
+        "The channels that report your runs on all targets. `workbench-tui notify add NAME` adds a channel, and "
+        "`workbench-tui notify remove NAME` removes it."
+    )
+    DEFAULT_CSS = "NotificationsScreen > RowList { height: 1fr; }"
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        self._found: Sequence[Channel] = ()
+        self._calls = CallQueue(self)
+        self.channels = RowList()
+        self.content = (self.channels,)
+
+    @property
+    def subject(self) -> str:
+        return "of all projects"
+
+    def on_mount(self) -> None:
+        self.ask("channels", load_channels, self._show)
+
+    def _show(self, found: Sequence[Channel]) -> None:
+        self._found = found
+        width = max((len(each.name) for each in found), default=0) + 2
+        self.channels.show_rows([_row(each, width) for each in found], empty=EMPTY)
+        self.refresh_bindings()
+
+    @property
+    def _current(self) -> Channel | None:
+        return next((each for each in self._found if each.name == self.channels.current), None)
+
+    def why_not(self, action: str) -> str:
+        return "No channel selected." if action == "test" and self._current is None else super().why_not(action)
+
+    def action_test(self) -> None:
+        if (channel := self._current) is not None:
+            self.say(f"Sending a test message to {channel.name}...")
+            self._calls.add(partial(send_test, channel), partial(self._sent, channel))
+
+    def _sent(self, channel: Channel, error: str) -> None:
+        if self.is_attached:
+            text = f"Cannot send to {channel.name}: {error}." if error else f"Sent a test message to {channel.name}."
+            self.notice.say(text, wrong=bool(error))
+
+
+def _row(channel: Channel, width: int) -> Row:
+    wanted = ", ".join((*channel.events, *channel.metrics))
+    return Row(channel.name, Piece(safe_text(wanted), "muted"), (Piece(f"{safe_text(channel.name):<{width}}"),))

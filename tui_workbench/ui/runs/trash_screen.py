@@ -1,0 +1,152 @@
+"""The deleted runs of a project. Keys restore them, or delete them permanently."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from textual import on
+
+from tui_workbench.core.files import folder_size
+from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
+from tui_workbench.core.progress import size_text
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.deleting import Purged
+from tui_workbench.runs.facade import Runs
+from tui_workbench.ui.blocking import CallQueue, hold_exit
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.commands.screen_commands import HISTORY, TRASH
+from tui_workbench.ui.formatting import moment, run_state, run_title
+from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
+from tui_workbench.ui.widgets.row_list import RowList
+
+EMPTY = (
+    "The trash is empty.",
+    f"{shown_key('one_run.delete', 'D')} in All runs moves runs to the trash.",
+)
+
+
+class TrashScreen(HistoryScreen, inherit_bindings=False):
+    """The screen of the runs in the trash, the newest first."""
+
+    BINDINGS = TRASH.bindings + HISTORY.bindings
+    DECLARED_COMMANDS = (*TRASH, *HISTORY)
+    AUTO_FOCUS = "RowList"
+    heading = "Trash"
+    about = "Deleted runs. They use disk space until you purge them. Copies on compute targets are not purged."
+    DEFAULT_CSS = "TrashScreen > RowList { height: 1fr; }"
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        self._found: Sequence[Run] = ()
+        self._calls = CallQueue(self)
+        self._question: QuestionRow | None = None
+        self._then: Callable[[], object] = lambda: None
+        self.runs = RowList(has_filter=True)
+        self.content = (self.runs,)
+
+    def on_mount(self) -> None:
+        self._read()
+
+    def _read(self) -> None:
+        self.ask("trash", Runs(self.project).deleted, self._show)
+
+    def _show(self, found: Sequence[Run]) -> None:
+        self._found = found
+        now = time.time()
+        self.head.show(self.subject, right=(Piece(counted(len(found), "run"), "muted"),))
+        self.runs.show_rows([_row(run, now) for run in found], empty=EMPTY)
+        self.refresh_bindings()
+
+    @property
+    def _current(self) -> Run | None:
+        return next((run for run in self._found if run.run_id == self.runs.current), None)
+
+    def why_not(self, action: str) -> str:
+        if action in ("restore", "purge", "purge_all"):
+            if self._question is not None:
+                return "Answer the question first."
+            if not self._found:
+                return "The trash is empty."
+        if action in ("restore", "purge") and self._current is None:
+            return "No run selected."
+        return super().why_not(action)
+
+    def action_restore(self) -> None:
+        if (run := self._current) is not None:
+            self._calls.add(partial(Runs(self.project).undelete, run.run_id), lambda _: self._done(run))
+
+    def _done(self, run: Run) -> None:
+        if self.is_attached:
+            self.say(f"Restored {run_title(run)}.")
+            self._read()
+
+    # --- Purge
+
+    def action_purge(self) -> None:
+        if (run := self._current) is not None:
+            self._measure([run])
+
+    def action_purge_all(self) -> None:
+        self._measure(self._found)
+
+    def _measure(self, runs: Sequence[Run]) -> None:
+        self.say("Measuring the size of the files...")
+        call = partial(_size_of, [run.directory for run in runs])
+        self.ask("size", call, partial(self._ask_to_purge, runs))
+
+    def _ask_to_purge(self, runs: Sequence[Run], size: int) -> None:
+        self.say("")
+        self._end_question()
+        title = safe_text(run_title(runs[0])[:40]) if len(runs) == 1 else counted(len(runs), "run")
+        text = f"Permanently delete {title} ({size_text(size)})? This cannot be undone."
+        run_ids = [run.run_id for run in runs]
+        self._then = partial(self._calls.add, partial(_purge, self.project, run_ids), self._purged)
+        self._question = QuestionRow(Question(text, yes_no("yes"), needs_letter=True))
+        self.mount(self._question, before=self.notice)
+        self.set_focus(self._question)
+        self.refresh_bindings()
+
+    @on(QuestionRow.Answered)
+    def _answered(self, event: QuestionRow.Answered) -> None:
+        event.stop()
+        self._end_question()
+        if event.answer:
+            self.say("Deleting...")
+            self._then()
+
+    def _end_question(self) -> None:
+        if self._question is not None:
+            self._question.remove()
+            self._question = None
+            self.set_focus(self.runs)
+            self.refresh_bindings()
+
+    def _purged(self, purged: Purged) -> None:
+        text = f"Deleted {counted(len(purged.run_ids), 'run')} permanently. "
+        text += f"Freed {size_text(purged.size)} of files and {size_text(purged.snapshot_size)} of snapshots."
+        if self.is_attached:
+            self.notice.say(" ".join((text, *purged.problems)), wrong=bool(purged.problems))
+            self._read()
+
+
+def _size_of(folders: Sequence[str]) -> int:
+    return sum(map(folder_size, folders))
+
+
+def _purge(project: Project, run_ids: Sequence[str]) -> Purged:
+    with hold_exit():
+        return Runs(project).purge(run_ids)
+
+
+def _row(run: Run, now: float) -> Row:
+    look = run_state(run)
+    before = (Piece(f"{run.run_number:>5}  ", "muted"), Piece(f"{look.glyph} {look.word:<12}", look.role))
+    arguments = Piece(f"  {safe_text(' '.join(run.words)[:200])}", "muted")
+    started = Piece(moment(run.start or run.created, now), "muted")
+    return Row(run.run_id, Piece(safe_text(run.script_name)), before, (arguments,), (started,), cut_at_end=True)
