@@ -95,6 +95,25 @@ async def test_palette_lists_every_command_of_the_panes(project: Project) -> Non
             assert command.name in listed or command.id == "palette.open"
 
 
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("sweep", "Sweep"),
+        ("seed", "Sweep"),
+        ("notif", "Notifications"),
+        ("purge", "Trash"),
+        ("restore", "Trash"),
+        ("cloud", "cloud-init"),
+        ("notebook", "Notebook"),
+        ("jupyter", "Notebook"),
+    ],
+)
+async def test_palette_finds_commands_by_the_words_of_users(project: Project, word: str, name: str) -> None:
+    async with opened(project) as pilot:
+        await palette(pilot, *word)
+        await until(lambda: name in palette_rows(pilot)[:6])
+
+
 @pytest.mark.parametrize("key", "12345")
 async def test_palette_shows_descriptions_in_full_at_80_columns(project: Project, key: str) -> None:
     async with opened(project, (80, 24)) as pilot:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.runs.notify.conftest import Topic, keyring, topic  # noqa: F401  (fixtures)
-from tests.targets.conftest import connections  # noqa: F401  (fixture)
+from tests.runs.notify.conftest import Topic, topic  # noqa: F401  (fixture)
+from tests.targets.conftest import connections, keyring  # noqa: F401  (fixtures)
 from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.commands.main_commands import on
 from tests.ui.main.test_main import opened, seen

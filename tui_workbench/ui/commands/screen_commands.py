@@ -260,8 +260,8 @@ PORTS = Scope("ports", "9 Ports", (
 
 TRASH = Scope("trash", "Trash", (
     Command("trash.restore", "enter", "restore", "Restore", "Move the selected run back to the history."),
-    Command("trash.purge", "x", "purge", "Purge", "Delete the selected run permanently, after a confirmation."),
-    Command("trash.purge_all", "X", "purge_all", "Purge all", "Delete all runs in the trash, after a confirmation."),
+    Command("trash.purge", "x", "purge", "Purge", "Delete the run permanently, after a confirmation."),
+    Command("trash.purge_all", "X", "purge_all", "Purge all", "Delete all runs permanently, after a confirmation."),
 ))
 
 NOTIFICATIONS = Scope("notifications", "Notifications", (

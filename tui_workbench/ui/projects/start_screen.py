@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from rich.cells import cell_len, set_cell_size
-from textual import on, work
+from textual import on
 from textual.containers import Vertical
 
 from tui_workbench.core.directories import CONFIG_DIRECTORY, abbreviate_home, project_above
@@ -138,8 +138,10 @@ class StartScreen(FullScreen, inherit_bindings=False):
     def _ask_folder(self, text: str) -> None:
         self.prompt.ask("Folder", text, self._folder_given)
 
-    @work(group="folder")
-    async def _folder_given(self, text: str) -> None:
+    def _folder_given(self, text: str) -> None:
+        self.run_worker(self._look_for(text), group="folder")
+
+    async def _look_for(self, text: str) -> None:
         try:
             found = await in_thread(partial(_root_of, _absolute(text)))
         except UsageError as error:
