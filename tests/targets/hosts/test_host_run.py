@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.targets.docker_fixtures import files_of
 from tests.targets.harness import Script
 from tests.targets.remote_fixtures import RemoteHarness
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts import host_run
 from tui_workbench.targets.hosts.fetching import fetch
+from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.ssh.remote import RemoteTarget
+from tui_workbench.targets.ssh.ssh_host import SshHost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.machines import Machine
     from tui_workbench.core.model import RunSpec
-    from tui_workbench.targets.hosts.host import Host
-    from tui_workbench.targets.ssh.ssh_host import SshHost
+    from tui_workbench.targets.hosts.host import Host, HostProcess
 
 
 class Ended(HostRun):
@@ -46,6 +48,40 @@ def run(tmp_path: Path, gpubox: Machine, host: SshHost) -> Iterator[Ended]:
     host.check(["sh", "-c", 'cd "$1/work" && sleep 0.01; echo w >outputs/model; echo n >notes', "sh", ended.directory])
     yield ended
     shutil.rmtree(gpubox.home() / ".workbench-tui", ignore_errors=True)
+
+
+class CountingHost(SshHost):
+    """A machine over SSH; `opened` has the programs that were started there."""
+
+    def __init__(self, host: SshHost) -> None:
+        super().__init__(host.login)
+        self.opened: list[Sequence[str]] = []
+
+    def open(self, argv: Sequence[str], *, timeout: float = DEFAULT_TIMEOUT) -> HostProcess:
+        self.opened.append(argv)
+        return super().open(argv, timeout=timeout)
+
+
+def test_one_request_places_an_unchanged_project(tmp_path: Path, gpubox: Machine, host: SshHost) -> None:
+    harness = RemoteHarness(tmp_path, gpubox, host)
+    first, second, third = (harness.spec(Script()) for _ in range(3))
+    (Path(second.run_directory) / "run.json").write_text("the record")
+
+    def send(spec: RunSpec) -> int:
+        counting = CountingHost(host)
+        run = HostRun(counting, spec)
+        counting.opened.clear()
+        run.send(files_of(Path(spec.working_directory)), Report())
+        assert names(harness.directory(spec) / "work") == names(tmp_path / "project")
+        assert (harness.directory(spec) / "work" / "outputs").stat().st_mode & 0o777 == 0o755
+        return len(counting.opened)
+
+    send(first)
+    assert send(second) == 1
+    assert (harness.directory(second) / "run.json").read_text() == "the record"
+    (tmp_path / "project" / "new").touch()
+    assert send(third) == 3
+    shutil.rmtree(gpubox.home() / ".workbench-tui")
 
 
 def names(folder: Path) -> list[str]:

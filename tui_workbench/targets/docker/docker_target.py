@@ -151,9 +151,9 @@ class DockerTarget(Target):
         if placing.is_copied(self.target):
             run.make_folders()
             run.send_sdk()
+            run.keep_record()
         else:
             run.send(tree(), self.report)
-        run.keep_record()
         image, facts = self._image(spec)
         if spec.run_configuration.uses_spark:
             placing.spark_of(self._connect(), spec, image, facts.python)

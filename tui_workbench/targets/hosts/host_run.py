@@ -31,7 +31,7 @@ from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
-from tui_workbench.targets.hosts.sending import IS_SENT, digest, report_sending, sync
+from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, digest, report_sending, sync
 from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
@@ -85,9 +85,10 @@ done
 """
 
 # $1: the folder of the workbench, $2: the run's directory, $3: the tree, $4: the folder of the SDK, $5: the digest of
-# the wanted files, $6: the size of the input, which is run.json. Prints the output of PLACE, and `placed` if the tree
-# is up to date.
+# the wanted files, $6: the size of the input, which is run.json, $7: $4 of PLACE. Creates the run's directory with
+# run.json. If the tree is up to date, and the run's copy of it could be made, prints the output of PLACE, and `placed`.
 _PLACE_SENT = f"""\
+mask=$(umask)
 umask 077
 mkdir -p -- "$1/projects" "$2" || exit
 chmod 700 -- "$1/projects" "$2" 2>/dev/null
@@ -97,10 +98,12 @@ cat >"$2/{RECORD}.$$" && [ "$(wc -c <"$2/{RECORD}.$$")" -eq "$6" ] || {{ rm -f -
     set -- "$3" "$5"
     {IS_SENT}
 ) || exit 0
+umask "$mask"
 (
-    set -- "$3" "$2" "$4"
+    set -- "$3" "$2" "$4" "$7"
     {PLACE}
 ) && echo placed
+exit 0
 """
 
 # $1: the file, $2: the size of the input. If the connection is lost, the file is unchanged.
@@ -244,30 +247,45 @@ class HostRun:
                 os.close(open_below(self.directory, name, os.O_WRONLY | os.O_CREAT))
 
     def send(self, tree: Sequence[Entry], report: Report, *, reuses_copy: bool = True) -> None:
-        """Update the project's tree on another machine and make the run's copy of it; do nothing on this machine.
+        """Create the run's directory on another machine with run.json, update the project's tree, and copy it.
 
-        `reuses_copy` allows that the copy is made from that of an ended run, if the project is large. The folder must
-        not be on a network disk that another machine changes, because its changes may be seen late. Raises Interrupted
-        or WorkbenchError.
+        Does nothing on this machine. `reuses_copy` allows that the copy is made from that of an ended run, if the
+        project is large. The folder must not be on a network disk that another machine changes, because its changes may
+        be seen late. Raises Interrupted or WorkbenchError.
         """
         if self._host.is_local:
             return
-        spec, destination = self._spec, self._tree
-        self.make_folders(posixpath.dirname(destination))
-        with lock_file(self._lock, report.interrupted):
+        spare = "spare" if reuses_copy and len(tree) >= SPARE_FILES else ""
+        with self.locked(report):
             report.begin("sync", f"send changed files to {self._host.label}")
-            with report_sending(report.line) as progress:
-                copy = self._state_file("manifest")
-                sent = sync(self._host, tree, spec.working_directory, destination, progress, manifest_copy=copy)
+            # If nothing has changed, one request makes the copy.
+            said = self._place_sent(tree, spare)
+            is_placed = "placed" in said
+            sent = SyncReport() if is_placed else self._sync(tree, report)
             report.line(f"  {sent.text}")
             report.done("sync", files=len(tree), **sent._asdict())
             report.begin("copy", "make the run's working copy")
-            spare = "spare" if reuses_copy and len(tree) >= SPARE_FILES else ""
-            place = ["sh", "-c", PLACE, "sh", destination, self.directory, self.sdk_folder, spare]
-            done = self._host.run(place, timeout=COPY_SECONDS)
-            if self.require(done, "copy the project").text:
+            if not is_placed:
+                said = self._place(spare)
+            if "absent" in said:
                 self.send_sdk()
         report.done("copy")
+
+    def _place_sent(self, tree: Sequence[Entry], spare: str) -> list[str]:
+        """Create the run's directory, and make the copy if the tree is up to date; return the words of the script."""
+        place = self.placing(tree)
+        command = ["sh", "-c", place.script, "sh", *place.arguments, spare]
+        done = self._host.run(command, stdin=place.input, timeout=COPY_SECONDS)
+        return self.require(done, "create the run's folder").text.split()
+
+    def _sync(self, tree: Sequence[Entry], report: Report) -> SyncReport:
+        with report_sending(report.line) as progress:
+            copy = self._state_file("manifest")
+            return sync(self._host, tree, self._spec.working_directory, self._tree, progress, manifest_copy=copy)
+
+    def _place(self, spare: str) -> list[str]:
+        command = ["sh", "-c", PLACE, "sh", self._tree, self.directory, self.sdk_folder, spare]
+        return self.require(self._host.run(command, timeout=COPY_SECONDS), "copy the project").text.split()
 
     def placing(self, tree: Sequence[Entry]) -> Placing:
         """Return the script that makes the run's copy of the files `tree`. Execute it within `locked`."""

@@ -44,22 +44,21 @@ _CHUNK = 1 << 18
 _PACKING_LEVEL = 1
 _ACTION = "copy files to"
 
-# Defines `look`, which lists the files of the folder `$base`, and `is_same`, which compares such a list in the file $1
-# with the list of the last sync, and the manifest with the digest `$wanted`.
+# Defines `look`, which lists the files of the folder `$base`, `is_unchanged`, which compares such a list in the file $1
+# with the list of the last sync, and `is_wanted`, which compares the manifest with the digest `$wanted`.
 _LOOK = f"""\
 look() {{ find "./$base" -mindepth 1 \\( {LIST_TREE} \\) 2>/dev/null || :; }}
-is_same() {{
-    [ -s "$1" ] && cmp -s -- "$1" "$base.found" && [ "$(sha256sum <"$base.manifest")" = "$wanted  -" ]
-}}
+is_unchanged() {{ [ -s "$1" ] && cmp -s -- "$1" "$base.found"; }}
+is_wanted() {{ [ "$(sha256sum <"$base.manifest")" = "$wanted  -" ]; }}
 """
 
 IS_SENT = f"""\
 tree=$1 wanted=$2 base=${{1##*/}}
 {_LOOK}
-cd -- "$tree/.." 2>/dev/null && [ -e "$base.found" ] && [ -e "$base.manifest" ] || exit 1
+cd -- "$tree/.." 2>/dev/null && [ -e "$base.found" ] && [ -e "$base.manifest" ] && is_wanted || exit 1
 now=$base.now.$$
 trap 'rm -f -- "$now"' EXIT
-look >"$now" && is_same "$now"
+look >"$now" && is_unchanged "$now"
 """
 """$1: the folder, $2: the `digest` of the wanted files. Succeeds if `sync` would send and remove nothing."""
 
@@ -78,7 +77,7 @@ trap 'rm -f -- "$now" "$gone" "$new" "$stale" "$added"' EXIT
 command -v gzip >/dev/null && pack='gzip -1'
 {_LOOK}echo ready
 look >"$now" && touch -- "$base.manifest" "$base.found" || exit
-if is_same "$now"; then rm -f -- "$now"; echo same; exit; fi
+if is_unchanged "$now" && is_wanted; then rm -f -- "$now"; echo same; exit; fi
 files=$(grep -zcv '^d' "$now" 2>/dev/null) names=$(tr -dc '\\0' <"$base.manifest" | wc -c)
 if [ "$names" -gt 0 ] && [ "$names" = "$files" ] && cmp -s -- "$now" "$base.found" &&
     comm -z /dev/null /dev/null 2>/dev/null

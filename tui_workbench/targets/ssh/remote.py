@@ -122,16 +122,14 @@ class RemoteTarget(Target):
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
         run = HostRun(self.host, spec)
-        if run.state().started:
-            return
         place_data(self.host, spec, self.report)
         self.interpreter()
-        run.make_folders(*([run.file(supervisor.SPARK)] if self._spark(spec) is not None else ()))
+        if self._spark(spec) is not None:
+            run.make_folders(run.file(supervisor.SPARK))
         if spark.driver_is_in_cluster(spec):
             yarn.prepare(self.host, run, spec)
         # Other nodes of a cluster may change the copy on a network disk.
         run.send(tree(), self.report, reuses_copy=not self.target.kind.spark_master)
-        run.keep_record()
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         run = HostRun(self.host, spec)
