@@ -95,6 +95,15 @@ def test_fetch_copies_only_files_of_the_run(run: Ended) -> None:
     assert names(run.here) == ["outputs/model", "work/notes"]
 
 
+def test_missing_folder_is_not_an_error_but_a_missing_run_is(run: Ended) -> None:
+    shutil.rmtree(run.there / "work")
+    run.fetch(Report())
+    assert names(run.here) == []
+    shutil.rmtree(run.there)
+    with pytest.raises(WorkbenchError, match=r"cannot list the run.s folder"):
+        run.fetch(Report())
+
+
 def test_copy_removed_during_fetch_is_not_an_error(run: Ended, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine that submitted the run has fetched its files; this machine only follows the run."""
 

@@ -402,15 +402,13 @@ class HostRun:
         self.finish_live()
 
     def _fetch_folder(self, name: str, is_kept: Callable[[str], bool], report: Report, *, since: str = "") -> None:
-        if name not in self._names():
-            return
         destination = os.path.join(self._spec.run_directory, name)
         try:
             fetched = fetch(self._host, self.file(name), destination, is_kept, since=since)
             if fetched.skipped:
                 report.done("left out", reason=_describe_skipped(name, fetched.skipped))
         except StorageError:
-            # The machine that submitted the run removes the copy after fetching it.
+            # The folder may be missing: the machine that submitted the run removes the copy after fetching it.
             if name in self._names():
                 raise
             forget_partial(destination)
