@@ -17,6 +17,7 @@ import pytest
 from tests.conftest import require
 from tests.engines import PYTHON_IMAGE
 from tests.machines import Machine, wait_for
+from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.checks.check import run_checks
@@ -83,6 +84,20 @@ def test_many_callers_share_a_server_with_one_session(host: SshHost, gpubox: Mac
 def test_server_without_sessions_is_reported(host: SshHost, gpubox: Machine) -> None:
     with gpubox.configured("MaxSessions 0"), pytest.raises(LoginRefused, match="its SSH server allows no sessions"):
         host.run(["true"])
+
+
+def test_more_shells_wait_if_they_start_slowly(host: SshHost, gpubox: Machine, start_up: Path) -> None:
+    def waiting() -> int:
+        commands = []
+        for pid in gpubox.processes("sh"):
+            with contextlib.suppress(OSError):
+                commands.append((PROC / f"{pid}/cmdline").read_bytes())
+        return sum(b"workbench-tui ready" in command for command in commands)
+
+    start_up.write_text("sleep 0.5\n")
+    host.run(["true"])
+    wait_for(lambda: waiting() == 5, "five waiting shells")
+    host.disconnect()
 
 
 def test_server_without_terminals_runs_programs(host: SshHost, gpubox: Machine) -> None:

@@ -23,11 +23,15 @@ from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_channel import Bridge, NoShell, Shell
 from tui_workbench.targets.ssh.ssh_connection import Secrets, connect
 
-SLOW_SHELL = 1.0
+SLOW_SHELL = 0.25
 """If starting a shell takes longer than this, in seconds, more spare shells are kept."""
 
 SPARES, SPARES_WHERE_SLOW = 2, 5
-"""Number of spare shells. A submission starts two programs in a row, and starting a shell takes round trips."""
+"""Number of spare shells. Starting a shell takes two round trips, or more if its start-up files are slow.
+
+A program takes one round trip. When a run starts, its controller, the recorder of its GPUs and the collector of its
+provenance start about five programs while one shell starts.
+"""
 
 TERMINAL_SECONDS = 10.0
 
