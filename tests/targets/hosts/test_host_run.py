@@ -129,6 +129,27 @@ def test_started_run_reserves_no_more_gpus(run: Ended, host: SshHost) -> None:
     target.reserve(spec)
 
 
+def test_process_that_has_started_the_script_does_not_ask_for_its_state(
+    tmp_path: Path, gpubox: Machine, host: SshHost
+) -> None:
+    harness, counting = RemoteHarness(tmp_path, gpubox, host), CountingHost(host)
+    spec = harness.spec(Script(output="written\n"))
+    starter, other = (RemoteTarget(spec.target, counting) for _ in range(2))
+
+    def requests_of_wait(target: RemoteTarget) -> int:
+        counting.opened.clear()
+        assert target.wait(spec, -1).exit_code == 0
+        assert harness.log(spec) == b"written\n"
+        return len(counting.opened)
+
+    plan = starter.plan(spec)
+    starter.prepare(spec, plan, lambda: files_of(Path(spec.working_directory)))
+    starter.start(spec, plan, {})
+    assert requests_of_wait(starter) == requests_of_wait(other) - 1 == requests_of_wait(starter) - 1
+    harness.close()
+    shutil.rmtree(gpubox.home() / ".workbench-tui")
+
+
 def test_copy_is_created_atomically(run: Ended, gpubox: Machine) -> None:
     with (
         gpubox.replaced("/usr/bin/rm", '[ -e removed ] && exit 1; exec "$ORIGINAL" "$@"'),

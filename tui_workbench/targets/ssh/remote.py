@@ -61,6 +61,7 @@ class RemoteTarget(Target):
         super().__init__(target, host)
         self._found: tuple[str, str] | None = None
         self._spark_found: Spark | None = None
+        self._just_started = ""  # the ID of the run whose script this object has started, until it waits for the run
         # `wait` may have to wait for an application that continues in a Spark cluster.
         self.waits_together = not target.kind.spark_master
 
@@ -149,13 +150,15 @@ class RemoteTarget(Target):
         arguments = [run.directory, variables[SHARE_VARIABLE], str(len(exported)), supervisor.TEXT, *command]
         done = self.host.run(["sh", "-c", START, "sh", *arguments], stdin=exported, timeout=STOP_SECONDS)
         run.require(done, f"start {spec.script}")
+        self._just_started = spec.run_id
 
     def started(self, spec: RunSpec) -> bool:
         return HostRun(self.host, spec).state().started
 
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
         def wait_once() -> Outcome:
-            return _Processes(self.host, spec, self.report).wait(interrupted)
+            is_started, self._just_started = self._just_started == spec.run_id, ""
+            return _Processes(self.host, spec, self.report).wait(interrupted, is_started=is_started)
 
         return wait_through_losses(self, wait_once, interrupted)
 
@@ -286,14 +289,18 @@ class _Processes:
         self._run = HostRun(host, spec)
         self._yarn = YarnRun(host, self._run, spec)
 
-    def wait(self, interrupted: int) -> Outcome:
-        """Wait for the end of the script and copy its log. Raises Interrupted, NeverStarted or WorkbenchError."""
-        state = self._run.state()
-        if not state.started:
-            raise NeverStarted(f"the run was not started on {self._host.label}", remedy="Submit the run again.")
+    def wait(self, interrupted: int, *, is_started: bool) -> Outcome:
+        """Wait for the end of the script and copy its log. Raises Interrupted, NeverStarted or WorkbenchError.
+
+        `is_started` is True if the machine has just said that the script was started, and need not be asked again.
+        """
         is_in_cluster = self._yarn.is_used
-        if not is_in_cluster or state.exit_code is None:
-            self._report.regained()
+        if not is_started:
+            state = self._run.state()
+            if not state.started:
+                raise NeverStarted(f"the run was not started on {self._host.label}", remedy="Submit the run again.")
+            if not is_in_cluster or state.exit_code is None:
+                self._report.regained()
         self._follow(WAIT, interrupted)
         if is_in_cluster:
             return self._wait_for_application(interrupted)
