@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import math
 import os
 import select
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
+
+_Result = TypeVar("_Result")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
 """First and longest pause between two attempts to reach a target, in seconds."""
@@ -112,3 +118,25 @@ class BackgroundCall:
         finally:
             with contextlib.suppress(OSError):
                 os.close(self._writing)
+
+
+def at_once(calls: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result]:
+    """Call functions at the same time, and return their results when all have ended.
+
+    Raises the error of one call. Raises TargetUnreachable only if no call raised another error.
+    """
+    results: dict[str, _Result] = {}
+
+    def call(name: str) -> None:
+        results[name] = calls[name]()
+
+    errors: list[WorkbenchError | Interrupted] = []
+    for running in [BackgroundCall(functools.partial(call, name)) for name in calls]:
+        with running:
+            try:
+                running.result()
+            except (WorkbenchError, Interrupted) as error:
+                errors.append(error)
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, TargetUnreachable))
+    return {name: results[name] for name in calls}

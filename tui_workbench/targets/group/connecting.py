@@ -9,10 +9,9 @@ from collections.abc import Mapping
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.core.waiting import wait_ready
+from tui_workbench.core.waiting import at_once, wait_ready
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.python_environment import PythonEnvironment
-from tui_workbench.targets.group.at_once import at_once
 from tui_workbench.targets.group.rendezvous import Place
 from tui_workbench.targets.group.versions import PYTHON_SECONDS
 from tui_workbench.targets.hosts.clocks import Clock, clock_of

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError, storage_errors
 from tui_workbench.core.files import make_folders
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
+from tui_workbench.core.waiting import at_once
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.protocol import Target
@@ -23,7 +24,6 @@ from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import FrameworkLocation
 from tui_workbench.targets.group import waiting
-from tui_workbench.targets.group.at_once import at_once
 from tui_workbench.targets.group.collecting import join_files, merged_files
 from tui_workbench.targets.group.connecting import clock_warning, clocks_of, require_connections
 from tui_workbench.targets.group.member_reports import LostMembers, MemberReport

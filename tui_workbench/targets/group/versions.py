@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
+from tui_workbench.core.waiting import at_once
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE
-from tui_workbench.targets.group.at_once import at_once
 
 PYTHON_SECONDS = 60.0
 """Time limit of the start of an interpreter, in seconds."""

@@ -19,7 +19,7 @@ from typing import Any
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, TargetUnreachable, WorkbenchError
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
-from tui_workbench.core.waiting import Backoff
+from tui_workbench.core.waiting import Backoff, at_once
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.group import RunGroup
@@ -122,9 +122,10 @@ class RemoteTarget(Target):
         reach(self.target, self.host, self.report)
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+        # The run's folder needs both, and each needs a round trip.
+        at_once({"home": self.host.home, "interpreter": self.interpreter})
         run = HostRun(self.host, spec)
         place_data(self.host, spec, self.report)
-        self.interpreter()
         if self._spark(spec) is not None:
             run.make_folders(run.file(supervisor.SPARK))
         if spark.driver_is_in_cluster(spec):
