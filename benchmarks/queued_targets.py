@@ -12,7 +12,7 @@ from tui_workbench.core import target_types
 from tui_workbench.core.model import Plan, RunSpec
 from tui_workbench.core.target_types import TargetType
 from tui_workbench.core.waiting import Interrupted, wait_ready
-from tui_workbench.targets.base.group import RunGroup
+from tui_workbench.targets.base.group import RunGroup, SharedGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import Outcome, Report
 
@@ -50,8 +50,8 @@ class Together(Target):
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         return False
 
-    def group(self) -> RunGroup:
-        return Queue()
+    def shared_group(self, run_directory: str) -> SharedGroup:
+        return SharedGroup(TOGETHER, Queue)
 
 
 class Queue(RunGroup):

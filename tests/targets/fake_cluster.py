@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.model import ComputeTarget, Plan, RunSpec
 from tui_workbench.core.target_types import TargetType
 from tui_workbench.core.waiting import wait_ready
-from tui_workbench.targets.base.group import RunGroup
+from tui_workbench.targets.base.group import RunGroup, SharedGroup
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.host import Entry
 from tui_workbench.targets.hosts.supervisor import describe_exit, read_exit_code
@@ -40,11 +41,8 @@ class FakeCluster(LocalTarget):
     def folder(self) -> Path:
         return Path(self.target.address)
 
-    def group_key(self) -> str:
-        return f"{NAME} {self.folder}"
-
-    def group(self) -> RunGroup:
-        return FakeGroup(self.folder)
+    def shared_group(self, run_directory: str) -> SharedGroup:
+        return SharedGroup(f"{NAME} {self.folder}", partial(FakeGroup, self.folder))
 
     def reach(self) -> None:
         if (self.folder / "down").exists():

@@ -297,12 +297,12 @@ def test_16_logged_values_are_in_the_run_directory(harness: Harness) -> None:
     assert Path(spec.run_directory, "outputs", "made.txt").read_text() == "made"
 
 
-def together(harness: Harness) -> Target:
-    """Return the target, if a group follows its runs."""
-    target = harness.target()
-    if not (target.drives_together or target.waits_together):
+def group_of(harness: Harness, spec: RunSpec) -> RunGroup:
+    """Return a new group that can follow the run."""
+    shared = harness.target().shared_group(spec.run_directory)
+    if shared is None:
         pytest.skip("each run has a controller")
-    return target
+    return shared.open()
 
 
 def ends(target: Target, group: RunGroup, specs: Sequence[RunSpec]) -> dict[str, int | None]:
@@ -317,11 +317,11 @@ def ends(target: Target, group: RunGroup, specs: Sequence[RunSpec]) -> dict[str,
 
 
 def test_17_group_returns_each_run_once_with_its_outcome(harness: Harness) -> None:
-    target = together(harness)
+    target = harness.target()
     specs = [harness.spec(Script(output=f"{code}\n", exit_code=code)) for code in (0, 3, 7)]
-    harness.start(specs[0])
-    assert target.wait(specs[0], NEVER).exit_code == 0  # a run may have ended before it is added
-    with contextlib.closing(target.group()) as group:
+    with contextlib.closing(group_of(harness, specs[0])) as group:
+        harness.start(specs[0])
+        assert target.wait(specs[0], NEVER).exit_code == 0  # a run may have ended before it is added
         for spec in specs:
             harness.start(spec)
             group.add(spec, Report())
@@ -337,7 +337,7 @@ def test_17_group_reports_that_the_script_runs(harness: Harness) -> None:
         def running(self) -> None:
             os.write(writing, b"r")
 
-    with contextlib.closing(together(harness).group()) as group:
+    with contextlib.closing(group_of(harness, spec)) as group:
         harness.start(spec)
         group.add(spec, Reporting())
         assert group.wait(reading) == {}
@@ -351,7 +351,7 @@ def test_17_group_reports_that_the_script_runs(harness: Harness) -> None:
 def test_17_wait_of_a_group_is_interrupted(harness: Harness) -> None:
     spec = harness.spec(Script(waits=True))
     reading, writing = os.pipe()
-    with contextlib.closing(together(harness).group()) as group:
+    with contextlib.closing(group_of(harness, spec)) as group:
         harness.start(spec)
         group.add(spec, Report())
         os.close(writing)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import require
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.targets.docker.docker_socket import docker_socket, engine_choice
+from tui_workbench.targets.docker.docker_socket import docker_socket, engine_choice, engine_variables
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
@@ -180,7 +180,23 @@ def test_choice_of_an_engine_on_this_machine(tmp_path: Path, monkeypatch: pytest
     for text, choice in (("{", ""), ("[]", ""), ("{}", ""), ('{"currentContext": "colima"}', "colima")):
         (tmp_path / "config.json").write_text(text)
         assert engine_choice() == choice
-    monkeypatch.setenv("DOCKER_CONTEXT", "other")
-    assert engine_choice() == "other"
+    for name, choice in (("other", "other"), ("default", "")):
+        monkeypatch.setenv("DOCKER_CONTEXT", name)
+        assert engine_choice() == choice
     monkeypatch.setenv("DOCKER_HOST", "unix:///a.sock")
     assert engine_choice() == "unix:///a.sock"
+
+
+def test_process_with_the_variables_keeps_its_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DOCKER_HOST", "DOCKER_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    for text, choice in (("{}", ""), ('{"currentContext": "colima"}', "colima")):
+        (tmp_path / "config.json").write_text(text)
+        with monkeypatch.context() as other:
+            for name, value in engine_variables().items():
+                other.setenv(name, value)
+            (tmp_path / "config.json").write_text('{"currentContext": "later"}')
+            assert engine_choice() == choice
+    monkeypatch.setenv("DOCKER_HOST", "unix:///a.sock")
+    assert engine_variables() == {}

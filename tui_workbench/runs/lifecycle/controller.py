@@ -33,6 +33,7 @@ from tui_workbench.runs.notify.channels import STALLED
 from tui_workbench.runs.notify.metric_watch import MetricWatch
 from tui_workbench.runs.store import logged, rundir, secret_arguments
 from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Record, RunDirectory
+from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Outcome
@@ -44,14 +45,18 @@ if TYPE_CHECKING:
 
 
 ALONE_SECONDS = 3.0
-"""Time for which a controller waits for a script before it leaves the run to the watcher of its target.
+"""Time for which a controller waits for a script before it leaves the run to the watcher of its group.
 
 Most short runs therefore end without a second process.
 """
 
 
 class LeftToWatcher(Exception):
-    """The watcher of the target can wait for the end of the script."""
+    """The watcher of `group` can wait for the end of the script."""
+
+    def __init__(self, group: SharedGroup) -> None:
+        super().__init__()
+        self.group = group
 
 
 class Helpers:
@@ -146,6 +151,7 @@ class Controller:
         self.progress = self._lifecycle.progress
         self._helpers = helpers or Helpers(directory)
         self._ended_copy: EndedCopy | None = None
+        self._group: SharedGroup | None = None
         self._alone_until = math.inf
         self._alone_seconds = ALONE_SECONDS
 
@@ -299,7 +305,8 @@ class Controller:
 
     def _set_timer(self, seconds: float) -> None:
         """Interrupt the wait after `seconds`, if the watcher can then wait for the script. With 0, end the timer."""
-        if self._lock is not None and self.target.waits_together_in(self._directory.path):
+        self._group = self.target.shared_group(self._directory.path) if self._lock is not None else None
+        if self._group is not None:
             self._alone_until = time.monotonic() + seconds
             self._alone_seconds = seconds
             signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
@@ -310,11 +317,11 @@ class Controller:
         A run whose GPUs are recorded keeps its controller, because the recorder's state is only in memory. The next
         attempt is made after a longer time, because continuing to wait for another machine costs several requests.
         """
-        if time.monotonic() < self._alone_until:
+        if self._group is None or time.monotonic() < self._alone_until:
             return
         is_collecting = self.provenance >= 0 and not wait_ready([self.provenance], timeout=0.0)
         if not is_collecting and not self._helpers.records_gpus:
-            raise LeftToWatcher
+            raise LeftToWatcher(self._group)
         self._set_timer(2 * self._alone_seconds)
 
     def _wait_for_outcome(self) -> Ending:
@@ -468,9 +475,9 @@ def _finish(directory: RunDirectory, interrupted: int, lock: ControllerLock) -> 
         try:
             controller.finish()
             return controller
-        except LeftToWatcher:
+        except LeftToWatcher as left:
             try:
-                leave_to_watcher(directory, lock, controller.target)
+                leave_to_watcher(directory, lock, left.group)
             except (StorageError, OSError):
                 if lock.descriptor >= 0:
                     continue  # the state directory is not usable, so continue to wait

@@ -1,8 +1,8 @@
 """Hand a run over to the process that drives it: its own controller, or the watcher of its target.
 
-For targets with `drives_together`, one watcher process drives the runs on all targets with the same `group_key`, in
-all projects of the user. For targets with `waits_together`, the watcher drives the runs whose scripts have started. A
-controller leaves its run to the watcher. If no watcher is running, the controller becomes the watcher.
+One watcher process drives the runs of a `SharedGroup`, on any targets and in all projects of the user. On targets with
+`drives_together`, it drives all runs; on other targets, the runs whose scripts have started. A controller leaves its
+run to the watcher. If no watcher is running, the controller becomes the watcher.
 
 A folder in the user's state directory contains a link to each of these runs, and the lock of the watcher. A process
 that hands over a run adds a link, and then wakes or starts the watcher. If a watcher was killed, the next process that
@@ -27,6 +27,7 @@ from tui_workbench.runs.lifecycle.starting import WATCHER, Start, become, detach
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
 if TYPE_CHECKING:
+    from tui_workbench.targets.base.group import SharedGroup
     from tui_workbench.targets.base.protocol import Target
 
 FOLDER = "watchers"
@@ -41,33 +42,33 @@ def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, sta
     Return False if the watcher is running and the run was handed over to it before, so that it soon locks the run.
     Raises WorkbenchError if no process can be started.
     """
-    can_wait = target.waits_together_in(directory.path) and "start" in directory.status().done
-    if not (target.drives_together or can_wait):
+    group = target.shared_group(directory.path)
+    if group is None or not (target.drives_together or "start" in directory.status().done):
         detach(directory, lock, start)
         return True
     with lock:
-        folder = WatchFolder.of(target)
+        folder = WatchFolder.of(group)
         with folder.locked():
             is_new = folder.add(directory)
             lock.release()  # so that the watcher can acquire it
             watcher = folder.wake_watcher()
             if watcher is not None:
-                detach(folder.process, watcher, start, WATCHER)
+                detach(folder.process, watcher, start, WATCHER, group.variables)
             return is_new or watcher is not None
 
 
-def leave_to_watcher(directory: RunDirectory, lock: ControllerLock, target: Target) -> None:
-    """Hand a started run over to the watcher of its target, and release the lock.
+def leave_to_watcher(directory: RunDirectory, lock: ControllerLock, group: SharedGroup) -> None:
+    """Hand a started run over to the watcher of its group, and release the lock.
 
     If no watcher is running, this process becomes the watcher, and the call does not return. Raises StorageError.
     """
-    folder = WatchFolder.of(target)
+    folder = WatchFolder.of(group)
     with folder.locked():
         folder.add(directory)
         lock.release()
         watcher = folder.wake_watcher()
     if watcher is not None:
-        become(folder.path, watcher)
+        become(folder.path, watcher, group.variables)
 
 
 class WatchFolder:
@@ -79,11 +80,10 @@ class WatchFolder:
         self.process = RunDirectory(path)
 
     @classmethod
-    def of(cls, target: Target) -> WatchFolder:
-        """Return the folder for runs on `target`; create it if necessary. Raises StorageError."""
-        key = target.group_key()
+    def of(cls, group: SharedGroup) -> WatchFolder:
+        """Return the folder for the runs of a group; create it if necessary. Raises StorageError."""
         # The files of another installation may be older than this process, or may be removed.
-        name = f"{locks.file_name(key)[:100]}-{_digest(f'{key} {__version__} {sys.prefix}')}"
+        name = f"{locks.file_name(group.key)[:100]}-{_digest(f'{group.key} {__version__} {sys.prefix}')}"
         path = os.path.join(user_state_directory(), FOLDER, name)
         with storage_errors("create", path):
             os.makedirs(os.path.join(path, RUNS), mode=0o700, exist_ok=True)

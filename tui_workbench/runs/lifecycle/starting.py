@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from tui_workbench.core import system, trace
@@ -94,19 +94,21 @@ CONTROLLER, WATCHER = "tui_workbench.runs.lifecycle.controller", "tui_workbench.
 """Modules of detached processes. In each, `drive` takes a directory and its lock, and `main` takes both as strings."""
 
 
-def spawn(directory: RunDirectory, lock: ControllerLock, module: str = CONTROLLER) -> int:
-    """Start a module in a new interpreter and return its process ID. Raises OSError."""
+def spawn(directory: RunDirectory, lock: ControllerLock, module: str, variables: Mapping[str, str]) -> int:
+    """Start a module in a new interpreter with more environment variables; return its process ID. Raises OSError."""
     inherited = child_descriptor(lock.descriptor)
-    return start_detached(
-        _command(module, inherited, directory.path), os.environ, passed=((lock.descriptor, inherited),)
-    )
+    command = _command(module, inherited, directory.path)
+    return start_detached(command, {**os.environ, **variables}, passed=((lock.descriptor, inherited),))
 
 
-def become(path: str, lock: ControllerLock) -> NoReturn:
-    """Continue this process as the watcher of the folder at `path`. Raises OSError."""
+def become(path: str, lock: ControllerLock, variables: Mapping[str, str]) -> NoReturn:
+    """Continue this process, with more environment variables, as the watcher of the folder at `path`.
+
+    Raises OSError.
+    """
     os.set_inheritable(lock.descriptor, True)
     command = _command(WATCHER, lock.descriptor, path)
-    os.execve(command[0], command, os.environ)
+    os.execve(command[0], command, {**os.environ, **variables})
 
 
 def _command(module: str, descriptor: int, path: str) -> list[str]:
@@ -132,17 +134,24 @@ def close_other_descriptors(kept: int) -> None:
     os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-Start = Callable[[RunDirectory, ControllerLock, str], int]
+Start = Callable[[RunDirectory, ControllerLock, str, Mapping[str, str]], int]
 """A function that starts a detached process, such as `spawn`."""
 
 
-def detach(directory: RunDirectory, lock: ControllerLock, start: Start = spawn, module: str = CONTROLLER) -> None:
+def detach(
+    directory: RunDirectory,
+    lock: ControllerLock,
+    start: Start = spawn,
+    module: str = CONTROLLER,
+    variables: Mapping[str, str] = {},
+) -> None:
     """Start the controller, or another module, as a detached process, and pass it the lock of this process.
 
-    Raises WorkbenchError if no process can be started. The lock is always released in this process.
+    `variables` are added to its environment. Raises WorkbenchError if no process can be started. The lock is always
+    released in this process.
     """
     try:
-        pid = start(directory, lock, module)
+        pid = start(directory, lock, module, variables)
         # Both this process and the child write the ID, because this process may be killed before this line.
         lock.sign(pid)
     except OSError as error:

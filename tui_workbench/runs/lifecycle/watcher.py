@@ -1,7 +1,7 @@
 """The watcher: a detached process that drives many runs on a target.
 
-For targets with `drives_together`, it drives all runs; for targets with `waits_together`, the runs whose scripts have
-started. If the script of the latter must be started again, the watcher starts a controller for the run.
+On targets with `drives_together`, it drives all runs; on other targets with a `shared_group`, the runs whose scripts
+have started. If the script of the latter must be started again, the watcher starts a controller for the run.
 
 It executes the steps of many controllers. Steps that block (prepare, start, cancel, collect) are jobs in a few threads.
 One `RunGroup` waits for the ends of all scripts. A waiting run needs only the descriptor of its lock and a small
@@ -348,7 +348,10 @@ class Watcher:
         group = next((each for each in self._groups if run_id not in each.runs), None)
         if group is None:
             try:
-                opened = target_for(spec.target).group()
+                shared = target_for(spec.target).shared_group(run.directory.path)
+                if shared is None:
+                    raise ValueError(f"run {run_id} has no group")
+                opened = shared.open()
             except Exception as error:  # the code of a target may raise any exception
                 self._retry(run, error)
                 return

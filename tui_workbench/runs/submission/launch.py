@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tui_workbench.config.schema.data_references import data_in_project
@@ -141,8 +141,8 @@ def _admitted(spec: RunSpec, request: RunRequest) -> RunSpec:
     return admit(spec) if request.member <= 1 else spec._replace(gpu_check_due=True)
 
 
-def _fork(directory: RunDirectory, lock: ControllerLock, module: str) -> int:
-    """Start a module in a fork, which is faster than a new interpreter, and return the process ID.
+def _fork(directory: RunDirectory, lock: ControllerLock, module: str, variables: Mapping[str, str]) -> int:
+    """Start a module in a fork, which is faster than a new interpreter; see `starting.spawn`.
 
     This process must have only one thread. Raises OSError.
     """
@@ -152,6 +152,7 @@ def _fork(directory: RunDirectory, lock: ControllerLock, module: str) -> int:
     code = 1
     try:
         os.setsid()
+        os.environ.update(variables)
         close_other_descriptors(lock.descriptor)
         lock.sign()
         # Import the module here, while the script is already running, because the import takes time.

@@ -1,15 +1,16 @@
 """Follow many runs with one object, the `RunGroup`.
 
 A *watcher* process waits for the ends of many runs with one `RunGroup` instead of `Target.wait`. On targets with
-`drives_together`, the watcher also prepares and starts the runs, with the ordinary methods of `Target`. On targets with
-`waits_together`, another process starts each run, and then leaves the run to the watcher.
+`drives_together`, the watcher also prepares and starts the runs, with the ordinary methods of `Target`. On other
+targets with a `shared_group`, another process starts each run, and then leaves the run to the watcher.
 """
 
 from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted, wait_ready
@@ -17,7 +18,7 @@ from tui_workbench.targets.base.values import Outcome, Report
 
 
 class RunGroup(abc.ABC):
-    """The base class of objects that wait for many runs, all on targets with the same `Target.group_key`.
+    """The base class of objects that wait for many runs, all with the same `SharedGroup.key`.
 
     All calls come from one thread. There may be thousands of runs, so a queued run must not need a separate thread,
     process or descriptor.
@@ -52,6 +53,14 @@ class RunGroup(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Close connections. The runs continue."""
+
+
+class SharedGroup(NamedTuple):
+    """The group in which one process can follow runs on several targets, in any projects of the user."""
+
+    key: str  # the same for all runs that one group can follow
+    open: Callable[[], RunGroup]  # returns a new group
+    variables: Mapping[str, str] = {}  # environment variables for the process that follows the runs
 
 
 def wait_for_one(group: RunGroup, spec: RunSpec, report: Report, interrupted: int) -> Outcome:

@@ -25,8 +25,8 @@ Every target guarantees these behaviors (tests/targets/test_conformance.py check
     trying: it calls `report.lost` and later `report.regained`.
 16. A script can `import workbench` with any interpreter. Values that it logs are in the run's directory after
     `collect`. In PYTHONPATH, the workbench's folder precedes the user's folders.
-17. With `drives_together` or `waits_together`, a group in any process returns each run once. The outcome is that of
-    `wait`, or None if `wait` must be called and will return soon.
+17. A `shared_group`, opened in any process, returns each run once. The outcome is that of `wait`, or None if `wait`
+    must be called and will return soon.
 18. If the type reads `Retry`, an ended run can be started again after `reset`. Its log continues. After `release`, it
     can be started again after `reset` with `anew`, and `prepare`.
 19. `warn` sends SIGTERM to the processes of a run and returns at once. The run continues until its script ends.
@@ -43,7 +43,7 @@ from typing import ClassVar
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
 from tui_workbench.core.target_types import TargetType
-from tui_workbench.targets.base.group import RunGroup
+from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames, Report
@@ -64,15 +64,9 @@ class Target(abc.ABC):
     """True if `start` takes milliseconds and needs no `prepare`. Then the submitting process starts the run."""
 
     drives_together: ClassVar[bool] = False
-    """True if one process drives all runs on targets with the same `group_key`, with one `group`.
+    """True if the process that follows a run in its `shared_group` also starts the run.
 
     Then `start` may return before the script runs; the group reports when the script runs.
-    """
-
-    waits_together: bool = False
-    """True if one process can wait with one `group` for all started runs on targets with the same `group_key`.
-
-    Another process starts each run, and waits for it at first.
     """
 
     jobs_at_once: ClassVar[int] = 4
@@ -160,23 +154,13 @@ class Target(abc.ABC):
         if the run was not started. After any other WorkbenchError the state of the run is unknown.
         """
 
-    def waits_together_in(self, run_directory: str) -> bool:
-        """Return True if a group can wait for the started run in a directory on this machine.
+    def shared_group(self, run_directory: str) -> SharedGroup | None:
+        """Return the group in which one process can follow a run with others; None if the run needs its own process.
 
-        Contacts no other machine.
+        `run_directory` is the directory of the run on this machine. Contacts no other machine. Required with
+        `drives_together`.
         """
-        return self.waits_together
-
-    def group_key(self) -> str:
-        """Return a name that is the same for all targets, in any project, whose runs one group can follow."""
-        return f"{self.target.kind.name} {self.target.username}@{self.target.address}"
-
-    def group(self) -> RunGroup:
-        """Return a group that follows runs on all targets with the same `group_key`.
-
-        Only with `drives_together` or `waits_together`.
-        """
-        raise NotImplementedError
+        return None
 
     @abc.abstractmethod
     def stop(self, spec: RunSpec, *, grace: float) -> bool:

@@ -16,6 +16,9 @@ from tui_workbench.targets.hosts.host import SHELL, Host
 
 SYSTEM_SOCKET = "/var/run/docker.sock"
 
+DEFAULT_CONTEXT = "default"
+"""The Docker context that chooses no engine. It overrides the context in Docker's configuration file."""
+
 # $1 is the system's socket. `DOCKER_HOST` or the current Docker context may choose another socket. Without a choice,
 # the sockets of rootless engines, Docker Desktop, colima and podman's virtual machine are tried too. A context whose
 # engine is on another machine is ignored.
@@ -122,7 +125,7 @@ def engine_socket(host: Host) -> str:
 
 
 def engine_choice() -> str:
-    """Return the user's choice of an engine on this machine: a variable, the name of a context, or "".
+    """Return the user's choice of an engine on this machine: a variable, the name of a context, or "" for the default.
 
     Starts no process and contacts no engine.
     """
@@ -131,7 +134,12 @@ def engine_choice() -> str:
         folder = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
         with contextlib.suppress(OSError, ValueError, AttributeError), open(f"{folder}/config.json", "rb") as file:
             choice = json.load(file).get("currentContext")
-    return str(choice or "")
+    return "" if choice in (None, DEFAULT_CONTEXT) else str(choice)
+
+
+def engine_variables() -> dict[str, str]:
+    """Return the environment variables with which a process keeps using the engine of `engine_choice`."""
+    return {} if os.environ.get("DOCKER_HOST") else {"DOCKER_CONTEXT": engine_choice() or DEFAULT_CONTEXT}
 
 
 def _stopped(host: Host, looked: Sequence[str]) -> EngineOutOfReach:

@@ -22,7 +22,7 @@ from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import machine_info, run_environment, spark
-from tui_workbench.targets.base.group import RunGroup
+from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
@@ -33,7 +33,7 @@ from tui_workbench.targets.docker.container import KIND_LABEL, PROJECT_LABEL, RU
 from tui_workbench.targets.docker.container_run import POSITION_FILE, ContainerRun
 from tui_workbench.targets.docker.create_command import mount_option
 from tui_workbench.targets.docker.docker_group import DockerGroup
-from tui_workbench.targets.docker.docker_socket import docker_socket, engine_choice, engine_socket
+from tui_workbench.targets.docker.docker_socket import docker_socket, engine_choice, engine_socket, engine_variables
 from tui_workbench.targets.docker.engine import Container, Engine, Image
 from tui_workbench.targets.docker.gpu_access import gpu_access
 from tui_workbench.targets.docker.image_probe import PROBE_KIND, ImageFacts, InImage, facts_of
@@ -66,7 +66,6 @@ class DockerTarget(Target):
     """A target of type `localdocker` or `remotedocker`."""
 
     keeps_runs = True
-    waits_together = True
     jobs_at_once = 16  # a step can wait for processes that do not end
 
     def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
@@ -201,19 +200,17 @@ class DockerTarget(Target):
 
         return wait_through_losses(self, wait_once, interrupted)
 
-    def waits_together_in(self, run_directory: str) -> bool:
-        # The controller copies the output of a container without a shell from the engine's log.
-        return not os.path.lexists(os.path.join(run_directory, POSITION_FILE))
-
-    def group_key(self) -> str:
-        engine = (engine_choice(), os.uname().nodename) if self.host.is_local else login_of(self.target)[1:]
-        return " ".join((self.target.kind.name, *engine))
-
-    def group(self) -> RunGroup:
-        if self.host.is_local and not os.environ.get("DOCKER_HOST"):
+    def shared_group(self, run_directory: str) -> SharedGroup | None:
+        if os.path.lexists(os.path.join(run_directory, POSITION_FILE)):
+            return None  # the controller copies the output of a container without a shell from the engine's log
+        kind, variables = self.target.kind.name, {}
+        if not self.host.is_local:
+            key = " ".join((kind, *login_of(self.target)[1:]))
+        else:
+            key = f"{kind} {engine_choice()} {os.uname().nodename}"
             # The watcher cancels and collects its runs on this engine, even if the user chooses another context.
-            os.environ["DOCKER_CONTEXT"] = engine_choice() or "default"
-        return DockerGroup(self.host, self._new_engine)
+            variables = engine_variables()
+        return SharedGroup(key, partial(DockerGroup, self.host, partial(_new_engine, self.host)), variables)
 
     def wait_until_reachable(self, interrupted: int) -> None:
         def reconnect() -> None:
@@ -253,11 +250,8 @@ class DockerTarget(Target):
     def _connect(self) -> Engine:
         engine = self._engine  # another thread may call `close`
         if engine is None:
-            engine = self._engine = self._new_engine()
+            engine = self._engine = _new_engine(self.host)
         return engine
-
-    def _new_engine(self) -> Engine:
-        return Engine(docker_socket(self.host), self.host.label, self.host.ssh_words)
 
     def _image(self, spec: RunSpec) -> tuple[Image, ImageFacts]:
         """Return the image of the run, pulled or built if needed. The result is cached."""
@@ -268,6 +262,11 @@ class DockerTarget(Target):
 
     def _run(self, spec: RunSpec) -> ContainerRun:
         return ContainerRun(self.host, self._connect(), spec)
+
+
+def _new_engine(host: Host) -> Engine:
+    """Connect to the engine of a host. Raises TargetUnreachable or ConfigurationError."""
+    return Engine(docker_socket(host), host.label, host.ssh_words)
 
 
 class _ImageEnvironment(PythonEnvironment):

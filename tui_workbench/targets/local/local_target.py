@@ -23,7 +23,7 @@ from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.core.processes import find_executable, start_detached
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment, spark
-from tui_workbench.targets.base.group import RunGroup
+from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.run_environment import DEFAULT_SHARE, PYTHON_PATH_VARIABLE, SDK_FOLDER, SHARE_VARIABLE
@@ -59,7 +59,6 @@ class LocalTarget(Target):
     """A target of type `local`."""
 
     starts_at_once = True
-    waits_together = True
     jobs_at_once: ClassVar[int] = 64  # a step can wait for processes that do not end
 
     def __init__(self, target: ComputeTarget, environments: Environments | None = None) -> None:
@@ -199,16 +198,14 @@ class LocalTarget(Target):
             return Outcome(None, supervisor.UNKNOWN_EXIT)
         return Outcome(code, supervisor.describe_exit(code), note)
 
-    def group_key(self) -> str:
+    def shared_group(self, run_directory: str) -> SharedGroup:
         # Another machine or container can have the same home folder. A file system that does not answer must not affect
         # runs on other file systems.
         device = 0
         with contextlib.suppress(OSError):
             device = os.stat(os.path.dirname(self.target.path)).st_dev
-        return f"{self.target.kind.name} {os.uname().nodename} {system.process_namespace()} {device}"
-
-    def group(self) -> RunGroup:
-        return LocalGroup()
+        key = f"{self.target.kind.name} {os.uname().nodename} {system.process_namespace()} {device}"
+        return SharedGroup(key, LocalGroup)
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         shell = supervisor.read_supervisor(spec.run_directory)

@@ -18,7 +18,7 @@ from tui_workbench.core.files import remove_below
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ClusterJob, ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.targets.base import run_environment
-from tui_workbench.targets.base.group import RunGroup, wait_for_one
+from tui_workbench.targets.base.group import SharedGroup, wait_for_one
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
@@ -200,14 +200,16 @@ class SlurmTarget(Target):
             known = ends.outcome_here(spec.run_directory)
             if known is None and "job" not in ends.read_info(spec.run_directory) and not self.started(spec):
                 raise NeverStarted(f"the run was not started on {self.login.label}", remedy="Submit the run again.")
-            return known or wait_for_one(self.group(), spec, self.report, interrupted)
+            return known or wait_for_one(self._open_group(), spec, self.report, interrupted)
 
         return wait_through_losses(self, wait_once, interrupted)
 
-    def group_key(self) -> str:
-        return f"{super().group_key()} {self.target.run_root}"
+    def shared_group(self, run_directory: str) -> SharedGroup:
+        target = self.target
+        key = f"{target.kind.name} {target.username}@{target.address} {target.run_root}"
+        return SharedGroup(key, self._open_group)
 
-    def group(self) -> RunGroup:
+    def _open_group(self) -> ClusterWatch:
         return ClusterWatch(self.login, self.target.poll_seconds)
 
     def wait_until_reachable(self, interrupted: int) -> None:

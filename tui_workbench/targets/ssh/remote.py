@@ -14,6 +14,7 @@ import contextlib
 import posixpath
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, TargetUnreachable, WorkbenchError
@@ -22,7 +23,7 @@ from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.core.waiting import Backoff, at_once
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment, spark
-from tui_workbench.targets.base.group import RunGroup
+from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SHARE_VARIABLE
@@ -62,8 +63,6 @@ class RemoteTarget(Target):
         self._found: tuple[str, str] | None = None
         self._spark_found: Spark | None = None
         self._just_started = ""  # the ID of the run whose script this object has started, until it waits for the run
-        # `wait` may have to wait for an application that continues in a Spark cluster.
-        self.waits_together = not target.kind.spark_master
 
     def plan(self, spec: RunSpec) -> Plan:
         configuration, label = spec.run_configuration, self.host.label
@@ -163,11 +162,11 @@ class RemoteTarget(Target):
 
         return wait_through_losses(self, wait_once, interrupted)
 
-    def group_key(self) -> str:
-        return " ".join((self.target.kind.name, *login_of(self.target)[1:]))
-
-    def group(self) -> RunGroup:
-        return RemoteGroup(self.host)
+    def shared_group(self, run_directory: str) -> SharedGroup | None:
+        if self.target.kind.spark_master:
+            return None  # `wait` may have to wait for an application that continues in the cluster
+        key = " ".join((self.target.kind.name, *login_of(self.target)[1:]))
+        return SharedGroup(key, partial(RemoteGroup, self.host))
 
     def wait_until_reachable(self, interrupted: int) -> None:
         wait_until_answering(self.host, self.report, interrupted)
@@ -248,22 +247,8 @@ class RemoteTarget(Target):
     def interpreter(self) -> tuple[str, str]:
         """Return the path and version of the interpreter. Raises ConfigurationError or TargetUnreachable."""
         if self._found is None:
-            self._found = self._find_interpreter()
+            self._found = _find_interpreter(self.host, self.target)
         return self._found
-
-    def _find_interpreter(self) -> tuple[str, str]:
-        name = self.target.python_location or "python"
-        done = self.host.run(["sh", "-c", FIND_PYTHON, "sh", name])
-        words = done.text.split("\n")
-        if done.code == 0 and len(words) == 2:
-            return words[0], words[1]
-        problem = "does not exist or is not Python" if "/" in name else "is not on the PATH of an SSH login"
-        raise ConfigurationError(
-            f"pythonLocation: {name} {problem} on {self.host.label}",
-            remedy="Set pythonLocation to the full path of an interpreter on that machine.",
-            file=self.target.path,
-            line=line_of_key(self.target.path, "pythonLocation"),
-        )
 
 
 class _RemoteEnvironment(PythonEnvironment):
@@ -383,6 +368,22 @@ class _Processes:
         arguments = (self._run.directory, self._spec.run_id, ticks, *map(str, helper_seconds))
         done = self._host.run(["sh", "-c", STOP, "sh", *arguments], timeout=grace + STOP_SECONDS)
         return self._run.require(done, "end the run")
+
+
+def _find_interpreter(host: Host, target: ComputeTarget) -> tuple[str, str]:
+    """Return the path and version of the target's interpreter. Raises ConfigurationError or TargetUnreachable."""
+    name = target.python_location or "python"
+    done = host.run(["sh", "-c", FIND_PYTHON, "sh", name])
+    words = done.text.split("\n")
+    if done.code == 0 and len(words) == 2:
+        return words[0], words[1]
+    problem = "does not exist or is not Python" if "/" in name else "is not on the PATH of an SSH login"
+    raise ConfigurationError(
+        f"pythonLocation: {name} {problem} on {host.label}",
+        remedy="Set pythonLocation to the full path of an interpreter on that machine.",
+        file=target.path,
+        line=line_of_key(target.path, "pythonLocation"),
+    )
 
 
 def _sdk_folder(run_directory: str) -> str:
