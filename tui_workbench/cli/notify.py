@@ -79,7 +79,7 @@ def run_add(arguments: argparse.Namespace) -> int:
     if not kept.in_keyring:
         raise WorkbenchError(
             f"cannot store the URL, which contains a secret: {kept.reason}",
-            remedy="Unlock your keyring. If there is none, `workbench-tui doctor` shows how to get one.",
+            remedy="Unlock your keyring. If you have no keyring, `workbench-tui doctor` shows how to get one.",
         )
     events = tuple(dict.fromkeys(arguments.on or DEFAULT_EVENTS))
     channel = Channel(arguments.name, reference, events, tuple(arguments.metric))

@@ -149,7 +149,7 @@ class OutputStream:
                 os.close(controller)
 
     def _watch_controller(self) -> int:
-        """Start a missing controller. Return a descriptor that becomes readable at its end, or -1 if there is none."""
+        """Start a missing controller. Return a descriptor that becomes readable at its end, or -1."""
         holder = ControllerLock.holder(self._directory)
         if self._directory.is_waiting:
             self._check_queue()

@@ -59,7 +59,7 @@ def _references(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
 
 
 def _node_of(node: Node | None, opened: str) -> Node | None:
-    """Return the key or item of a reference in the map or list `node`. If there is none, return `node`."""
+    """Return the key or item of a reference in `node`, a map or list; without such a key or item, return `node`."""
     if node is None:
         return None
     if node.kind == MAP:

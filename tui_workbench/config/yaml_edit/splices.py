@@ -109,7 +109,7 @@ def image(node: Node | None, without: Path | None = None) -> Any:
     else:
         index = step % len(node.items) if isinstance(step, int) and node.items else -1
         images = [image(item, rest if place == index else None) for place, item in enumerate(node.items)]
-        kept = tuple(one for place, one in enumerate(images) if place != index or one is not None)
+        kept = tuple(item for place, item in enumerate(images) if place != index or item is not None)
     return None if without is not None and not kept else (node.kind, kept)
 
 

@@ -29,7 +29,7 @@ class Series(NamedTuple):
 
 
 def joined(parts: Sequence[Series]) -> Series:
-    """Join the parts of a curve. A single part is returned as it is."""
+    """Join the parts of a curve. A single part is returned unchanged."""
     if len(parts) == 1:
         return parts[0]
     whole = Series(array("d"), array("d"), array("d"))
