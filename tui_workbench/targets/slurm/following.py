@@ -13,26 +13,24 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.core.model import RunSpec
-from tui_workbench.core.waiting import Backoff, Interrupted, wait_ready
+from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.copying import append, fetch, missing_parts
-from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, HostProcess
 from tui_workbench.targets.slurm import ends
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.followed import FollowedRun
 from tui_workbench.targets.slurm.listing import FOLLOW, Files, Listing, list_once
 from tui_workbench.targets.slurm.options import requeues, warning_of
 from tui_workbench.targets.slurm.polling import Poller
-from tui_workbench.targets.ssh.background import Opening, result_of
+from tui_workbench.targets.ssh.background import FollowingProgram, result_of
 
 _Result = TypeVar("_Result")
 
@@ -46,13 +44,9 @@ class ClusterWatch(RunGroup):
         self._poller = Poller(host, seconds)
         self._runs: dict[str, FollowedRun] = {}
         self._ended: dict[str, Outcome] = {}
-        self._opening: Opening | None = None
-        self._follower: HostProcess | None = None
+        self._loop = FollowingProgram(host, self._command)
         self._listing = Listing()
         self._files: Mapping[str, Files] = {}  # of runs that have started, while the loop is connected
-        self._pauses = Backoff()
-        self._retry = 0.0  # when to connect again (monotonic clock)
-        self._is_connected = False
         self._interrupted = -1
 
     def add(self, spec: RunSpec, report: Report) -> None:
@@ -93,21 +87,16 @@ class ClusterWatch(RunGroup):
         return ended
 
     def close(self) -> None:
-        if self._opening is not None:
-            self._opening.give_up()
-            self._opening = None
-        self._disconnect()
+        self._loop.close()
 
     # -- one round ----------------------------------------------------------------------------------------------------
 
     def _step(self, deadline: float) -> None:
         """Wait for an event until `deadline`, and process it. Raises Interrupted."""
-        self._connect()
         if self._runs:
+            self._loop.start()
             self._poller.begin()
-        follower = self._follower.stdout if self._follower is not None else -1
-        opening = self._opening.descriptor if self._opening is not None else -1
-        watched = [each for each in (follower, opening, self._poller.descriptor, self._interrupted) if each >= 0]
+        watched = [each for each in (self._loop.descriptor, self._poller.descriptor, self._interrupted) if each >= 0]
         pause = max(0.0, min(deadline, self._next_time()) - time.monotonic())
         ready = wait_ready(watched, timeout=None if math.isinf(pause) else pause)
         if self._interrupted in ready:
@@ -115,77 +104,44 @@ class ClusterWatch(RunGroup):
         if self._poller.descriptor in ready:
             self._take_queue()
         try:
-            if opening in ready:
-                self._take_follower()
-            if follower in ready:
-                self._take_listing()
-            if self._is_connected:
+            if self._loop.descriptor in ready:
+                self._take_output(self._loop.read())
+            if self._loop.has_answered:
                 self._advance()
         except WorkbenchError as error:
-            self._lose(error)
+            self._loop.fail()
+            self._files = {}
+            for run in self._runs.values():
+                run.lose(str(error))
 
     def _next_time(self) -> float:
         """Return the time of the next action without an event (monotonic clock); infinity if none is due."""
-        times = [run.next_time() for run in self._runs.values()] if self._is_connected else []
+        times = [run.next_time() for run in self._runs.values()] if self._loop.has_answered else []
         if self._runs and self._poller.descriptor < 0:
             times.append(self._poller.due)
-        if self._runs and self._follower is None and self._opening is None:
-            times.append(self._retry)
+        if self._runs:
+            times.append(self._loop.start_due)
         return min(times, default=math.inf)
 
     def _call(self, action: Callable[[], _Result]) -> _Result:
         """Return the result of a call that contacts the cluster. Raises its errors, and Interrupted."""
         return result_of(action, self._interrupted)
 
-    # -- the connection -----------------------------------------------------------------------------------------------
+    # -- the loop on the login node -----------------------------------------------------------------------------------
 
-    def _connect(self) -> None:
-        """Start the loop on the login node in the background, unless it runs or must not be started again yet."""
-        if self._follower is not None or self._opening is not None or not self._runs or time.monotonic() < self._retry:
+    def _command(self) -> Sequence[str]:
+        return ["sh", "-c", FOLLOW, "sh", self._host.home()]
+
+    def _take_output(self, data: bytes) -> None:
+        """Process a part of the output of the loop. Raises TargetUnreachable."""
+        if not data:  # the loop was started
+            self._listing = Listing()
             return
-        self._opening = Opening(self._open)
-
-    def _open(self) -> HostProcess:
-        return self._host.open(["sh", "-c", FOLLOW, "sh", self._host.home()])
-
-    def _take_follower(self) -> None:
-        """Use the loop that was started. Raises TargetUnreachable."""
-        if self._opening is None:
-            return
-        opening, self._opening = self._opening, None
-        self._follower, self._listing = opening.process(), Listing()
-
-    def _disconnect(self) -> None:
-        if self._follower is not None:
-            self._follower.close()
-            self._follower = None
-        self._is_connected, self._files = False, {}
-
-    def _lose(self, error: WorkbenchError) -> None:
-        """Report a lost connection, and try again later."""
-        self._disconnect()
-        self._retry = time.monotonic() + self._pauses.next()
-        for run in self._runs.values():
-            run.lose(str(error))
-
-    def _take_listing(self) -> None:
-        """Read the loop's output. Raises TargetUnreachable."""
-        if self._follower is None:
-            return
-        data = os.read(self._follower.stdout, READ_SIZE)
-        if not data:
-            raise ConnectionLost(
-                f"the connection to {self._host.label} was lost while its runs were being followed",
-                remedy="Wait: when the machine answers, the output resumes where it stopped.",
-            )
-        self._is_connected, self._pauses = True, Backoff()
         try:
             files = self._listing.feed(data)
         except ValueError as error:
-            raise ConnectionLost(
-                f"invalid answer from {self._host.label} about the runs ({error})",
-                remedy="Wait: the workbench asks again.",
-            ) from error
+            raise self._loop.lost(f"the answer was invalid ({error})") from error
+        self._loop.accept_answer()
         self._files = files if files is not None else self._files
         for run in self._runs.values():
             with run.reporting():
@@ -200,9 +156,9 @@ class ClusterWatch(RunGroup):
             if answers:
                 with run.reporting():
                     run.take_queue(self._poller.queue, self._poller.asked)
-                    if self._is_connected:
+                    if self._loop.has_answered:
                         run.regain(is_slurm_silent=False)
-            elif self._is_connected and not run.files.job_id:
+            elif self._loop.has_answered and not run.files.job_id:
                 run.lose(self._poller.silence)
 
     # -- ends ---------------------------------------------------------------------------------------------------------

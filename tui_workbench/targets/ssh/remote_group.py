@@ -16,18 +16,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from tui_workbench.core.errors import StorageError, WorkbenchError
-from tui_workbench.core.files import write_all
 from tui_workbench.core.model import RunSpec
-from tui_workbench.core.waiting import Backoff, Interrupted, wait_ready
+from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.copying import Part, append, fetch, missing_parts
-from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
+from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.mirror import MOST_BYTES, LiveFiles
 from tui_workbench.targets.hosts.remote_scripts import FOLLOW_RUNS
 from tui_workbench.targets.hosts.supervisor import OUTPUT
-from tui_workbench.targets.ssh.background import Opening, result_of
+from tui_workbench.targets.ssh.background import FollowingProgram, result_of
 
 _Result = TypeVar("_Result")
 
@@ -119,10 +118,9 @@ class RemoteGroup(RunGroup):
         """With `in_containers`, the end of a run that writes no exit code is not noticed."""
         self._host = host
         self._mode = "containers" if in_containers else ""
+        self._shell = FollowingProgram(host, self._command)
         self._runs: dict[str, _Followed] = {}
         self._ended: list[str] = []
-        self._opening: Opening | None = None
-        self._shell: HostProcess | None = None
         self._rest = b""  # the incomplete last line of the shell's output
         self._lines: list[str] = []  # of the incomplete last listing
         self._listed = ""  # the number of the request to which the listing belongs
@@ -130,9 +128,7 @@ class RemoteGroup(RunGroup):
         self._number = 0  # of the last request
         self._requested: dict[str, _Followed] = {}  # the runs in the last request
         self._has_changed = False  # the runs are not those in the last request
-        self._is_connected = False  # the shell has printed a listing
-        self._request_at = self._connect_at = 0.0  # the earliest times (monotonic clock)
-        self._pauses = Backoff()
+        self._request_at = 0.0  # the earliest time (monotonic clock)
         self._interrupted = self._woken = -1
 
     def add(self, spec: RunSpec, report: Report) -> None:
@@ -157,45 +153,43 @@ class RemoteGroup(RunGroup):
         return dict.fromkeys(ended)
 
     def close(self) -> None:
-        if self._opening is not None:
-            self._opening.give_up()
-            self._opening = None
-        self._disconnect()
+        self._shell.close()
 
     # -- one round ----------------------------------------------------------------------------------------------------
 
     def _step(self, deadline: float) -> None:
         """Wait for an event until `deadline`, and process it. Raises Interrupted."""
-        self._connect()
-        opening = self._opening.descriptor if self._opening is not None else -1
-        shell = self._shell.stdout if self._shell is not None else -1
-        watched = [each for each in (opening, shell, self._interrupted, self._woken) if each >= 0]
+        if self._runs:
+            self._shell.start()
+        else:
+            self._shell.close()
+        watched = [each for each in (self._shell.descriptor, self._interrupted, self._woken) if each >= 0]
         pause = max(0.0, min(deadline, self._next_time()) - time.monotonic())
         ready = wait_ready(watched, timeout=None if math.isinf(pause) else pause)
         if {self._interrupted, self._woken} & ready:
             raise Interrupted
         try:
-            if opening in ready:
-                self._take_shell()
-            if shell in ready:
-                self._take_output()
+            if self._shell.descriptor in ready:
+                self._take_output(self._shell.read())
             self._request()
-            if self._shell is not None and self._runs and time.monotonic() > self._heard_at + SILENCE_SECONDS:
-                raise self._lost(f"no answer came for {SILENCE_SECONDS:g} s")
-            if self._is_connected:
+            if self._shell.is_started and self._runs and time.monotonic() > self._heard_at + SILENCE_SECONDS:
+                raise self._shell.lost(f"no answer came for {SILENCE_SECONDS:g} s")
+            if self._shell.has_answered:
                 self._copy()
                 self._poll_live()
         except WorkbenchError as error:
-            self._lose(error)
+            self._shell.fail()
+            for run in self._runs.values():
+                run.lose(str(error))
 
     def _next_time(self) -> float:
         """Return the time of the next action without an event; infinity if none is due."""
-        if not self._runs or self._opening is not None:
+        if not self._runs:
             return math.inf
-        if self._shell is None:
-            return self._connect_at
+        if not self._shell.is_started:
+            return self._shell.start_due
         times = [self._heard_at + SILENCE_SECONDS, *([self._request_at] if self._has_changed else [])]
-        if self._is_connected:
+        if self._shell.has_answered:
             times += [run.live_due() for run in self._runs.values()]
             times += [run.copies_at for run in self._runs.values() if run.missing()]
         return min(times)
@@ -206,59 +200,25 @@ class RemoteGroup(RunGroup):
 
     # -- the shell ----------------------------------------------------------------------------------------------------
 
-    def _open(self) -> HostProcess:
-        return self._host.open(["sh", "-c", FOLLOW_RUNS, "sh", HostLayout(self._host.home()).runs, self._mode])
-
-    def _take_shell(self) -> None:
-        """Use the shell that was started. Raises TargetUnreachable."""
-        if self._opening is None:
-            return
-        opening, self._opening = self._opening, None
-        self._shell = opening.process()
-        self._rest, self._lines, self._listed, self._heard_at = b"", [], "", time.monotonic()
-        self._has_changed, self._request_at = True, 0.0
-
-    def _disconnect(self) -> None:
-        if self._shell is not None:
-            self._shell.close()
-            self._shell = None
-        self._is_connected = False
-
-    def _lose(self, error: WorkbenchError) -> None:
-        """Report a lost connection, and connect again later."""
-        self._disconnect()
-        self._connect_at = time.monotonic() + self._pauses.next()
-        for run in self._runs.values():
-            run.lose(str(error))
-
-    def _connect(self) -> None:
-        """Start the shell in the background, if that is due; end it if there are no runs."""
-        if not self._runs:
-            self._disconnect()
-        elif self._shell is None and self._opening is None and time.monotonic() >= self._connect_at:
-            self._opening = Opening(self._open)
+    def _command(self) -> Sequence[str]:
+        return ["sh", "-c", FOLLOW_RUNS, "sh", HostLayout(self._host.home()).runs, self._mode]
 
     def _request(self) -> None:
         """Tell the shell which runs to follow, if they have changed. Raises TargetUnreachable."""
         now = time.monotonic()
-        if not self._runs or self._shell is None or not self._has_changed or now < self._request_at:
+        if not self._runs or not self._shell.is_started or not self._has_changed or now < self._request_at:
             return
         self._number += 1
         self._requested, self._has_changed, self._request_at = dict(self._runs), False, now + REQUEST_SECONDS
-        try:
-            # The shell reads requests at once. If the connection is blocked, this waits until it is given up.
-            write_all(self._shell.stdin, os.fsencode(" ".join((str(self._number), *self._runs))) + b"\n")
-        except OSError as error:
-            raise self._lost("the connection was lost") from error
+        self._shell.write(os.fsencode(" ".join((str(self._number), *self._runs))) + b"\n")
 
-    def _take_output(self) -> None:
-        """Read the shell's output, and process complete listings. Raises TargetUnreachable."""
-        if self._shell is None:
-            return
-        data = os.read(self._shell.stdout, READ_SIZE)
-        if not data:
-            raise self._lost("the connection was lost")
+    def _take_output(self, data: bytes) -> None:
+        """Process complete listings in the output of the shell. Raises TargetUnreachable."""
         self._heard_at = time.monotonic()
+        if not data:  # the shell was started
+            self._rest, self._lines, self._listed = b"", [], ""
+            self._has_changed, self._request_at = True, 0.0
+            return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in map(os.fsdecode, lines):
             if line.startswith(": "):
@@ -271,16 +231,10 @@ class RemoteGroup(RunGroup):
                     self._take_listing(self._lines)
                 self._lines = []
         if len(self._rest) > MOST_LINE or len(self._lines) > MOST_LINES:
-            raise self._lost("the answer was invalid")
-
-    def _lost(self, reason: str) -> ConnectionLost:
-        return ConnectionLost(
-            f"{self._host.label}: {reason} while its runs were being followed",
-            remedy="Wait: when the machine answers, the output resumes where it stopped.",
-        )
+            raise self._shell.lost("the answer was invalid")
 
     def _take_listing(self, lines: Sequence[str]) -> None:
-        self._is_connected, self._pauses = True, Backoff()
+        self._shell.accept_answer()
         for line in lines:
             found = _STATE.fullmatch(line) or _SIZE.fullmatch(line)
             run = self._requested.get(found["run"]) if found is not None else None
