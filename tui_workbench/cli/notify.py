@@ -8,20 +8,10 @@ from typing import Any
 from tui_workbench.cli.shared import prompts
 from tui_workbench.cli.shared.output import emit, output
 from tui_workbench.cli.shared.parser import option, options
-from tui_workbench.core.errors import UsageError, WorkbenchError
-from tui_workbench.runs.notify import pending
-from tui_workbench.runs.notify.channels import (
-    DEFAULT_EVENTS,
-    EVENTS,
-    Channel,
-    check_name,
-    load_channels,
-    parse_condition,
-    save_channels,
-)
-from tui_workbench.runs.notify.delivery import is_known_service
+from tui_workbench.core.errors import UsageError
+from tui_workbench.runs.notify.changing import add_channel, check_channel, remove_channel
+from tui_workbench.runs.notify.channels import DEFAULT_EVENTS, EVENTS, Channel, load_channels
 from tui_workbench.runs.notify.sending import send_test
-from tui_workbench.targets.base.secrets import SecretStore, new_reference
 
 COLUMNS = ("name", "events", "metrics")
 NO_CHANNEL = "Add a channel: `workbench-tui notify add NAME`."
@@ -58,35 +48,10 @@ configure_test = options(
 
 def run_add(arguments: argparse.Namespace) -> int:
     """Store a channel. Raises UsageError for an invalid argument, and WorkbenchError without a keyring."""
-    check_name(arguments.name)
-    for text in arguments.metric:
-        parse_condition(text)
-    known = {channel.name: channel for channel in load_channels()}
-    if arguments.name in known and not arguments.replace:
-        raise UsageError(
-            f"a channel named {arguments.name!r} already exists",
-            remedy="Choose another name, or add `--replace` to replace its URL, events and conditions.",
-        )
-    url = _read_url(arguments)
-    if not is_known_service(url):
-        raise UsageError(
-            "Apprise does not support this URL",
-            remedy="Write a URL such as `ntfy://ntfy.sh/TOPIC` or `mailto://USER:PASSWORD@gmail.com`. The "
-            "documentation of Apprise lists all services.",
-        )
-    reference = new_reference(f"notify/{arguments.name}", "url")
-    kept = SecretStore().put(reference, url)
-    if not kept.in_keyring:
-        raise WorkbenchError(
-            f"cannot store the URL, which contains a secret: {kept.reason}",
-            remedy="Unlock your keyring. If you have no keyring, `workbench-tui doctor` shows how to get one.",
-        )
-    events = tuple(dict.fromkeys(arguments.on or DEFAULT_EVENTS))
-    channel = Channel(arguments.name, reference, events, tuple(arguments.metric))
-    save_channels([*(known | {channel.name: channel}).values()])
-    if arguments.name in known:
-        SecretStore().forget(known[arguments.name].reference)
-    text = f"added {arguments.name}; try it: workbench-tui notify test {arguments.name}"
+    name, metrics, replace = arguments.name, arguments.metric, arguments.replace
+    check_channel(name, metrics, replace=replace)  # before the URL is asked for
+    channel = add_channel(name, _read_url(arguments), arguments.on or DEFAULT_EVENTS, metrics, replace=replace)
+    text = f"added {name}; try it: workbench-tui notify test {name}"
     return emit(_record(channel), arguments, text=[text])
 
 
@@ -96,9 +61,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def run_remove(arguments: argparse.Namespace) -> int:
     channel = _channel(arguments.name)
-    save_channels([each for each in load_channels() if each.name != channel.name])
-    SecretStore().forget(channel.reference)
-    pending.discard(channel.name)
+    remove_channel(channel)
     return emit(_record(channel), arguments, text=[f"removed {channel.name}"])
 
 

@@ -10,13 +10,18 @@ from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.commands.main_commands import on
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
-from tui_workbench.runs.notify.channels import Channel, save_channels
+from tui_workbench.runs.notify.channels import Channel, load_channels, save_channels
 from tui_workbench.targets.base.secrets import SecretStore, new_reference
+from tui_workbench.ui.runs.channel_form import FIELDS, ChannelScreen, ChannelView
 from tui_workbench.ui.runs.notifications_screen import NotificationsScreen
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
     from tui_workbench.projects.project import Project
 
 
@@ -35,8 +40,96 @@ async def test_test_message_is_sent(project: Project, keyring: Path, topic: Topi
         await until(lambda: "Cannot send to phone: " in seen(pilot))
 
 
-async def test_screen_without_channels_names_the_command(project: Project, home: Path) -> None:
+async def fill(pilot: Pilot[list[Run]], *texts: str) -> None:
+    """Type a text into each field of the open form, from the top."""
+    await until(on(pilot, ChannelScreen))
+    await pilot.press(*["up"] * len(FIELDS))
+    for text in texts:
+        await pilot.press("ctrl+u", *text, "down")
+
+
+def current_field(pilot: Pilot[list[Run]]) -> str:
+    """Return the key of the field under the cursor of the form."""
+    field = pilot.app.screen.query_one(ChannelView).current
+    return field.key if field is not None else ""
+
+
+@proves(
+    "notifications.add notifications.remove channel.add channel.leave channel.up channel.down channel.next "
+    "channel.previous"
+)
+async def test_channel_is_added_and_removed(project: Project, keyring: Path, topic: Topic) -> None:  # noqa: F811
+    async with opened(project) as pilot:
+        driver = CommandDriver(pilot)
+        await pilot.press("ctrl+p", *"notif", "enter")
+        await until(lambda: "No channels." in seen(pilot))
+        assert "a adds e-mail, ntfy, Slack or another service." in seen(pilot)
+        await driver.does("notifications.add", on(pilot, ChannelScreen))
+        await driver.does("channel.leave", on(pilot, NotificationsScreen))
+
+        await pilot.press("a")
+        await fill(pilot, "phone", topic.url)
+        assert topic.url not in seen(pilot)
+        assert "•" * len(topic.url) in seen(pilot)
+        await driver.does("channel.next", lambda: "of failed runs" in seen(pilot))
+        await driver.does("channel.previous", lambda: "of all runs" in seen(pilot))
+        await pilot.press("right")
+        await driver.becomes("channel.down", lambda: current_field(pilot), "stalls")
+        await driver.becomes("channel.up", lambda: current_field(pilot), "ends")
+        await pilot.press("down", "space", "down", *"loss < 0.1, acc > 0.9")
+        await driver.does("channel.add", lambda: "Added phone. t sends a test message." in seen(pilot))
+        await until(lambda: "failed, loss < 0.1, acc > 0.9" in seen(pilot))
+
+        (channel,) = load_channels()
+        assert channel[2:] == (("failed",), ("loss < 0.1", "acc > 0.9"))
+        assert SecretStore().get(channel.reference) == topic.url
+        await pilot.press("t")
+        await until(lambda: len(topic.messages) == 1)
+
+        await driver.does("notifications.remove", lambda: "Remove phone," in seen(pilot))
+        await pilot.press("enter")  # needs the letter
+        await pilot.press("n")
+        await until(lambda: "Remove phone," not in seen(pilot))
+        assert load_channels() == [channel]
+        await pilot.press("x", "y")
+        await until(lambda: "Removed phone." in seen(pilot) and "No channels." in seen(pilot))
+        assert load_channels() == []
+        assert SecretStore().get(channel.reference) is None
+
+
+async def test_form_explains_what_is_wrong(project: Project, keyring: Path, topic: Topic) -> None:  # noqa: F811
+    save_channels([Channel("mail", new_reference("notify/mail", "url"), ("end",), ())])
+    async with opened(project) as pilot:
+        await pilot.press("ctrl+p", *"notif", "enter")
+        await until(lambda: "mail" in seen(pilot))
+        await pilot.press("a")
+        for texts, error in (
+            (("a/b", topic.url), "'a/b' is not a valid channel name"),
+            (("mail", topic.url), "A channel named 'mail' already exists"),
+            (("phone", "nonsense://x"), "Apprise does not support this URL"),
+        ):
+            await fill(pilot, *texts)
+            await pilot.press("enter")
+            await until(lambda error=error: error in seen(pilot))  # type: ignore[misc]
+        await pilot.press("down", "down", *"loss = 3", "enter")
+        await until(lambda: "'loss = 3' is not a condition on a metric" in seen(pilot))
+        await fill(pilot, "phone", topic.url)
+        await pilot.press("left", "down", "left", "down", "ctrl+u", "enter")
+        await until(lambda: "The channel reports nothing" in seen(pilot))
+        assert [channel.name for channel in load_channels()] == ["mail"]
+
+
+async def test_url_is_kept_in_the_form_without_a_keyring(
+    project: Project, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
     async with opened(project) as pilot:
         await pilot.press("ctrl+p", *"notif", "enter")
         await until(on(pilot, NotificationsScreen))
-        await until(lambda: "workbench-tui notify add NAME" in seen(pilot))
+        await pilot.press("a")
+        await fill(pilot, "phone", "ntfy://localhost/topic")
+        await pilot.press("enter")
+        await until(lambda: "cannot store the URL, which contains a secret: this session has no" in seen(pilot))
+        assert "`workbench-tui doctor` shows how to get one." in seen(pilot)
+        assert "•" * len("ntfy://localhost/topic") in seen(pilot)
+        assert load_channels() == []

@@ -43,7 +43,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     quiet("view.ports", "9", "ports", "Ports", "Open TensorBoard, Jupyter or a port."),
     quiet("view.approvals", "A", "approvals", "Approvals", "Approve or deny runs of coding agents."),
     quiet("view.trash", "", "trash", "Trash", "Restore or purge deleted runs. A purge frees disk space."),
-    quiet("view.notifications", "", "notifications", "Notifications", "List the channels and send a test message."),
+    quiet("view.notifications", "", "notifications", "Notifications", "Add, test and remove channels."),
     quiet("view.notebook", "", "notebook", "Notebook", "Start Jupyter on the project. Ports lists and closes it."),
     quiet("view.cloud_init", "", "cloud_init", "cloud-init",
         "Show the cloud-init file for a new machine. It prepares the machine at its first boot."),

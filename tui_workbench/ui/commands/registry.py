@@ -19,5 +19,7 @@ COMMANDS: dict[str, Command] = {command.id: command for scope in SCOPES.values()
 SCOPE_OF: dict[str, str] = {command.id: name for name, scope in SCOPES.items() for command in scope}
 """The name of the scope of each command, by command ID."""
 
-TYPED_SCOPES = frozenset({"text", "text field", "search field", "log search", "find in file", "form value", "secret"})
+TYPED_SCOPES = frozenset(
+    ("text", "text field", "search field", "log search", "find in file", "form value", "secret", "channel")
+)
 """Scopes in which letters are text and cannot be keys."""

@@ -265,7 +265,18 @@ TRASH = Scope("trash", "Trash", (
 ))
 
 NOTIFICATIONS = Scope("notifications", "Notifications", (
+    Command("notifications.add", "a", "add", "Add", "Add e-mail, ntfy, Slack or another service."),
     Command("notifications.test", "t", "test", "Test", "Send a test message to the selected channel."),
+    Command("notifications.remove", "x", "remove", "Remove", "Remove the selected channel, after a confirmation."),
+))
+
+CHANNEL = Scope("channel", "Adding a channel", (
+    Command("channel.add", "enter", "add", "Add", "Add the channel. Its URL is stored in the keyring."),
+    Command("channel.leave", "escape", "leave", "Cancel", "Close without adding a channel."),
+    quiet("channel.up", "up,shift+tab", "step(-1)", "Up", "Move up a row."),
+    quiet("channel.down", "down,tab", "step(1)", "Down", "Move down a row."),
+    Command("channel.next", "right,space", "choose(1)", "Next choice", "Select the next choice."),
+    quiet("channel.previous", "left", "choose(-1)", "Previous choice", "Select the previous choice."),
 ))
 
 CLOUD_INIT = Scope("cloud-init", "cloud-init", (

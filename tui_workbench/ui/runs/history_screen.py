@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import Screen
@@ -32,6 +32,7 @@ from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.line import TitleLine
 from tui_workbench.ui.widgets.notice import Notice
+from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 
 Answer = TypeVar("Answer")
 
@@ -154,7 +155,34 @@ class HistoryScreen(FullScreen, inherit_bindings=False):
     def __init__(self, project: Project) -> None:
         super().__init__()
         self.project = project
+        self.question: QuestionRow | None = None
+        self._before_question: Widget | None = None
+        self._confirmed: Callable[[], object] = lambda: None
 
     @property
     def subject(self) -> str:
         return f"of {self.project.name}"
+
+    def confirm(self, text: str, then: Callable[[], object]) -> None:
+        """Ask a question with safe text, and call `then` if the user answers with the letter of yes."""
+        self._end_question()
+        self.say("")
+        self._before_question, self._confirmed = self.focused, then
+        self.question = QuestionRow(Question(text, yes_no("yes"), needs_letter=True))
+        self.mount(self.question, before=self.notice)
+        self.set_focus(self.question)
+        self.refresh_bindings()
+
+    @on(QuestionRow.Answered)
+    def _answered(self, event: QuestionRow.Answered) -> None:
+        event.stop()
+        self._end_question()
+        if event.answer:
+            self._confirmed()
+
+    def _end_question(self) -> None:
+        if self.question is not None:
+            self.question.remove()
+            self.question = None
+            self.set_focus(self._before_question)
+            self.refresh_bindings()

@@ -1,4 +1,4 @@
-"""The user's channels for notifications about runs. A key sends a test message."""
+"""The user's channels for notifications about runs. Keys add, test and remove channels."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from functools import partial
 
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.notify.changing import remove_channel
 from tui_workbench.runs.notify.channels import Channel, load_channels
 from tui_workbench.runs.notify.sending import send_test
-from tui_workbench.ui.blocking import CallQueue
+from tui_workbench.ui.blocking import CallQueue, hold_exit
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, NOTIFICATIONS
+from tui_workbench.ui.runs.channel_form import ChannelScreen
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 
-EMPTY = ("No channels.", "`workbench-tui notify add NAME` adds e-mail, ntfy, Slack or another service.")
+EMPTY = ("No channels.", f"{shown_key('notifications.add', 'a')} adds e-mail, ntfy, Slack or another service.")
 
 
 class NotificationsScreen(HistoryScreen, inherit_bindings=False):
@@ -25,10 +28,7 @@ class NotificationsScreen(HistoryScreen, inherit_bindings=False):
     DECLARED_COMMANDS = (*NOTIFICATIONS, *HISTORY)
     AUTO_FOCUS = "RowList"
     heading = "Notifications"
-    about = (
-        "The channels that report your runs on all targets. `workbench-tui notify add NAME` adds a channel, and "
-        "`workbench-tui notify remove NAME` removes it."
-    )
+    about = "The channels that report your runs on all targets, with the events and conditions that each reports."
     DEFAULT_CSS = "NotificationsScreen > RowList { height: 1fr; }"
 
     def __init__(self, project: Project) -> None:
@@ -43,12 +43,15 @@ class NotificationsScreen(HistoryScreen, inherit_bindings=False):
         return "of all projects"
 
     def on_mount(self) -> None:
-        self.ask("channels", load_channels, self._show)
+        self._read()
 
-    def _show(self, found: Sequence[Channel]) -> None:
+    def _read(self, current: str | None = None) -> None:
+        self.ask("channels", load_channels, partial(self._show, current=current))
+
+    def _show(self, found: Sequence[Channel], current: str | None) -> None:
         self._found = found
         width = max((len(each.name) for each in found), default=0) + 2
-        self.channels.show_rows([_row(each, width) for each in found], empty=EMPTY)
+        self.channels.show_rows([_row(each, width) for each in found], empty=EMPTY, current=current)
         self.refresh_bindings()
 
     @property
@@ -56,7 +59,32 @@ class NotificationsScreen(HistoryScreen, inherit_bindings=False):
         return next((each for each in self._found if each.name == self.channels.current), None)
 
     def why_not(self, action: str) -> str:
-        return "No channel selected." if action == "test" and self._current is None else super().why_not(action)
+        if action in ("add", "test", "remove") and self.question is not None:
+            return "Answer the question first."
+        if action in ("test", "remove") and self._current is None:
+            return "No channel selected."
+        return super().why_not(action)
+
+    def action_add(self) -> None:
+        self.app.push_screen(ChannelScreen(self._added))
+
+    def _added(self, channel: Channel) -> None:
+        if self.is_attached:
+            self.say(f"Added {channel.name}. {shown_key('notifications.test', 't')} sends a test message.")
+            self._read(channel.name)
+
+    def action_remove(self) -> None:
+        if (channel := self._current) is not None:
+            text = f"Remove {safe_text(channel.name)}, its URL and its unsent notifications?"
+            self.confirm(text, partial(self._remove, channel))
+
+    def _remove(self, channel: Channel) -> None:
+        self._calls.add(partial(_remove, channel), lambda _: self._removed(channel))
+
+    def _removed(self, channel: Channel) -> None:
+        if self.is_attached:
+            self.say(f"Removed {channel.name}.")
+            self._read()
 
     def action_test(self) -> None:
         if (channel := self._current) is not None:
@@ -67,6 +95,11 @@ class NotificationsScreen(HistoryScreen, inherit_bindings=False):
         if self.is_attached:
             text = f"Cannot send to {channel.name}: {error}." if error else f"Sent a test message to {channel.name}."
             self.notice.say(text, wrong=bool(error))
+
+
+def _remove(channel: Channel) -> None:
+    with hold_exit():
+        remove_channel(channel)
 
 
 def _row(channel: Channel, width: int) -> Row:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-
-from textual import on
 
 from tui_workbench.core.files import folder_size
 from tui_workbench.core.model import Run
@@ -22,7 +20,6 @@ from tui_workbench.ui.formatting import moment, run_state, run_title
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
-from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 from tui_workbench.ui.widgets.row_list import RowList
 
 EMPTY = (
@@ -45,8 +42,6 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
         super().__init__(project)
         self._found: Sequence[Run] = ()
         self._calls = CallQueue(self)
-        self._question: QuestionRow | None = None
-        self._then: Callable[[], object] = lambda: None
         self.runs = RowList(has_filter=True)
         self.content = (self.runs,)
 
@@ -69,7 +64,7 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action in ("restore", "purge", "purge_all"):
-            if self._question is not None:
+            if self.question is not None:
                 return "Answer the question first."
             if not self._found:
                 return "The trash is empty."
@@ -101,31 +96,13 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
         self.ask("size", call, partial(self._ask_to_purge, runs))
 
     def _ask_to_purge(self, runs: Sequence[Run], size: int) -> None:
-        self.say("")
-        self._end_question()
         title = safe_text(run_title(runs[0])[:40]) if len(runs) == 1 else counted(len(runs), "run")
         text = f"Permanently delete {title} ({size_text(size)})? This cannot be undone."
-        run_ids = [run.run_id for run in runs]
-        self._then = partial(self._calls.add, partial(_purge, self.project, run_ids), self._purged)
-        self._question = QuestionRow(Question(text, yes_no("yes"), needs_letter=True))
-        self.mount(self._question, before=self.notice)
-        self.set_focus(self._question)
-        self.refresh_bindings()
+        self.confirm(text, partial(self._purge, [run.run_id for run in runs]))
 
-    @on(QuestionRow.Answered)
-    def _answered(self, event: QuestionRow.Answered) -> None:
-        event.stop()
-        self._end_question()
-        if event.answer:
-            self.say("Deleting...")
-            self._then()
-
-    def _end_question(self) -> None:
-        if self._question is not None:
-            self._question.remove()
-            self._question = None
-            self.set_focus(self.runs)
-            self.refresh_bindings()
+    def _purge(self, run_ids: Sequence[str]) -> None:
+        self.say("Deleting...")
+        self._calls.add(partial(_purge, self.project, run_ids), self._purged)
 
     def _purged(self, purged: Purged) -> None:
         text = f"Deleted {counted(len(purged.run_ids), 'run')} permanently. "
