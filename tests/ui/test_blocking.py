@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from tui_workbench.core.progress import metered
 from tui_workbench.ui.blocking import in_thread
 
 
@@ -15,6 +16,17 @@ async def test_call_runs_in_another_thread() -> None:
 async def test_exception_is_raised_in_the_waiting_coroutine() -> None:
     with pytest.raises(ZeroDivisionError):
         await in_thread(lambda: 1 // 0)
+
+
+async def test_progress_is_shown_until_the_call_ends() -> None:
+    shown: list[float] = []
+
+    def call() -> None:
+        for _ in metered("counting", "items", range(3)):
+            pass
+
+    await in_thread(call, lambda progress: shown.append(progress.done))
+    assert shown == [1, 3]  # the second update is too early to be reported
 
 
 def test_event_loop_ends_without_waiting_for_a_call() -> None:

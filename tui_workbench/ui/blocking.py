@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -17,11 +18,14 @@ from typing import TypeVar
 from textual.widget import Widget
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.progress import Progress, listening
 from tui_workbench.ui.formatting import error_text
 from tui_workbench.ui.messages import BackendFailed
 from tui_workbench.ui.terminal.safetext import safe_text
 
 Result = TypeVar("Result")
+Show = Callable[[Progress], object]
+"""A function that shows the progress of a call."""
 
 GRACE = 0.3  # seconds that the event loop waits for threads when it ends
 LONGEST_HOLD = 10.0  # seconds that the exit waits for work that must not be interrupted
@@ -73,21 +77,27 @@ def wait_for_exit_holds() -> None:
         _exit_calls.pop()()
 
 
-async def in_thread(call: Callable[[], Result]) -> Result:
+async def in_thread(call: Callable[[], Result], show: Show | None = None) -> Result:
     """Make a call in a new thread; return its result or raise its exception.
 
-    Canceling the wait does not stop the call; its result is then dropped.
+    `show` is called in this thread with the progress of the call, never after the call has ended. Canceling the wait
+    does not stop the call; its result is then dropped.
     """
-    loop = asyncio.get_running_loop()
+    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     future: asyncio.Future[Result] = loop.create_future()
 
-    def deliver(set_outcome: Callable[[], None]) -> None:
+    def deliver(function: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop may have ended meanwhile
-            loop.call_soon_threadsafe(lambda: None if future.done() else set_outcome())
+            loop.call_soon_threadsafe(lambda: None if future.done() else function(), context=context)
+
+    def report(progress: Progress | None) -> None:
+        if show is not None and progress is not None:
+            deliver(lambda: show(progress))
 
     def work() -> None:
         try:
-            result = call()
+            with listening(report) if show is not None else contextlib.nullcontext():
+                result = call()
         except BaseException as error:
             deliver(lambda error=error: future.set_exception(error))  # type: ignore[misc]
         else:
@@ -97,16 +107,22 @@ async def in_thread(call: Callable[[], Result]) -> Result:
     return await future
 
 
-def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
+def ask(
+    widget: Widget,
+    what: str,
+    call: Callable[[], Result],
+    then: Callable[[Result], object],
+    show: Show | None = None,
+) -> None:
     """Make a read-only call in a thread and pass its result to `then`. Post a WorkbenchError as `BackendFailed`.
 
-    A result that arrives after the widget was removed, or after a newer call for the same `what`, is dropped. For calls
-    that write, use `CallQueue`.
+    A result that arrives after the widget was removed, or after a newer call for the same `what`, is dropped. `show` is
+    called with the progress of the call. For calls that write, use `CallQueue`.
     """
 
     async def make() -> None:
         try:
-            answer = await in_thread(call)
+            answer = await in_thread(call, show)
         except WorkbenchError as error:
             widget.post_message(BackendFailed(error))
         else:
@@ -126,15 +142,28 @@ class CallQueue:
         self._widget = widget
         self._lock = asyncio.Lock()
 
-    def add(self, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
-        """Run `call` after the earlier calls and pass its result to `then`. A WorkbenchError is shown."""
-        # Use a worker of the app, because workers of a widget are canceled when the widget is removed.
-        self._widget.app.run_worker(self._make(call, then), group="call queue")
+    def add(
+        self,
+        call: Callable[[], Result],
+        then: Callable[[Result], object],
+        show: Show | None = None,
+    ) -> None:
+        """Run `call` after the earlier calls and pass its result to `then`. A WorkbenchError is shown.
 
-    async def _make(self, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
+        `show` is called with the progress of the call, even after the widget was removed.
+        """
+        # Use a worker of the app, because workers of a widget are canceled when the widget is removed.
+        self._widget.app.run_worker(self._make(call, then, show), group="call queue")
+
+    async def _make(
+        self,
+        call: Callable[[], Result],
+        then: Callable[[Result], object],
+        show: Show | None,
+    ) -> None:
         async with self._lock:
             try:
-                result = await in_thread(call)
+                result = await in_thread(call, show)
             except WorkbenchError as error:
                 if self._widget.is_attached:
                     self._widget.post_message(BackendFailed(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.details.run_details import RunDetailsScreen
+from tui_workbench.ui.runs import history_screen
 from tui_workbench.ui.runs.compare import CompareScreen
 
 if TYPE_CHECKING:
@@ -205,3 +207,26 @@ async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project, monkey
         await until(lambda: notified)
         assert "in the trash" in notified[0]
         await until(lambda: "Undone: delete 1 run." in seen(pilot))
+
+
+async def test_deletion_of_many_runs_shows_its_progress(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_screen, "SHOW_AFTER_SECONDS", 0.0)
+    delete, may_go_on = Runs.delete, threading.Event()
+
+    def delete_but_wait(runs: Runs, run: str) -> str:
+        if Runs(past).deleted():
+            may_go_on.wait()
+        return delete(runs, run)
+
+    monkeypatch.setattr(Runs, "delete", delete_but_wait)
+    async with dashboard(past) as pilot:
+        await shows(pilot, "6", "5", "4", "3", "2", "1")
+        await pilot.press("space", "space", "space", "D")
+        await until(lambda: "Move 3 marked runs (" in seen(pilot))
+        await pilot.press("y")
+        await until(lambda: "deleting: 1 of 3 runs, 33 %" in seen(pilot))
+        await pilot.press("down")  # the screen handles keys meanwhile
+        await until(lambda: (row := dashboard_of(pilot).current_run()) is not None and row.run.run_number == 2)
+        may_go_on.set()
+        await until(lambda: "Moved 3 runs to the trash." in seen(pilot))
+        await shows(pilot, "3", "2", "1")

@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.progress import Progress
 from tui_workbench.projects.project import Project
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.available_commands import (
@@ -32,6 +33,7 @@ from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.line import TitleLine
 from tui_workbench.ui.widgets.notice import Notice
+from tui_workbench.ui.widgets.progress_line import SHOW_AFTER_SECONDS
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 
 Answer = TypeVar("Answer")
@@ -90,9 +92,14 @@ class FullScreen(Screen[None], inherit_bindings=False):
         self.notice.set_class(said, "-said")
         self.notice.styles.height = len(self.notice.lines(self.size.width)) if said else 0
 
+    def show_progress(self, progress: Progress) -> None:
+        """Show the progress of a call in the notice, unless the call is short."""
+        if self.is_attached and progress.seconds >= SHOW_AFTER_SECONDS:
+            self.say(progress.summary)
+
     def ask(self, what: str, call: Callable[[], Answer], then: Callable[[Answer], object]) -> None:
         """Run `call` in a thread and pass its result to `then`, unless a newer call with the same `what` was made."""
-        ask(self, what, call, then)
+        ask(self, what, call, then, self.show_progress)
 
     def post_to_main(self, message: Message) -> None:
         main = self.app.screen_stack[0]

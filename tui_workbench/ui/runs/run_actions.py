@@ -10,6 +10,7 @@ from tui_workbench.core.errors import RunNotFound, UsageError, WorkbenchError
 from tui_workbench.core.files import folder_size
 from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted
+from tui_workbench.core.progress import metered
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.dependencies import dependents_of
@@ -95,13 +96,13 @@ def tags_of(text: str) -> dict[str, str]:
 
 def size_of(runs: Sequence[Run]) -> int:
     """Return the disk space that the run directories use, in bytes."""
-    return sum(folder_size(run.directory) for run in runs)
+    return sum(folder_size(run.directory) for run in metered("measuring", "runs", runs))
 
 
 def delete(project: Project, runs: Sequence[Run]) -> Deletion:
     """Move each run to the trash. The result has the errors of runs that cannot be deleted."""
     done, problems = [], []
-    for run in runs:
+    for run in metered("deleting", "runs", runs):
         try:
             done.append(Runs(project).delete(run.run_id))
         except WorkbenchError as error:
@@ -112,7 +113,7 @@ def delete(project: Project, runs: Sequence[Run]) -> Deletion:
 def undelete(project: Project, run_ids: Sequence[str]) -> list[WorkbenchError]:
     """Move runs from the trash back to the history. Return the errors of the runs that cannot be moved."""
     problems = []
-    for run_id in run_ids:
+    for run_id in metered("restoring", "runs", run_ids):
         try:
             Runs(project).undelete(run_id)
         except WorkbenchError as error:

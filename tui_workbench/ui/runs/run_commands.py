@@ -236,7 +236,7 @@ class RunCommands(Vertical, inherit_bindings=False):
             (self._host.show_error if self.is_attached else self._notify)(problems[0])
 
     async def _undo(self, undo: Callable[[], Sequence[WorkbenchError]]) -> None:
-        problems = await in_thread(undo)
+        problems = await in_thread(undo, self._host.show_progress)
         self._show_done(())
         if problems:
             self._notify(problems[0])  # the notice of the screen says which step was undone
@@ -266,7 +266,8 @@ class RunCommands(Vertical, inherit_bindings=False):
         self._host.say("")
         undo = shown_key("history.undo", "ctrl+z")
         question = f"Move {_title(runs)} ({size_text(size)}) to the trash? {undo} undoes this."
-        delete = partial(self._calls.add, partial(actions.delete, self._project, runs), self._deleted)
+        call = partial(actions.delete, self._project, runs)
+        delete = partial(self._calls.add, call, self._deleted, self._host.show_progress)
         self._ask(question, delete, needs_letter=True)  # the question appears late: enter may be meant for the table
 
     def _deleted(self, done: actions.Deletion) -> None:

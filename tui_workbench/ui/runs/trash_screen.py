@@ -9,7 +9,7 @@ from functools import partial
 from tui_workbench.core.files import folder_size
 from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted
-from tui_workbench.core.progress import size_text
+from tui_workbench.core.progress import metered, size_text
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.deleting import Purged
 from tui_workbench.runs.facade import Runs
@@ -102,7 +102,7 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
 
     def _purge(self, run_ids: Sequence[str]) -> None:
         self.say("Deleting...")
-        self._calls.add(partial(_purge, self.project, run_ids), self._purged)
+        self._calls.add(partial(_purge, self.project, run_ids), self._purged, self.show_progress)
 
     def _purged(self, purged: Purged) -> None:
         text = f"Deleted {counted(len(purged.run_ids), 'run')} permanently. "
@@ -113,7 +113,7 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
 
 
 def _size_of(folders: Sequence[str]) -> int:
-    return sum(map(folder_size, folders))
+    return sum(map(folder_size, metered("measuring", "runs", folders)))
 
 
 def _purge(project: Project, run_ids: Sequence[str]) -> Purged:
