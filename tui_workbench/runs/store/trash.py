@@ -7,7 +7,7 @@ does not depend on the content of the directory, which is not trusted. `runs.del
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tui_workbench.core.errors import RunNotFound
 from tui_workbench.core.model import Run
@@ -19,20 +19,16 @@ from tui_workbench.runs.store.rundir import RunDirectory
 
 def deleted_runs(project: Project) -> list[Run]:
     """Return the runs in the trash, newest first."""
-    runs = []
-    for name in names_with(project, DELETED_PREFIX):
-        directory = RunDirectory(os.path.join(project.runs_directory, name))
-        try:
-            run = directory.run()
-        except RunNotFound as error:
-            run = unreadable_run(directory.path, str(error))
-        runs.append(run._replace(run_id=directory.run_id))
-    return sorted(runs, key=lambda run: (run.created, run.run_id), reverse=True)
+    return _read(project, names_with(project, DELETED_PREFIX))
 
 
 def find_deleted(project: Project, run_ids: Sequence[str]) -> list[Run]:
     """Return the runs in the trash with these IDs or numbers, or all of them. Raises RunNotFound."""
-    trash = deleted_runs(project)
+    if not run_ids:
+        return deleted_runs(project)
+    names = names_with(project, DELETED_PREFIX)
+    wanted = {DELETED_PREFIX + run_id for run_id in run_ids}
+    trash = _read(project, wanted if wanted <= set(names) else names)  # only a number needs the records of all runs
     found = []
     for run_id in run_ids:
         run = next((run for run in trash if run_id in (run.run_id, str(run.run_number))), None)
@@ -40,7 +36,7 @@ def find_deleted(project: Project, run_ids: Sequence[str]) -> list[Run]:
             remedy = "`workbench-tui history list --deleted` lists the runs in the trash."
             raise RunNotFound(f"no run {run_id!r} in the trash", remedy=remedy)
         found.append(run)
-    return found if run_ids else trash
+    return found
 
 
 def unfinished_purge(project: Project) -> list[str]:
@@ -54,3 +50,16 @@ def names_with(project: Project, prefix: str) -> list[str]:
         return sorted(name for name in os.listdir(project.runs_directory) if name.startswith(prefix))
     except OSError:
         return []
+
+
+def _read(project: Project, names: Iterable[str]) -> list[Run]:
+    """Return the runs of these directories in the trash, newest first."""
+    runs = []
+    for name in names:
+        directory = RunDirectory(os.path.join(project.runs_directory, name))
+        try:
+            run = directory.run()
+        except RunNotFound as error:
+            run = unreadable_run(directory.path, str(error))
+        runs.append(run._replace(run_id=directory.run_id))
+    return sorted(runs, key=lambda run: (run.created, run.run_id), reverse=True)
