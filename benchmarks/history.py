@@ -44,6 +44,7 @@ from tui_workbench.runs.store import index_file
 from tui_workbench.runs.store.history_record import Facts
 from tui_workbench.runs.store.index import ENDED, RunIndex
 from tui_workbench.runs.store.index_file import IndexRow, insert_rows
+from tui_workbench.runs.store.ownership import DELETED_PREFIX
 from tui_workbench.ui.dashboard.dashboard_data import GROUPS
 
 RUNS = 500
@@ -60,7 +61,7 @@ MANY, FEW = 10_000, 10
 OPEN_LIMIT, FILTER_LIMIT, FAMILIES_SECONDS = 3.0, 3.0, 0.1
 OPEN_ROUNDS, FILTER_ROUNDS, FAMILIES_ROUNDS = 2, 2, 3
 SEEDS = 5  # runs of a family
-DELETED, DELETE_LIMIT = 1_000, 3.0
+DELETED, DELETE_LIMIT, DELETE_ROUNDS = 1_000, 3.0, 3
 FILTER = "resnet"
 ESCAPE = "\x1b"
 
@@ -181,14 +182,27 @@ def measure_deletion(folder: Path) -> None:
     """Compare moving runs to the trash with deleting their directories."""
     root, copy = make_project(folder / "deleted"), folder / "copy"
     multiply_runs(root, DELETED)
-    shutil.copytree(Project.find(str(root)).runs_directory, copy)
-    delete = [COMMAND, "history", "delete", "--keep-last", "0", "--yes"]
+    runs = Path(Project.find(str(root)).runs_directory)
+    before = runs.stat().st_mtime
+    list_, delete = [COMMAND, "history", "list"], [COMMAND, "history", "delete", "--keep-last", "0", "--yes"]
+
+    def moved() -> float:
+        for run in runs.glob(f"{DELETED_PREFIX}*"):  # of the last round
+            run.rename(runs / run.name.removeprefix(DELETED_PREFIX))
+        os.utime(runs, (before, before))
+        process_time(list_, directory=str(root))
+        return process_time(delete, directory=str(root))
+
+    def removed() -> float:
+        shutil.copytree(runs, copy)
+        return process_time(["rm", "-r", str(copy)])
+
     compare(
-        f"`history delete` of {DELETED:,} runs",
-        lambda: process_time(delete, directory=str(root)),
-        lambda: process_time(["rm", "-r", str(copy)]),
+        f"`history delete` of {DELETED:,} runs, existing index",
+        moved,
+        removed,
         DELETE_LIMIT,
-        1,
+        DELETE_ROUNDS,
         baseline_name="`rm -r` of their directories",
         warmup=0,
     )
