@@ -7,6 +7,7 @@ and which processes belong to it, but nothing about CUDA.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import shutil
 import sys
@@ -19,7 +20,8 @@ from tests.conftest import open_folder
 from tests.engines import DockerEngine, NvidiaStandIn, docker_engine, load_images
 from tests.gpu.standin import REST, Built, Standin, gpu, process
 from tests.machines import Machine, machine
-from tests.targets.docker_project import DockerProject, log
+from tests.runs.gated_project import watchers
+from tests.targets.docker_project import DockerProject, controller_of, log
 from tests.waiting import wait_until
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.gpu.run_verdict import brief_of
@@ -140,6 +142,23 @@ def test_two_runs_with_free_gpus_are_proven(
     # Their GPUs are free again.
     standin.write(gpu(0, REST), gpu(1, REST))
     assert log(project.run(SAYS)) == f"given {FIRST}\n"
+
+
+def test_watcher_records_the_gpus_of_all_runs(
+    project: DockerProject, standin: Standin, gpu_engine: DockerEngine
+) -> None:
+    runs = [begin(project, name) for name in ("first", "second")]
+    wait_until(lambda: {controller_of(run) for run in runs} == set(watchers()), "one watcher for all runs")
+    standin.write(
+        *(gpu(number, util=80) for number in range(2)),
+        *(process(computing(gpu_engine, run), number, 700) for number, run in enumerate(runs)),
+    )
+    for number, run in enumerate(runs):
+        wait_until(functools.partial(is_proven, run))
+        (project.root.parent / "share" / "project" / ("first", "second")[number]).touch()
+        assert project.ended(run).state == "completed"
+        assert [each["number"] for each in verdict(run)["devices"] if each["peak_memory"]] == [number]
+        assert owners(run) == {"own"}
 
 
 def test_local_run_avoids_the_gpu_of_a_container(project: DockerProject) -> None:

@@ -1,9 +1,11 @@
 """Record the GPU samples of a run in `gpu.jsonl`, and enforce the GPU policies of its run configuration.
 
-A thread of the controller reads the samples of the machine, and stores the samples of the GPUs that the run may use. A
-problem with the samples is recorded, and does not affect the run. Only a policy of the run configuration ends a run: a
-required GPU, a limit on idle time or on time without progress, or a limit on the duration. Values that the driver does
-not report never end a run.
+A thread of the controller or watcher reads the samples of the machine, and stores the samples of the GPUs that the run
+may use. A problem with the samples is recorded, and does not affect the run. Only a policy of the run configuration
+ends a run: a required GPU, a limit on idle time or on time without progress, or a limit on the duration. Values that
+the driver does not report never end a run.
+
+When the watcher takes over a run from its controller, it also records the samples that were taken meanwhile.
 """
 
 from __future__ import annotations
@@ -51,11 +53,14 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_for import host_of
 
 LOOK_SECONDS = 1.0  # seconds between two attempts to reach the machine or to read samples
-STOP_SECONDS = 5.0  # seconds to wait for the thread at the run's end; a call to the machine may be in progress
+STOP_SECONDS = 5.0  # maximum seconds to wait for the end of the thread; a call to the machine may be in progress
 # The processes of the run are inspected at these times, in seconds since the first sample, and then every FACTS_EVERY
 # seconds, until one of them has been observed on a GPU.
 FACTS_AFTER = (5.0, 30.0, 120.0)
 FACTS_EVERY = 300.0
+# Bytes of the machine's samples in which the next process looks for those that it has missed. A sample of eight GPUs
+# with 64 processes has 5 kB.
+MISSED_BYTES = 1 << 17
 # A new watcher may start to record hundreds of runs on a machine at once.
 _PROBES = threading.Semaphore(4)
 
@@ -89,18 +94,20 @@ class Recorder:
         self._quiet: Callable[[Sample], float | None] = lambda sample: sample.quiet
         self._file = -1
         self._facts_at = 0.0
+        self._has_no_samples = False  # the run cannot use a GPU, but may have a time limit
         self._thread = threading.Thread(target=copy_context().run, args=(self._run,), daemon=True)
         self._thread.start()
 
     @property
-    def is_active(self) -> bool:
-        """False once it is known that there is nothing to record or enforce."""
-        return self._thread.is_alive()
+    def can_be_replaced(self) -> bool:
+        """True if the recorder of another process could now continue without a missing sample."""
+        return self._has_no_samples or not self._thread.is_alive() or self._usage.continues_at(time.time())
 
-    def stop(self) -> None:
-        """Record the remaining samples, and stop. If the machine does not answer, wait at most STOP_SECONDS."""
+    def stop(self, *, wait: bool = True) -> None:
+        """Record the remaining samples, and stop. With `wait`, wait for this, at most STOP_SECONDS."""
         self._stopped.set()
-        self._thread.join(STOP_SECONDS)
+        if wait:
+            self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
         try:
@@ -110,7 +117,7 @@ class Recorder:
                 self._record_group()
             elif (host := self._host()) is not None:
                 self._record(host)
-            else:
+            elif not self._stopped.is_set():
                 # Runs on other types of targets may use GPUs that the workbench cannot read.
                 self._enforce_without_samples(has_no_gpu=self._spec.target.kind.has_gpus)
         except (WorkbenchError, OSError, RuntimeError, *UNSOUND) as error:
@@ -125,6 +132,8 @@ class Recorder:
         if not (self._spec.target.can_use_gpus and self._spec.target.kind.has_gpus):
             return None
         host = host_of(self._spec.target)
+        if self._continues():
+            return host
         pauses = Backoff(LOOK_SECONDS)
         while not self._stopped.is_set():
             try:
@@ -134,7 +143,14 @@ class Recorder:
                 self._stopped.wait(pauses.next())
         return None
 
+    def _continues(self) -> bool:
+        """Return True if another process has recorded the samples until now."""
+        if self._file < 0 and os.path.lexists(self._directory.file(GPU_SAMPLES)):
+            self._open()
+        return self._usage.continues_at(time.time())
+
     def _enforce_without_samples(self, *, has_no_gpu: bool) -> None:
+        self._has_no_samples = True
         reason = self._policies.without_gpu() if has_no_gpu else ""
         if reason:
             self._end(reason)
@@ -165,7 +181,7 @@ class Recorder:
 
     def _record(self, host: Host) -> None:
         watch = FileWatch(self._directory.path, lambda: file_mark(host, self._spec))
-        with Feed(self._spec.target) as feed:
+        with Feed(self._spec.target, MISSED_BYTES if self._continues() else 0) as feed:
             self._quiet = lambda sample: watch.quiet(time.monotonic())
             has_gpu = self._follow(feed, lambda: self._inspect_processes(host))
         if not has_gpu:
@@ -200,17 +216,19 @@ class Recorder:
 
     def _follow(self, feed: Feed | JobSamples | GroupSamples, inspect: Callable[[], object]) -> bool:
         """Record samples until the run has ended. Return False at once if its machine has no GPU."""
-        known = self._usage.last
+        known, before = self._usage.last, self._usage.samples
         while True:
             is_last = self._stopped.wait(LOOK_SECONDS)
             if self._spec.target.kind.has_scheduler:
                 self._note_attempt()
             records = feed.read()
-            if self._usage.samples == 0 and isinstance(feed.machine, Machine) and not feed.machine.devices:
+            if self._usage.samples == before and isinstance(feed.machine, Machine) and not feed.machine.devices:
                 return False
             for record in records:
                 if isinstance(record, Machine) or record.time > known:
                     self._take(record)
+            if records and not self._spec.target.kind.has_scheduler:
+                known = 0.0  # all further samples are new, even if the clock is set back
             if is_last:
                 # Record a gap at the end, because the driver may hang.
                 if self._usage.samples and feed.silent_seconds > LONGEST_GAP:
@@ -291,7 +309,7 @@ class Recorder:
         known = read_usage(self._directory.file(GPU_SAMPLES))
         if known is not None and known.samples:
             self._usage = known
-            self._usage.machine, self._usage.gives_all = machine, gives_all
+            self._usage.machine, self._usage.gives_all = machine if machine.devices else known.machine, gives_all
             self._policies.resume(known)
         self._file = open_below(self._directory.path, GPU_SAMPLES, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         size = os.fstat(self._file).st_size

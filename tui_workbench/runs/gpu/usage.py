@@ -208,6 +208,10 @@ class Usage:
         self.attempt = 1
         self.of_attempt: Usage | None = None  # the totals of the current attempt alone, if it is not the first
 
+    def continues_at(self, time: float) -> bool:
+        """Return True if there is no gap between the last sample of this attempt and a sample at `time`."""
+        return bool(self._previous) and 0 <= time - self._previous <= LONGEST_GAP
+
     def begin_attempt(self, number: int) -> None:
         """Begin another attempt. The time since the last sample does not count."""
         self.attempt, self._previous = number, 0.0

@@ -69,8 +69,9 @@ class Helpers:
         self.limit_is_reached = False  # the attempt has reached its time limit, and its script must be ended
 
     @property
-    def records_gpus(self) -> bool:
-        return self._recorder is not None and self._recorder.is_active
+    def can_be_replaced(self) -> bool:
+        """True if the helpers of another process could now continue without a missing GPU sample."""
+        return self._recorder is None or self._recorder.can_be_replaced
 
     def record_gpus(self, record: Record) -> None:
         """Record the GPUs of the run in a thread, and enforce its policies. Without GPUs and policies, do nothing."""
@@ -100,11 +101,14 @@ class Helpers:
         if watch.conditions:
             self.metrics.on_metrics = watch.check
 
-    def stop_recording(self) -> None:
-        """Stop recording the GPUs. This may wait for a machine that does not answer. The call can be repeated."""
+    def stop_recording(self, *, wait: bool = True) -> None:
+        """Stop recording the GPUs. With `wait`, return when the remaining samples are stored.
+
+        This may then wait for a machine that does not answer. The call can be repeated.
+        """
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
-            recorder.stop()
+            recorder.stop(wait=wait)
 
     def _end(self, reason: str) -> None:
         """End the run because of a policy."""
@@ -314,13 +318,13 @@ class Controller:
     def _leave_if_possible(self) -> None:
         """Raise LeftToWatcher if the timer has ended and nothing else keeps this process.
 
-        A run whose GPUs are recorded keeps its controller, because the recorder's state is only in memory. The next
-        attempt is made after a longer time, because continuing to wait for another machine costs several requests.
+        The next attempt is made after a longer time, because continuing to wait for another machine costs several
+        requests.
         """
         if self._group is None or time.monotonic() < self._alone_until:
             return
         is_collecting = self.provenance >= 0 and not wait_ready([self.provenance], timeout=0.0)
-        if not is_collecting and not self._helpers.records_gpus:
+        if not is_collecting and self._helpers.can_be_replaced:
             raise LeftToWatcher(self._group)
         self._set_timer(2 * self._alone_seconds)
 

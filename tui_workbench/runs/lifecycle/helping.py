@@ -32,7 +32,8 @@ class Helping:
         helpers = Helpers(directory)
         with contextlib.suppress(WorkbenchError), trace.for_run(directory.path):
             record = directory.own_record()
-            helpers.record_gpus(record)
+            with trace.for_agent(record.agent):
+                helpers.record_gpus(record)
             helpers.watch_metrics()
             if is_due(directory, record):
                 self._due_provenance.append(directory)

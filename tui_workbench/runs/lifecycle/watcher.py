@@ -5,8 +5,8 @@ have started. If the script of the latter must be started again, the watcher sta
 
 It executes the steps of many controllers. Steps that block (prepare, start, cancel, collect) are jobs in a few threads.
 One `RunGroup` waits for the ends of all scripts. A waiting run needs only the descriptor of its lock and a small
-object, and on this machine a descriptor of its process. All decisions are made in the main thread, to which other
-threads post calls.
+object, and on this machine a descriptor of its process. If its GPUs are recorded or its duration is limited, it also
+needs a thread. All decisions are made in the main thread, to which other threads post calls.
 
 The watcher holds the lock of each run, so that other processes start no controller for it. When it is woken, and every
 few seconds, it looks for new runs, cancel requests and removed run directories. It ends LINGER_SECONDS after its last
@@ -46,7 +46,7 @@ LOOK_SECONDS = 5.0  # maximum time between two scans of the folders
 SHORTEST_LOOK_SECONDS = 0.1  # minimum time, because a scan of many runs takes milliseconds
 LINGER_SECONDS = 5.0  # the watcher ends after this time without runs; the next run often follows soon
 SPARE_DESCRIPTORS = 200  # number of descriptors that runs must leave free
-RUN_DESCRIPTORS = 2  # maximum number of descriptors of a run: its lock, and the end of its process
+RUN_DESCRIPTORS = 5  # maximum number of descriptors of a run: its lock, the end of its process, 3 for its GPU samples
 FIRST_RETRY, LONGEST_RETRY = 0.5, 300.0  # seconds between two attempts after an error
 EVENT = "watcher"  # name of the step in events that record an error of the watcher
 
@@ -232,6 +232,8 @@ class Watcher:
             then(run)
 
     def _forget(self, run: _Run) -> None:
+        if run.helpers is not None:
+            run.helpers.stop_recording(wait=False)  # the directory may have been removed while the script runs
         self._runs.pop(run.name, None)
         self._folder.remove(run.directory)
         run.lock.release()
@@ -364,6 +366,8 @@ class Watcher:
         run.group = group
         group.runs[run_id] = run
         group.thread.add(spec, progress)
+        if not controller.target.drives_together:
+            self._help(run)  # the script has started, and samples since the end of its controller must be recorded
 
     def _unfollow(self, run: _Run, then: Callable[[_Run], object]) -> None:
         group, run_id = run.group, run.directory.run_id
