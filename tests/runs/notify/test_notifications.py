@@ -18,7 +18,7 @@ from tui_workbench.core.directories import channels_path
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.verdict import Verdict, to_json
-from tui_workbench.runs.lifecycle.controller import Helpers
+from tui_workbench.runs.lifecycle.helpers import Helpers
 from tui_workbench.runs.lifecycle.retrying import add_attempt
 from tui_workbench.runs.lifecycle.starting import end_waiting
 from tui_workbench.runs.metrics import recording

@@ -37,8 +37,8 @@ from tui_workbench.runs.gpu.verdict import (
     time_text,
     to_json,
 )
-from tui_workbench.runs.store.attempts import AttemptRecord, current_attempt
-from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, Ending, RunDirectory
+from tui_workbench.runs.store.attempts import FILE, AttemptRecord, attempts_of, current_attempt, write_attempt
+from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, Ending, Record, RunDirectory
 from tui_workbench.targets.gpu.vendors import vendor_of_tool
 
 SHORTEST_SECONDS = 3.0  # minimum time for `not used` without a log message; loading CUDA takes about a second
@@ -285,6 +285,20 @@ def attempt_verdict(directory: str, attempt: AttemptRecord, configuration: RunCo
         return judge(usage, evidence, configuration.environment_variables, final=True, stop_minutes=minutes)
     except UNSOUND:
         return None
+
+
+def record_attempts(directory: RunDirectory, record: Record, ending: Ending | None) -> None:
+    """Write the missing records of ended attempts, each with its verdict.
+
+    `ending` is the ending of the last attempt, or None if this attempt has not ended. The call can be repeated. Raises
+    StorageError.
+    """
+    configuration = record.spec.run_configuration
+    ended = attempts_of(directory)[:-1]
+    last = current_attempt(directory, ending) if ending is not None else None
+    for attempt in (*ended, *((last,) if last is not None else ())):
+        if not os.path.lexists(directory.file(f"{attempt.folder}/{FILE}")):
+            write_attempt(directory, attempt, attempt_verdict(directory.path, attempt, configuration))
 
 
 def judged(configuration: RunConfiguration, ending: Ending, word: str, cause: str) -> Ending:

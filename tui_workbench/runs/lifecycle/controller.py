@@ -13,10 +13,8 @@ import os
 import signal
 import sys
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
-from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core import trace
 from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError
 from tui_workbench.core.files import is_folder_below, remove_below
@@ -26,21 +24,16 @@ from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.lifecycle import retrying, starting
 from tui_workbench.runs.lifecycle.building import make_copy, restore_copy
 from tui_workbench.runs.lifecycle.handover import leave_to_watcher
+from tui_workbench.runs.lifecycle.helpers import Helpers
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
-from tui_workbench.runs.metrics.recording import MetricsRecorder
-from tui_workbench.runs.notify.announcing import announce
-from tui_workbench.runs.notify.channels import STALLED
-from tui_workbench.runs.notify.metric_watch import MetricWatch
 from tui_workbench.runs.store import logged, rundir, secret_arguments
 from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Outcome
-from tui_workbench.targets.gpu.vendors import may_have_gpu_here
 
 if TYPE_CHECKING:
-    from tui_workbench.runs.gpu.recording import Recorder
     from tui_workbench.runs.lifecycle.collecting import EndedCopy
 
 
@@ -57,72 +50,6 @@ class LeftToWatcher(Exception):
     def __init__(self, group: SharedGroup) -> None:
         super().__init__()
         self.group = group
-
-
-class Helpers:
-    """Threads that record the GPUs and metrics of a run while its script runs."""
-
-    def __init__(self, directory: RunDirectory) -> None:
-        self._directory = directory
-        self._recorder: Recorder | None = None
-        self.metrics = MetricsRecorder(directory)
-        self.limit_is_reached = False  # the attempt has reached its time limit, and its script must be ended
-
-    @property
-    def can_be_replaced(self) -> bool:
-        """True if the helpers of another process could now continue without a missing GPU sample."""
-        return self._recorder is None or self._recorder.can_be_replaced
-
-    def record_gpus(self, record: Record) -> None:
-        """Record the GPUs of the run in a thread, and enforce its policies. Without GPUs and policies, do nothing."""
-        spec = record.spec
-        configuration = spec.run_configuration
-        wants = configuration.require_gpu or configuration.stop_if_idle_minutes or configuration.max_duration_minutes
-        kind = spec.target.kind
-        if kind.has_scheduler:
-            is_without = requested_gpus(spec.slurm) == 0
-        else:
-            is_without = not any(each.target.kind.has_gpus and each.target.can_use_gpus for each in spec.parts)
-        if not wants and (is_without or (kind.runs_here and not may_have_gpu_here())):
-            return
-        from tui_workbench.runs.gpu.recording import Recorder
-
-        self._recorder = Recorder(
-            self._directory,
-            record,
-            self._end,
-            partial(self._end_attempt, record),
-            partial(announce, self._directory, STALLED),
-        )
-
-    def watch_metrics(self) -> None:
-        """Check the metrics for the conditions of the user's notification channels."""
-        watch = MetricWatch(self._directory)
-        if watch.conditions:
-            self.metrics.on_metrics = watch.check
-
-    def stop_recording(self, *, wait: bool = True) -> None:
-        """Stop recording the GPUs. With `wait`, return when the remaining samples are stored.
-
-        This may then wait for a machine that does not answer. The call can be repeated.
-        """
-        recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            recorder.stop(wait=wait)
-
-    def _end(self, reason: str) -> None:
-        """End the run because of a policy."""
-        self._directory.request_cancel(rundir.DEFAULT_GRACE, reason)
-        os.kill(os.getpid(), starting.CANCEL_SIGNAL)
-
-    def _end_attempt(self, record: Record, reason: str) -> None:
-        """End the attempt because of its time limit. Without `Retry`, this ends the run."""
-        if not record.spec.run_configuration.retry:
-            self._end(reason)
-            return
-        self._directory.append_event(rundir.LIMIT, reason=reason, reached=True)
-        self.limit_is_reached = True
-        os.kill(os.getpid(), starting.CANCEL_SIGNAL)
 
 
 class Controller:
@@ -406,7 +333,7 @@ class Controller:
         """Write the missing records of ended attempts; see `record_attempts`. Errors do not affect the run."""
         if not self._directory.attempts():
             return
-        from tui_workbench.runs.lifecycle.attempt_records import record_attempts
+        from tui_workbench.runs.gpu.judging import record_attempts
 
         try:
             record_attempts(self._directory, self.record, ending)

@@ -31,11 +31,12 @@ from tui_workbench.core import trace
 from tui_workbench.core.errors import ImportedRun, RunNotFound, StorageError, WorkbenchError
 from tui_workbench.core.waiting import Backoff, wait_ready, waking_pipe
 from tui_workbench.runs.lifecycle import queueing, starting
-from tui_workbench.runs.lifecycle.controller import Controller, Helpers, listen_for_cancel
+from tui_workbench.runs.lifecycle.controller import Controller, listen_for_cancel
 from tui_workbench.runs.lifecycle.following import GroupThread
 from tui_workbench.runs.lifecycle.handover import WatchFolder
-from tui_workbench.runs.lifecycle.helping import Helping
+from tui_workbench.runs.lifecycle.helpers import Helpers
 from tui_workbench.runs.lifecycle.target_lifecycle import TryLater
+from tui_workbench.runs.lifecycle.watcher_helpers import WatcherHelpers
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.registry import target_for
@@ -109,7 +110,7 @@ class Watcher:
         self._look_at = 0.0
         self._looked_at = -LOOK_SECONDS
         self._idle_since = time.monotonic()
-        self._helping = Helping(self._post)
+        self._helpers = WatcherHelpers(self._post)
         limit = _raise_descriptor_limit()
         self._most_runs = max(limit - SPARE_DESCRIPTORS, limit // 2) // RUN_DESCRIPTORS
         self._most_jobs = MOST_JOBS
@@ -122,7 +123,7 @@ class Watcher:
                 self._look(now)
             self._start_retries(now)
             self._start_jobs(now)
-            if self._runs or self._jobs or self._helping.is_collecting:
+            if self._runs or self._jobs or self._helpers.is_collecting:
                 self._idle_since = now
             elif now >= self._idle_since + LINGER_SECONDS and self._may_end():
                 break
@@ -187,7 +188,7 @@ class Watcher:
                 run.helpers.limit_is_reached = False
                 self._take_out(run, self._queued.append)
         followed = [run for run in self._runs.values() if run.is_followed]
-        self._helping.read_metrics([run.helpers.metrics for run in followed if run.helpers is not None])
+        self._helpers.read_metrics([run.helpers.metrics for run in followed if run.helpers is not None])
 
     def _take(self, name: str) -> bool:
         """Take the run of a link. Return False if another process is acting on it."""
@@ -403,7 +404,7 @@ class Watcher:
 
     def _help(self, run: _Run) -> None:
         if run.is_followed and run.helpers is None:
-            run.helpers = self._helping.begin(run.directory)
+            run.helpers = self._helpers.begin(run.directory)
 
 
 def _raise_descriptor_limit() -> int:

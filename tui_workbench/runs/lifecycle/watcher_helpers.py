@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.runs.lifecycle.controller import Helpers
+from tui_workbench.runs.lifecycle.helpers import Helpers
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.snapshots.provenance import is_due, write_provenance
 from tui_workbench.runs.store.rundir import RunDirectory
@@ -18,7 +18,7 @@ from tui_workbench.runs.store.rundir import RunDirectory
 READING_SECONDS = 5.0  # maximum duration of a round of reading metrics
 
 
-class Helping:
+class WatcherHelpers:
     """The helpers of a watcher's runs. The methods are called in the main thread; `post` calls a function there."""
 
     def __init__(self, post: Callable[[Callable[[], object]], object]) -> None:
