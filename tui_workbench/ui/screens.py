@@ -24,15 +24,12 @@ if TYPE_CHECKING:
     from tui_workbench.ui.details.run_details import RunDetailsScreen
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
-    from tui_workbench.ui.machines.cloud_init_screen import CloudInitScreen
     from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
     from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
     from tui_workbench.ui.projects.start_screen import StartScreen
-    from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
-    from tui_workbench.ui.runs.notifications_screen import NotificationsScreen
+    from tui_workbench.ui.runs.history_screen import HistoryScreen
     from tui_workbench.ui.runs.ports_screen import PortsScreen
     from tui_workbench.ui.runs.recent import RecentPane
-    from tui_workbench.ui.runs.trash_screen import TrashScreen
     from tui_workbench.ui.session_state import Values
     from tui_workbench.ui.trace.trace import TraceScreen
 
@@ -79,32 +76,11 @@ def ports(project: Project, run: Run | None, *, opens_notebook: bool = False) ->
     return PortsScreen(project, run, opens_notebook=opens_notebook)
 
 
-def trash(project: Project) -> TrashScreen:
-    """Return the screen with the deleted runs of the project."""
-    from tui_workbench.ui.runs.trash_screen import TrashScreen
+def project_screen(name: str, project: Project) -> HistoryScreen:
+    """Return a screen that needs only the project, by its name in `SCREENS`."""
+    from tui_workbench.ui.project_screens import SCREENS
 
-    return TrashScreen(project)
-
-
-def notifications(project: Project) -> NotificationsScreen:
-    """Return the screen with the user's channels for notifications."""
-    from tui_workbench.ui.runs.notifications_screen import NotificationsScreen
-
-    return NotificationsScreen(project)
-
-
-def cloud_init(project: Project) -> CloudInitScreen:
-    """Return the screen with the cloud-init file for a new machine."""
-    from tui_workbench.ui.machines.cloud_init_screen import CloudInitScreen
-
-    return CloudInitScreen(project)
-
-
-def approvals(project: Project) -> ApprovalsScreen:
-    """Return the screen with the runs of coding agents that wait for an approval."""
-    from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
-
-    return ApprovalsScreen(project)
+    return SCREENS[name](project)
 
 
 def start(project: Project | None, error: WorkbenchError | None = None) -> StartScreen:

@@ -188,15 +188,15 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def action_approvals(self) -> None:
         if self.is_complete:
-            self.app.push_screen(screens.approvals(self.project))
+            self.app.push_screen(screens.project_screen("approvals", self.project))
 
     def action_trash(self) -> None:
         if self.is_complete:
-            self.app.push_screen(screens.trash(self.project))
+            self.app.push_screen(screens.project_screen("trash", self.project))
 
     def action_notifications(self) -> None:
         if self.is_complete:
-            self.app.push_screen(screens.notifications(self.project))
+            self.app.push_screen(screens.project_screen("notifications", self.project))
 
     def action_notebook(self) -> None:
         if self.is_complete:
@@ -205,7 +205,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def action_cloud_init(self) -> None:
         if self.is_complete:
-            self.app.push_screen(screens.cloud_init(self.project))
+            self.app.push_screen(screens.project_screen("cloud_init", self.project))
 
     def action_projects(self) -> None:
         if self.is_complete:
