@@ -232,7 +232,6 @@ def test_notebook_starts_jupyter_on_the_project(project_root: Path, short_folder
     add_packages(packages)
     python = python_with(packages, sys.executable)
     write_configuration(project_root, suffix="compute", type="local", pythonLocation=str(python))
-    write_configuration(project_root, "box", suffix="compute", type="remote", address="box", username="u")
     workbench = Workbench(project_root, {"XDG_RUNTIME_DIR": str(short_folder)})
     with workbench.start("notebook", "--no-browser") as process:
         opened = Opened(process)
@@ -241,7 +240,6 @@ def test_notebook_starts_jupyter_on_the_project(project_root: Path, short_folder
         assert (listed["kind"], listed["run_id"], listed["run_title"]) == ("jupyter", "", "project")
         assert "closed jupyter" in workbench.run("port", "close", "--all").err
         opened.end()
-    workbench.run("notebook", "-t", "box").error(2, "needs a target of type local", "open -r ID jupyter")
     workbench.run("notebook", "-t", "none").error(3, "none")
     write_configuration(project_root, "managed", suffix="compute", type="local", userManagedEnvironment="false")
     workbench.run("notebook", "-t", "managed").error(2, "depends on the run configuration", "notebook -c NAME")

@@ -69,7 +69,7 @@ COMMANDS = (
     Command("experiment clean", "experiment.maintenance", "remove unused files, containers and environments"),
     Command("logs", "logs", "print or follow the output of a run"),
     Command("open", "open", "open TensorBoard, Jupyter or a port of a run"),
-    Command("notebook", "open", "start Jupyter on the files of the project"),
+    Command("notebook", "notebook", "start Jupyter on the files of the project"),
     Command("port list", "port", "list the open ports of runs"),
     Command("port close", "port", "close open ports of runs"),
     Command("doctor", "doctor.doctor", "check this machine and suggest fixes"),

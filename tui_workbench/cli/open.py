@@ -1,4 +1,4 @@
-"""`open` and `notebook`: open TensorBoard, Jupyter or a port of a run, or Jupyter on the project, at 127.0.0.1."""
+"""`open`: open TensorBoard, Jupyter or a port of a run at 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from tui_workbench.cli.shared.parser import RUN, option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.ports import KINDS, PORT, OpenPort, parse_destination, project_owner, run_owner
-from tui_workbench.targets.hosts.serving import JUPYTER
+from tui_workbench.runs.ports import KINDS, PORT, OpenPort, parse_destination, run_owner
 
 NO_BROWSER = option("--no-browser", action="store_true", help="only print the address")
 
@@ -44,34 +43,10 @@ def run_open(arguments: argparse.Namespace) -> int:
         raise UsageError("`port` needs a number" if is_port else f"{arguments.kind} takes no port", remedy=remedy)
     destination = parse_destination(arguments.port) if is_port else None
     directory = Runs(Project.find(arguments.project)).directory(arguments.run)
-    return _keep_open(OpenPort(run_owner(directory), arguments.kind, destination), arguments)
+    return keep_open(OpenPort(run_owner(directory), arguments.kind, destination), arguments)
 
 
-configure_notebook = options(
-    option("-t", "--target", metavar="TARGET", default="", help="a target of type local (default: local)"),
-    option("-c", "--run-configuration", metavar="NAME", default="",
-           help="the .runconfig whose environment is used, for a target whose environments the workbench builds"),
-    NO_BROWSER,
-    output(TEXT),
-    epilog="""\
-Starts Jupyter in the folder of the project, with the Python of the target or of
-the run configuration. This Python needs the package jupyterlab, notebook or
-jupyter_server. The server listens only on 127.0.0.1, and requests need the token
-in the address. It ends when you press Ctrl-C or use `port close`.
-
-examples:
-  workbench-tui notebook
-  workbench-tui notebook -t other-python --no-browser
-  workbench-tui notebook -c conda-env""",
-)  # fmt: skip
-
-
-def run_notebook(arguments: argparse.Namespace) -> int:
-    owner = project_owner(Project.find(arguments.project), arguments.target, arguments.run_configuration)
-    return _keep_open(OpenPort(owner, JUPYTER), arguments)
-
-
-def _keep_open(opened: OpenPort, arguments: argparse.Namespace) -> int:
+def keep_open(opened: OpenPort, arguments: argparse.Namespace) -> int:
     """Print the address of a port, and show a server in the browser. If the port stays open, wait for its end."""
     try:
         if opened.record.port != opened.wanted:

@@ -215,6 +215,10 @@ class Seeds(NamedTuple):
     variable: str = ""
 
 
+JUPYTER = "jupyter"
+"""The script, for titles and lists, of a run that starts Jupyter."""
+
+
 class RunRequest(NamedTuple):
     """A request for a run. `script` replaces `$file`, and `arguments` replace the rest of the ArgumentVector."""
 
@@ -236,6 +240,7 @@ class RunRequest(NamedTuple):
     sweep: SweepTask | None = None
     agent: str = ""  # the coding agent that submits the run; "" for that of the environment, if any
     max_minutes: int = 0  # end the run after this time, if its configuration sets no MaxDurationMinutes; 0 for no limit
+    starts_jupyter: bool = False  # see RunSpec; then `script` and `arguments` are ignored
 
 
 class RunSpec(NamedTuple):
@@ -255,6 +260,7 @@ class RunSpec(NamedTuple):
     sweep: SweepTask | None = None
     attempt: int = 1  # the number of the execution of the script; more than 1 after `Retry` or `resume --run`
     members: int = 0  # number of members, if this is the part of a run on one member of a group
+    starts_jupyter: bool = False  # instead of a script, the run starts Jupyter; `script` is then JUPYTER
 
     @property
     def slurm(self) -> dict[str, Any]:

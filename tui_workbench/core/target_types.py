@@ -29,6 +29,7 @@ class TargetType(NamedTuple):
     has_scheduler: bool = False  # a scheduler chooses nodes and GPUs, so they cannot be checked at submission
     can_join: bool = False  # can be a member of a group
     can_prepare: bool = False  # `computetarget prepare` can install software on its machine
+    can_start_jupyter: bool = False  # a run can start Jupyter in its working copy
     spark_master: str = ""  # default master of runs with Spark; "" to use the cores of the machine
 
     @property
@@ -70,6 +71,7 @@ LOCAL_DOCKER = TargetType(
     builds_environments=True,
     has_gpus=True,
     can_prepare=True,
+    can_start_jupyter=True,
 )
 REMOTE_DOCKER = LOCAL_DOCKER._replace(
     name="remotedocker",
@@ -89,6 +91,7 @@ REMOTE = TargetType(
     has_gpus=True,
     can_join=True,
     can_prepare=True,
+    can_start_jupyter=True,
 )
 SLURM = TargetType(
     "slurm",

@@ -110,17 +110,11 @@ def run_owner(directory: RunDirectory) -> PortOwner:
 def project_owner(project: Project, target: str = "", configuration: str = "") -> PortOwner:
     """Return the port owner for the files of a project, with the Python of a target or run configuration.
 
-    The default is the target `local`. Raises ConfigurationError, or UsageError if the target is on another machine or
-    needs a run configuration.
+    The target executes scripts on this machine (see `notebooks.notebook_request`); the default is `local`. Raises
+    ConfigurationError, or UsageError if the target needs a run configuration.
     """
     chosen = project.run_configuration(configuration) if configuration else None
     compute = project.target_of(chosen, target) if chosen is not None else project.target(target or "local")
-    if not compute.kind.runs_here:
-        raise UsageError(
-            f"Jupyter on the files of the project needs a target of type local, but {compute.name} is of type "
-            f"{compute.type}",
-            remedy="Name a target of type local. For the files of a run: `workbench-tui open -r ID jupyter`.",
-        )
     if chosen is None and compute.builds_environment:
         raise UsageError(
             f"the environment of target {compute.name} depends on the run configuration",
@@ -145,7 +139,8 @@ class OpenPort:
         with contextlib.ExitStack() as undo:
             self._server: Server | None = None
             if destination is None:
-                self._server = Server(place, kind, token, spec.run_directory)
+                in_run = kind == JUPYTER and spec.starts_jupyter
+                self._server = Server(place, kind, token, spec.run_directory, in_run=in_run)
                 undo.callback(self._server.close)
                 address, port, self.wanted = place.address, self._server.port, PORTS[kind]
             else:

@@ -115,8 +115,10 @@ class OutputStream:
     def _room(self) -> int:
         return CHUNK if self._end is None else max(0, min(CHUNK, self._end - self._offset))
 
-    def follow(self, *, shows_preparation: bool = False) -> Run:
+    def follow(self, *, shows_preparation: bool = False, until: str = "") -> Run:
         """Write the output until the run has ended, and return the ended run.
+
+        With `until`, return the run as soon as it has this state.
 
         An imported run is not followed: only its current output is written. Raises RunNotFound if the run directory is
         removed, and WorkbenchError if controllers of the run keep failing.
@@ -131,7 +133,8 @@ class OutputStream:
         try:
             while True:
                 # The state is read before the last bytes, so that the end of the log cannot be lost.
-                ended = bool(self._directory.status().end)
+                status = self._directory.status()
+                ended = bool(status.end) or status.state == until
                 if preparation is not None:
                     preparation.update(at_line_start=self._is_at_line_start)
                 moved = self.copy_new()

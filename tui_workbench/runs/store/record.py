@@ -47,7 +47,8 @@ def record_to_json(record: Record) -> dict[str, Any]:
     )
     extras = {"origin": record.origin, "group": record.group, "member": record.member, "family": record.family,
               "gpu_check_due": spec.gpu_check_due, "keep_outputs": spec.keep_outputs, "sweep": spec.sweep,
-              "variables": mask_words(record.variables), "agent": record.agent}  # fmt: skip
+              "variables": mask_words(record.variables), "agent": record.agent,
+              "starts_jupyter": spec.starts_jupyter}  # fmt: skip
     return {
         "schema": SCHEMA,
         "run_id": record.run_id,
@@ -127,6 +128,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
         gpu_check_due=bool(stored.get("gpu_check_due")),
         keep_outputs=tuple(stored.get("keep_outputs", ())),
         sweep=_sweep_task(*stored["sweep"]) if "sweep" in stored else None,
+        starts_jupyter=bool(stored.get("starts_jupyter")),
     )
     if spec.tracked:
         spec = spec._replace(working_directory=os.path.join(directory, WORKING_COPY))

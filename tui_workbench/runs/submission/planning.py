@@ -16,7 +16,7 @@ from tui_workbench.config.schema import retry
 from tui_workbench.config.schema.slurm_options import NODES, OVERRIDE
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.masking import mask_value
-from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step
+from tui_workbench.core.model import JUPYTER, ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step
 from tui_workbench.projects.project import COMPUTE_SUFFIX, RUN_CONFIGURATION_SUFFIX, Project, line_of_key
 from tui_workbench.runs.gpu.gate import STEP, TITLE
 from tui_workbench.runs.lifecycle.building import likely_run_id
@@ -55,6 +55,14 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
     The plan contains the run ID that a run submitted now would get.
     """
     configuration, target, commit, origin = basis_of(project, request)
+    if request.starts_jupyter:
+        # torchrun starts no Jupyter, and Jupyter is not started again without its user.
+        configuration = configuration._replace(processes_per_node="", retry={})
+    elif origin is not None and origin.spec.starts_jupyter and request.script in ("", JUPYTER):
+        raise UsageError(
+            f"run {request.origin} started Jupyter, and cannot be repeated",
+            remedy="Start Jupyter again: `workbench-tui notebook -c NAME`. Or name a script.",
+        )
     if request.environment:
         configuration = _with_variables(configuration, request.environment)
     _require_nodes(configuration, target)
@@ -71,11 +79,16 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
         from tui_workbench.runs.submission.tracked import script_in_snapshot
 
         script, arguments = script_in_snapshot(project, request, origin), request.arguments
+    elif request.starts_jupyter:
+        script, arguments = JUPYTER, ()
     else:
         script, arguments = _script_and_arguments(project, request, configuration)
     secret_arguments.refuse_masks(arguments)
     spec = bare_spec(project, configuration, target)._replace(
-        script=script, arguments=arguments, keep_outputs=request.keep_outputs
+        script=script,
+        arguments=arguments,
+        keep_outputs=request.keep_outputs,
+        starts_jupyter=request.starts_jupyter,
     )
     if origin is not None:
         secret_arguments.with_secrets(spec)

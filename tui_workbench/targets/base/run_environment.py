@@ -2,7 +2,8 @@
 
 With `Framework: PySpark`, the command starts spark-submit (see spark.py).
 
-For a notebook, the command starts nbclient (see sdk/workbench_notebook.py).
+For a notebook, the command starts nbclient (see sdk/workbench_notebook.py). For a run of `notebook`, it waits for a
+client, and then starts Jupyter (see sdk/workbench_jupyter.py).
 
 With `ProcessesPerNode`, the command starts torchrun, which chooses a free port. Each rank writes to a file in the run's
 directory, and output.log holds the lines of all ranks (see sdk/workbench_ranks.py). On several nodes, the target
@@ -40,6 +41,7 @@ DEFAULT_SHARE = "~/.azureml/share/"
 
 LAUNCHER = "workbench_ranks.py"
 NOTEBOOK_LAUNCHER = "workbench_notebook.py"
+JUPYTER_LAUNCHER = "workbench_jupyter.py"
 
 RENDEZVOUS_VARIABLE = "WORKBENCH_RENDEZVOUS"
 RENDEZVOUS_WORD = f"--rdzv_endpoint=${RENDEZVOUS_VARIABLE}"
@@ -89,14 +91,22 @@ def refuse_impossible(path: str, variables: Mapping[str, str], command: Sequence
 
 
 def script_command(
-    spec: RunSpec, interpreter: str, sdk: str, run_directory: str, spark: Spark | None = None
+    spec: RunSpec,
+    interpreter: str,
+    sdk: str,
+    run_directory: str,
+    spark: Spark | None = None,
+    socket_folder: str = "",
 ) -> tuple[str, ...]:
     """Return the argument vector: interpreter, launcher of ranks or of a notebook if needed, script, arguments.
 
-    With `spark`, `spark-submit` and its options precede the script instead. `sdk` and `run_directory` are paths from
-    the script's point of view. With several nodes, the target replaces the variable in RENDEZVOUS_WORD. Raises
+    With `spark`, `spark-submit` and its options precede the script instead. `sdk`, `run_directory` and `socket_folder`
+    are paths from the script's point of view. The last is the folder for the socket of a run that starts Jupyter, by
+    default `run_directory`. With several nodes, the target replaces the variable in RENDEZVOUS_WORD. Raises
     ConfigurationError.
     """
+    if spec.starts_jupyter:
+        return interpreter, f"{sdk}/{JUPYTER_LAUNCHER}", socket_folder or run_directory
     launcher: tuple[str, ...] = ()
     if is_notebook(spec.script):
         _require_no_torchrun(spec)

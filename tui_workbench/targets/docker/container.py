@@ -31,6 +31,8 @@ from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUTS, WORKING_COP
 SDK_DIRECTORY = "/workbench/sdk"
 SHARE_DIRECTORY = "/azureml-share/"
 SHELL = "/bin/sh"
+SOCKETS = "/tmp"
+"""The folder for the socket of a run that starts Jupyter. The run may not write to its directory in the container."""
 
 PREFIX = "workbench-tui"
 RUN_LABEL = f"{PREFIX}.run"
@@ -181,7 +183,7 @@ def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
 
 def command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
     """Return the command line of the script."""
-    return run_environment.script_command(spec, place.python, SDK_DIRECTORY, RUN_IN_CONTAINER, place.spark)
+    return run_environment.script_command(spec, place.python, SDK_DIRECTORY, RUN_IN_CONTAINER, place.spark, SOCKETS)
 
 
 def launch_file(spec: RunSpec, place: Placement) -> bytes | None:

@@ -31,7 +31,7 @@ from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome, Report
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
-from tui_workbench.targets.docker.container import ENGINE_MODE, MODE_LABEL, container_name
+from tui_workbench.targets.docker.container import ENGINE_MODE, MODE_LABEL, SOCKETS, container_name
 from tui_workbench.targets.docker.engine import Container, Engine, EngineRefused, Image
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.gpu import choice
@@ -251,7 +251,7 @@ class ContainerRun:
         install = f"`{install}`. For later runs, add PACKAGE to the dependencies file."
         logs = PROJECT_IN_CONTAINER, RUN_IN_CONTAINER
         folders = PROJECT_IN_CONTAINER, f"{RUN_IN_CONTAINER}/{WORKING_COPY}"
-        return ServerPlace(self._host, label, found.address, words, logs, folders, install)
+        return ServerPlace(self._host, label, found.address, words, logs, folders, install, SOCKETS)
 
     def _execute(self, found: Container, argv: Sequence[str]) -> Completed:
         """Run a program in the container; keep about the first MOST_OUTPUT bytes of its output."""

@@ -220,7 +220,7 @@ class Preflight:
             text = f"no known framework in {self._python} (PyTorch, TensorFlow, JAX, CNTK)"
             return CheckResult(FRAMEWORK, WARNING, text, "The GPU verdict of a run shows whether the run used the GPU.")
         relevant = list(installed)
-        if self._spec.script:
+        if self._spec.script and not self._spec.starts_jupyter:
             imported = imported_frameworks(self._spec.project_root, self._spec.script)
             relevant = [each for each in installed if each.name in imported]
             if not relevant:

@@ -33,7 +33,10 @@ START_SECONDS = 120.0
 END_SECONDS = 10.0
 """Time limit in seconds for a server to end after its input has ended. Then the server is killed."""
 
-_MISSING, _GONE, _LISTENS = "missing", "gone", "listens"
+CONNECT_SECONDS = 30
+"""Time limit in seconds for the script of a run of `notebook` to listen."""
+
+_MISSING, _GONE, _TAKEN, _LISTENS = "missing", "gone", "taken", "listens"
 
 _REPLY = re.compile(rb"listens ([0-9]{1,5})\n")
 _LONGEST_REPLY = 1024
@@ -59,7 +62,7 @@ def end_with_input():
         pass
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(5)
-    os._exit(1)
+    os._exit(0)
 
 def own_port():
     # Another program may listen at a port that was free before. It must not get the token.
@@ -138,6 +141,31 @@ dict({TENSORBOARD}=tensorboard, {JUPYTER}=jupyter)[kind](folder)
 """
 
 
+# Arguments: the folder of the socket of a run of `notebook`, and arguments for Python, which the script of the run
+# executes with the standard streams of this program; see sdk/workbench_jupyter.py. The script may still be starting.
+IN_RUN = f"""\
+import array, json, os, socket, sys, time
+os.chdir(sys.argv[1])
+asked = socket.socket(socket.AF_UNIX)
+for left in range({CONNECT_SECONDS * 10}, -1, -1):
+    try:
+        asked.connect("{JUPYTER}")
+        break
+    except FileNotFoundError:
+        time.sleep(0.1)
+    except ConnectionRefusedError:
+        left = 0
+    if not left:
+        print("{_TAKEN}", flush=True)
+        sys.exit(1)
+streams = array.array("i", (0, 1, 2))
+words = json.dumps(sys.argv[2:]).encode() + b"\\n"
+sent = asked.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
+asked.sendall(words[sent:])
+asked.recv(1)
+"""
+
+
 def local_port(port: int) -> int:
     """Return the preferred port of this machine that leads to `port`. Only root may listen on a port below 1024."""
     return port if port >= 1024 else port + 8000
@@ -153,19 +181,26 @@ class ServerPlace(NamedTuple):
     logs: tuple[str, ...] = ()  # folders with the files of the run; the first that exists is used
     folders: tuple[str, ...] = ()  # the working directory of the script, and folders to use if it does not exist
     install: str = ""  # how to install a missing PACKAGE in the environment of the run
+    socket_folder: str = ""  # see `run_environment.script_command`
 
 
 class Server:
     """A server that was started for a run; `port` is its port at `ServerPlace.address`."""
 
-    def __init__(self, place: ServerPlace, kind: str, token: str, run_directory: str) -> None:
-        """Start a server, and wait until it listens. `run_directory` is on this machine. Raises WorkbenchError."""
+    def __init__(self, place: ServerPlace, kind: str, token: str, run_directory: str, *, in_run: bool = False) -> None:
+        """Start a server, and wait until it listens. `run_directory` is on this machine.
+
+        With `in_run`, the script of the run starts the server, as a process of the run. Raises WorkbenchError.
+        """
         folders = place.logs if kind == TENSORBOARD else place.folders
         # On another machine, any free port is used: several users may start servers there, and the port is forwarded.
         port = PORTS[kind] if place.host.is_local else 0
         arguments = (kind, place.address, str(port), *folders)
         self._place, self._kind, self._run_directory, self._errors = place, kind, run_directory, b""
-        self._process = place.host.open([*place.python, "-c", PROGRAM, *arguments])
+        words = ["-c", PROGRAM, *arguments]
+        if in_run:
+            words = ["-c", IN_RUN, place.socket_folder, *words]
+        self._process = place.host.open([*place.python, *words])
         try:
             self.port = self._start(token)
         except BaseException:
@@ -199,6 +234,12 @@ class Server:
                 f"{self._place.label}: the files of the run were removed, or the run has not started",
                 remedy="If the run has not started, wait until it is running. The files of an ended run are in the "
                 f"folder {self._run_directory} on this machine.",
+            )
+        if reply == _TAKEN:
+            return WorkbenchError(
+                f"{self._place.label}: the run has not started, or its Jupyter was already opened",
+                remedy="`workbench-tui port list` lists the open ports. If Jupyter has ended, its run ends too: start "
+                "`workbench-tui notebook` again.",
             )
         if reply == _MISSING:
             package = PACKAGES[self._kind]

@@ -242,6 +242,7 @@ class RemoteTarget(Target):
             logs=(run.directory,),
             folders=(run.file(supervisor.WORKING_COPY), run.directory),
             install=f"`ssh {self.host.ssh_words} {shlex.quote(python)} -m pip install PACKAGE`.",
+            socket_folder=run.directory,
         )
 
     def interpreter(self) -> tuple[str, str]:
