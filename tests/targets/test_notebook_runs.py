@@ -85,6 +85,9 @@ def test_changed_notebook_is_in_the_run_when_jupyter_ends(with_jupyter: Remote, 
     assert all(b"MODEL=small" in each.split(b"\0") for each in processes)
     with_jupyter.run("open", "-r", run_id, "jupyter").error(1, "its Jupyter was already opened", "port list")
     (with_jupyter.there(run_id) / "work" / "train.ipynb").write_text('{"cells": []}')
+    checkpoint = with_jupyter.there(run_id) / "work" / ".ipynb_checkpoints" / "train-checkpoint.ipynb"
+    checkpoint.parent.mkdir()
+    checkpoint.touch()
     with_jupyter.write('{"edited": "here"}', "train.ipynb")
     said = end(opened)
     assert "changed in run 1: train.ipynb\n" in said

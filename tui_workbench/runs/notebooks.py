@@ -13,6 +13,7 @@ from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.model import ComputeTarget, Run, RunConfiguration, RunRequest
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project, line_of_key
+from tui_workbench.runs.snapshots.project_files import is_never_taken
 from tui_workbench.runs.transfer.downloads import files_outside_outputs
 from tui_workbench.runs.transfer.into_project import in_project
 
@@ -63,7 +64,8 @@ def _only_configuration(project: Project, compute: ComputeTarget) -> RunConfigur
 
 def changes_of(run: Run, root: str) -> list[str]:
     """Return lines about the files that the user changed in an ended run, and how to copy them into the project."""
-    found = sorted(in_project(path) for path in files_outside_outputs(run.directory))
+    written = (in_project(path) for path in files_outside_outputs(run.directory))
+    found = sorted(path for path in written if not is_never_taken(path))  # without the checkpoints of Jupyter
     if not found:
         return []
     times = {path: time for path in found if (time := _modified(root, path))}

@@ -15,7 +15,7 @@ from tui_workbench.core.files import make_folders, open_below, open_regular, rep
 from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.snapshots.file_copy import copy_content
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, parse
-from tui_workbench.runs.snapshots.project_files import NEVER_TAKEN
+from tui_workbench.runs.snapshots.project_files import NEVER_TAKEN, is_never_taken
 from tui_workbench.runs.store.rundir import FOLLOWED, OUTPUTS, WORKING_COPY, Record, RunDirectory
 from tui_workbench.runs.transfer.downloads import artifact_path, chosen_artifacts, files_below, written_files
 
@@ -79,12 +79,13 @@ def kept_outputs(directory: str, project_root: str, state_directory: str, patter
 def copy_artifacts(
     directory: str, project_root: str, state_directory: str, names: Sequence[str], *, overwrite: bool = False
 ) -> CopyResult:
-    """Copy artifacts (default: all files outside outputs/) to the project.
+    """Copy artifacts (default: all files outside outputs/, except caches) to the project.
 
     Before any file is copied, raises UsageError for unknown names, for names outside `outputs/` and `work/`, and
     without `overwrite` for files that would be replaced.
     """
-    chosen = chosen_artifacts(directory, names) if names else sorted(written_files(directory))
+    written = (name for name in written_files(directory) if not is_never_taken(in_project(name)))
+    chosen = chosen_artifacts(directory, names) if names else sorted(written)
     record = next((name for name in chosen if name.split(os.sep)[0] not in (OUTPUTS, WORKING_COPY)), "")
     if record:
         raise UsageError(
