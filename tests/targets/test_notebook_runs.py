@@ -19,7 +19,12 @@ from tests.stand_in_servers import add_packages
 from tests.targets.docker_project import DockerProject
 from tests.targets.remote_project import Remote, box
 from tests.targets.test_ports import Opened, status_of
+from tests.ui.command_driver import CommandDriver
+from tests.ui.main.test_main import WIDE, make_app, screen_of, seen
+from tests.ui.waiting import until as until_seen
 from tests.waiting import PATIENCE
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.ports import open_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,6 +109,22 @@ def test_changed_notebook_is_in_the_run_when_jupyter_ends(with_jupyter: Remote, 
     replaced = [*(with_jupyter.folder / ".workbench/replaced").rglob("train.ipynb")]
     assert [path.read_text() for path in replaced] == ['{"edited": "here"}']
     with_jupyter.run("experiment", "rerun", "-r", "1").error(2, "cannot be repeated", "workbench-tui notebook")
+
+
+async def test_screens_start_jupyter_with_the_chosen_configuration(with_jupyter: Remote) -> None:
+    with_jupyter.configure(ArgumentVector=["train.py"])
+    with_jupyter.write("")
+    async with make_app(Project.find(str(with_jupyter.folder))).run_test(size=WIDE) as pilot:
+        await until_seen(lambda: screen_of(pilot).is_complete and screen_of(pilot).panes.run_bar.script)
+        await CommandDriver(pilot).finds("view.notebook", lambda: "1 open port" in seen(pilot))
+        (port,) = open_ports()
+        assert f"jupyter: {port.url}" in seen(pilot)
+        assert f"jupyter at port {port.port}" in port.title
+        assert port.run_id == newest(with_jupyter)
+        assert status_of(port.url) == 200
+        await pilot.press("x")
+        await until_seen(lambda: "0 open ports" in seen(pilot))
+    with_jupyter.until_status(port.run_id, "Completed")
 
 
 def test_run_ends_when_the_client_is_killed(with_jupyter: Remote, opening: Callable[..., Opened]) -> None:

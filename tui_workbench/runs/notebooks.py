@@ -8,14 +8,21 @@ changed are in the run directory, and `history download --into-project` copies t
 from __future__ import annotations
 
 import os
+import time
 
-from tui_workbench.core.errors import ConfigurationError, UsageError
-from tui_workbench.core.model import ComputeTarget, Run, RunConfiguration, RunRequest
+from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
+from tui_workbench.core.model import ComputeTarget, Run, RunConfiguration, RunRequest, RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project, line_of_key
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.ports import PortOwner, project_owner, run_owner
 from tui_workbench.runs.snapshots.project_files import is_never_taken
+from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.transfer.downloads import files_outside_outputs
 from tui_workbench.runs.transfer.into_project import in_project
+
+POLL_SECONDS = 0.2
+"""Seconds between two looks whether a run is running."""
 
 MOST_NAMES = 5
 """Maximum number of names of changed files in a message."""
@@ -48,6 +55,26 @@ def notebook_request(project: Project, target: str = "", configuration: str = ""
             line=line_of_key(chosen.path, key),
         )
     return RunRequest(chosen.name, target=target, starts_jupyter=True)
+
+
+def notebook_owner(project: Project, configuration: str = "") -> PortOwner:
+    """Return the port owner for Jupyter on the files of a project. Submit its run, if it needs one, and wait for it.
+
+    Raises WorkbenchError, for example if the run ends before Jupyter could start.
+    """
+    request = notebook_request(project, configuration=configuration)
+    if request is None:
+        return project_owner(project, configuration=configuration)
+    run = Runs(project).submit(request)
+    directory = RunDirectory(run.directory)
+    while (status := directory.status()).state != RunState.RUNNING:
+        if status.end:
+            raise WorkbenchError(
+                f"run {run.run_number}, which starts Jupyter, has ended: {status.reason or status.state}",
+                remedy=f"`workbench-tui logs {run.run_number}` shows its output.",
+            )
+        time.sleep(POLL_SECONDS)
+    return run_owner(directory)
 
 
 def _only_configuration(project: Project, compute: ComputeTarget) -> RunConfiguration:

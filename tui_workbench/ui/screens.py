@@ -69,11 +69,11 @@ def calls(project: Project, run: Run | None) -> TraceScreen:
     return TraceScreen(project, run)
 
 
-def ports(project: Project, run: Run | None, *, opens_notebook: bool = False) -> PortsScreen:
+def ports(project: Project, run: Run | None, configuration: str, *, opens_notebook: bool = False) -> PortsScreen:
     """Return the screen that opens ports of a run and lists the open ports; see `PortsScreen`."""
     from tui_workbench.ui.runs.ports_screen import PortsScreen
 
-    return PortsScreen(project, run, opens_notebook=opens_notebook)
+    return PortsScreen(project, run, configuration, opens_notebook=opens_notebook)
 
 
 def project_screen(name: str, project: Project) -> HistoryScreen:

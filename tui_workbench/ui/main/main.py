@@ -182,9 +182,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.app.push_screen(screens.calls(self.project, state.run(state.selected)))
 
     def action_ports(self) -> None:
-        if self.is_complete:
-            state = self.coordinator.state
-            self.app.push_screen(screens.ports(self.project, state.run(state.selected)))
+        self._open_ports()
 
     def action_approvals(self) -> None:
         if self.is_complete:
@@ -199,9 +197,14 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.app.push_screen(screens.project_screen("notifications", self.project))
 
     def action_notebook(self) -> None:
+        self._open_ports(opens_notebook=True)
+
+    def _open_ports(self, *, opens_notebook: bool = False) -> None:
         if self.is_complete:
-            state = self.coordinator.state
-            self.app.push_screen(screens.ports(self.project, state.run(state.selected), opens_notebook=True))
+            state, (configuration, _) = self.coordinator.state, self.panes.run_bar.chosen
+            name = configuration.name if configuration is not None else ""
+            run = state.run(state.selected)
+            self.app.push_screen(screens.ports(self.project, run, name, opens_notebook=opens_notebook))
 
     def action_cloud_init(self) -> None:
         if self.is_complete:

@@ -11,6 +11,7 @@ from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.notebooks import notebook_owner
 from tui_workbench.runs.ports import (
     PORT,
     Destination,
@@ -20,7 +21,6 @@ from tui_workbench.runs.ports import (
     close_ports,
     open_ports,
     parse_destination,
-    project_owner,
     run_owner,
 )
 from tui_workbench.runs.store.rundir import RunDirectory
@@ -56,10 +56,16 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
     about = "TensorBoard, Jupyter and forwarded ports of runs. Ports opened here are closed when you quit."
     DEFAULT_CSS = "PortsScreen > RowList { height: 1fr; }"
 
-    def __init__(self, project: Project, run: Run | None = None, *, opens_notebook: bool = False) -> None:
-        """Ports are opened for `run`. If `opens_notebook`, Jupyter is started on the files of the project."""
+    def __init__(
+        self, project: Project, run: Run | None = None, configuration: str = "", *, opens_notebook: bool = False
+    ) -> None:
+        """Ports are opened for `run`. Jupyter on the project uses the run configuration, by default the target `local`.
+
+        If `opens_notebook`, this Jupyter is started now.
+        """
         super().__init__(project)
         self._run = run
+        self._configuration = configuration
         self._opens_notebook = opens_notebook
         self._found: Sequence[PortRecord] = ()
         self._openings, self._closings = CallQueue(self), CallQueue(self)
@@ -114,7 +120,7 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
             self._start(partial(run_owner, RunDirectory(self._run.directory)), kind, destination)
 
     def action_notebook(self) -> None:
-        self._start(partial(project_owner, self.project), JUPYTER, None)
+        self._start(partial(notebook_owner, self.project, self._configuration), JUPYTER, None)
 
     def _start(self, owner: Callable[[], PortOwner], kind: str, destination: Destination | None) -> None:
         self.say(f"Opening {kind}...")
