@@ -182,6 +182,7 @@ def test_loopback_address_is_refused() -> None:
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
+        ("[]", "`members` names no targets"),
         ("[box1]", "`members` names one target"),
         ("[box1, box1]", "`members` names 'box1' twice"),
         ("[box1, box9]", "'box9', which is not another target of the project"),

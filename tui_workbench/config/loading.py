@@ -26,7 +26,7 @@ def load_compute(path: str) -> ComputeTarget:
     """Load a `.compute` file. Raises ConfigurationError with file, line, column and remedy."""
     tree, _, reading = _read(path)
     target = compute_target_of(path, reading.values, all_values(tree, reading))
-    if not target.members or not target.kind.reads("members"):
+    if "members" not in reading.nodes or not target.kind.reads("members"):
         return target
     folder = os.path.dirname(path)
     line, column = tree.place(reading.nodes["members"].start)
@@ -55,7 +55,7 @@ def members_problem(members: Sequence[str], own: str, type_named: Callable[[str]
     `type_named` returns the type of the target with a name, or "" for an unknown name.
     """
     if len(members) < 2:
-        return "`members` names one target, but a group has two or more members"
+        return f"`members` names {'one target' if members else 'no targets'}, but a group has two or more members"
     for number, name in enumerate(members):
         found = type_named(name) if "/" not in name and name not in ("", ".", "..", own) else ""
         if name in members[:number]:

@@ -95,3 +95,11 @@ def test_broken_target_is_not_a_finding_of_its_users(tmp_path: Path) -> None:
 
 def test_no_project_findings_outside_a_project() -> None:
     assert document("Target: nowhere\nFramework: Python\nCondaDependenciesFile: no.yml\n").problems() == []
+
+
+@pytest.mark.parametrize(("minutes", "count"), [(4, 0), (5, 1)])
+def test_signal_before_the_start_is_reported(tmp_path: Path, minutes: int, count: int) -> None:
+    text = f"Target: x\nFramework: Python\nMaxDurationMinutes: 5\nSignalBeforeEndMinutes: {minutes}\n"
+    project(tmp_path, a__runconfig=text, x__compute="type: local\n")
+    findings = found(tmp_path, "a.runconfig", "early-signal")
+    assert [(each.severity, each.line) for each in findings] == [(WARNING, 4)] * count

@@ -156,6 +156,8 @@ def test_impossible_dependencies_are_refused(place: Place) -> None:
     with pytest.raises(UsageError, match="unknown condition 'soon'") as raised:
         place.next("1:soon")
     assert raised.value.remedy == "Write RUN:ok, RUN:any or RUN:failed."
+    with pytest.raises(UsageError, match="unknown condition ''"):
+        place.next("1:")
     with pytest.raises(UsageError, match=f"never start: it waits until run {first.run_id} fails"):
         place.next("1:failed")
     assert len(place.runs.list()) == 1

@@ -346,6 +346,15 @@ async def test_queued_cluster_job_shows_its_start_time() -> None:
         await until(lambda: "position 3, starts about" in content_of(app.pane)[0])
 
 
+async def test_queued_run_shows_in_a_narrow_pane_what_it_waits_for() -> None:
+    app = JobsApp(width=50)
+    waiting = make_run(RunState.QUEUED)._replace(run_id="p_6", reason="starts after data.py [2] completes")
+    async with app.run_test(size=(50, 12)):
+        app.pane.show_runs([waiting, RUNNING])
+        await until(lambda: "queued" in content_of(app.pane)[0])
+        assert "starts after data.py" in content_of(app.pane)[0]
+
+
 async def test_running_cluster_job_shows_its_nodes() -> None:
     app = JobsApp(width=90)
     async with app.run_test(size=(90, 12)):

@@ -147,6 +147,9 @@ CODES: dict[str, Code] = {
     ),
     "one-node": Code(ERROR, "`Nodes` is more than 1, but this type of target does not support it."),
     "nodes-conflict": Code(ERROR, "`Nodes` and `Slurm.nodes` of a run configuration differ."),
+    "early-signal": Code(
+        WARNING, "`SignalBeforeEndMinutes` is not less than the time limit, so the script gets the signal at its start."
+    ),
     "cannot-retry": Code(ERROR, "`Retry` is set, but runs on this type of target cannot be started again."),
     "old-form": Code(INFO, "The file uses an old form of a setting, which still works."),
     "json-form": Code(INFO, "The run configuration is JSON, the format before September 2017."),

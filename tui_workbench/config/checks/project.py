@@ -74,6 +74,10 @@ def _without_effect(subject: Subject) -> Iterator[Finding]:
         yield subject.finding(
             "no-effect", message, f"Add `{limit}`, or remove `{signal}`.", signal, remove_field(signal)
         )
+    minutes, last = subject.values.get(signal), subject.values.get(limit)
+    if minutes and last and minutes >= last:
+        message = f"`{signal}` is {minutes}, but `{limit}` is {last}, so the script gets the signal at its start"
+        yield subject.finding("early-signal", message, f"Reduce `{signal}`, or increase `{limit}`.", signal)
     causes = subject.values.get(on) or ()
     if retry.TIMEOUT in causes and limit not in subject.nodes:
         message = f"`{retry.TIMEOUT}` in `{on}` has no effect without `{limit}`"

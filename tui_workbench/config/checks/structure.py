@@ -194,7 +194,7 @@ def _likely_type(values: dict[str, Any]) -> str:
 
 def _members(subject: Subject) -> Iterator[Finding]:
     context, members = subject.context, subject.values.get("members")
-    if context is None or not members or subject.target_type != target_types.GROUP.name:
+    if context is None or members is None or subject.target_type != target_types.GROUP.name:
         return
 
     def type_named(name: str) -> str:

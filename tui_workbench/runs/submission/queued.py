@@ -16,8 +16,8 @@ def parse_dependency(project: Project, text: str) -> Dependency:
 
     Raises RunNotFound, or UsageError if the run is imported, or if the condition is unknown or can no longer be met.
     """
-    name, _, given = text.partition(":")
-    if given and given not in CONDITIONS:
+    name, colon, given = text.partition(":")
+    if colon and given not in CONDITIONS:
         raise UsageError(f"unknown condition {given!r}", remedy=f"Write RUN:{OK}, RUN:{ANY} or RUN:{FAILED}.")
     directory = find_run(project, name)
     record, run = directory.read_record(), directory.run()

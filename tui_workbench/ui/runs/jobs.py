@@ -192,7 +192,7 @@ class JobsPane(Pane):
         ]
         rows = map(_row, runs, repeat(columns), states, starts, times, verdicts)
         width = self._list.scrollable_content_region.width
-        return [_with_note(row, _note(run, now), width) for run, row in zip(runs, rows, strict=True)]
+        return [_with_note(row, run, _note(run, now), width) for run, row in zip(runs, rows, strict=True)]
 
     def _state_text(self, run: Run) -> str:
         if run.run_id in self._canceling:
@@ -288,12 +288,20 @@ def _note(run: Run, now: float) -> str:
     return ", ".join(filter(None, (left_words(run, now), run.job.nodes)))
 
 
-def _with_note(row: Row, note: str, width: int) -> Row:
-    """Add the note after the name, shortened to the space before the columns. Omit it if the space is too small."""
+def _with_note(row: Row, run: Run, note: str, width: int) -> Row:
+    """Add the note after the name, shortened to the space before the columns. Omit it if the space is too small.
+
+    If the note of a queued run is too long, it replaces the columns after the state: these are times of waiting.
+    """
+    note, state = safe_text(note), row.right[0]
     room = width - width_of((*row.before, row.name, *row.right)) - MARGINS
-    if not note or room < MIN_NOTE:
-        return row
-    return row._replace(after=(Piece(f"  {truncate_end(safe_text(note), room)}", "muted"),))
+    if run.state == RunState.QUEUED and width_of((Piece(note),)) > room:
+        room = width - width_of((*row.before, row.name, state)) - MARGINS
+        if room >= MIN_NOTE:
+            return row._replace(right=(state, Piece(f"  {truncate_end(note, room)}", "muted")))
+    elif note and room >= MIN_NOTE:
+        return row._replace(after=(Piece(f"  {truncate_end(note, room)}", "muted"),))
+    return row
 
 
 def read_verdicts(runs: Iterable[Run]) -> dict[str, Mapping[str, Any]]:
