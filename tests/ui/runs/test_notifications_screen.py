@@ -130,6 +130,6 @@ async def test_url_is_kept_in_the_form_without_a_keyring(
         await fill(pilot, "phone", "ntfy://localhost/topic")
         await pilot.press("enter")
         await until(lambda: "cannot store the URL, which contains a secret: this session has no" in seen(pilot))
-        assert "`workbench-tui doctor` shows how to get one." in seen(pilot)
+        assert "`workbench-tui doctor` shows" in seen(pilot)
         assert "•" * len("ntfy://localhost/topic") in seen(pilot)
         assert load_channels() == []
