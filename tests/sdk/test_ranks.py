@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.faults.support import until
+from tests.sdk.launching import start
 from tui_workbench.runs.logs.rank_files import AGAIN
 from tui_workbench.targets.base.run_environment import LAUNCHER, SDK_FOLDER
 
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
 
 
 def load() -> ModuleType:
+    """Load the launcher. It finds the module beside it, as when Python starts it."""
+    sys.path.insert(0, SDK_FOLDER)
     spec = importlib.util.spec_from_file_location("ranks_under_test", os.path.join(SDK_FOLDER, LAUNCHER))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    sys.path.remove(SDK_FOLDER)
     return module
 
 
@@ -235,28 +239,6 @@ def test_one_gpu_of_the_machine_is_one_rank(
     RANKS.with_ranks("/run/ranks", ["-m", "torch.distributed.run", "--nproc_per_node=gpu", "script.py"])
     found = os.environ.pop("OMP_NUM_THREADS", None)
     assert found == threads
-
-
-FAKE_TORCHRUN = """\
-import os, signal, subprocess, sys, time
-print(" ".join(sys.argv[1:3]), os.environ["OMP_NUM_THREADS"], os.environ["PET_LOCAL_ADDR"], flush=True)
-first = int(os.environ.get("FIRST_RANK", 0))
-ranks = [subprocess.Popen([sys.executable, *sys.argv[3:]], env={**os.environ, "RANK": str(r)})
-         for r in range(first, first + 2)]
-def end(*_):
-    for rank in ranks:
-        rank.terminate()
-signal.signal(signal.SIGTERM, end)
-if "ENDS_OTHERS" in os.environ:
-    ranks[1].wait()
-    print("Sending process", ranks[0].pid, "closing signal SIGTERM", flush=True)
-    ranks[0].terminate()
-codes = [rank.wait() for rank in ranks]
-if codes[1] == 9:
-    os.kill(os.getpid(), signal.SIGKILL)
-sys.exit(max(abs(code) for code in codes))
-"""
-"""Starts processes like torchrun, but faster."""
 
 
 @pytest.mark.parametrize(("script", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("sys.exit(9)", 128 + 9)])
@@ -477,21 +459,3 @@ def test_launcher_forwards_sigterm_and_merges_the_last_output(tmp_path: Path) ->
     done.terminate()
     out, _ = done.communicate(timeout=120)
     assert (done.returncode, sorted(out.splitlines())) == (1, [b"[rank0]: last words", b"[rank1]: last words"])
-
-
-def start(folder: Path, script: str, **variables: str) -> subprocess.Popen[bytes]:
-    """Start the launcher with two processes of a script and a stand-in for torchrun."""
-    package = folder / "path" / "torch" / "distributed"
-    package.mkdir(parents=True, exist_ok=True)
-    for init in (package.parent / "__init__.py", package / "__init__.py"):
-        init.touch()
-    (package / "run.py").write_text(FAKE_TORCHRUN)
-    (folder / "script.py").write_text(script)
-    words = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "script.py", "-x"]
-    launcher = os.path.join(SDK_FOLDER, LAUNCHER)
-    environment = {**os.environ, "PYTHONPATH": str(folder / "path"), **variables}
-    environment.pop("OMP_NUM_THREADS", None)
-    return subprocess.Popen(
-        [sys.executable, launcher, str(folder / "ranks"), *words],
-        cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-    )  # fmt: skip

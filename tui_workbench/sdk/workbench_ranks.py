@@ -27,6 +27,8 @@ import subprocess
 import sys
 import time
 
+from workbench_children import adopt_orphans, children, collect_ended, parent_of, send_signal, wake_up_on_signals
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Optional, Tuple  # noqa: F401  (in comments)
@@ -405,13 +407,16 @@ def _run_here(folder: "str", command: "List[str]", output: "int", nodes: "Option
     scratch = os.path.join(folder, _TORCHRUN)
     os.environ.setdefault("PET_LOG_DIR", scratch)
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SAVE_SECONDS)
-    wakeup = _wake_up_on_signals()
+    wakeup = wake_up_on_signals()
+    adopt_orphans()
     torchrun = _Torchrun(folder, command)
+    may_save = False
     pause = _SHORTEST_PAUSE
-    while torchrun.is_running():
+    while torchrun.is_running() or torchrun.has_left_ranks(may_save):
         something = merger.pump()
         something |= nodes is not None and nodes.pump()
-        if not torchrun.was_signaled or (nodes is not None and nodes.has_failed()):
+        may_save = torchrun.was_signaled and not (nodes is not None and nodes.has_failed())
+        if not may_save:
             torchrun.kill_deaf_ranks()
         pause = _SHORTEST_PAUSE if something else min(pause * _PAUSE_FACTOR, _LONGEST_PAUSE)
         if select.select([wakeup], [], [], pause)[0]:
@@ -421,15 +426,6 @@ def _run_here(folder: "str", command: "List[str]", output: "int", nodes: "Option
     if nodes is not None:
         nodes.end(torchrun.code, torchrun.was_signaled)
     return torchrun.code
-
-
-def _wake_up_on_signals() -> "int":
-    """Return a descriptor that becomes readable when a signal arrives, such as SIGCHLD."""
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    signal.set_wakeup_fd(writing)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    return reading
 
 
 class _Torchrun:
@@ -442,6 +438,7 @@ class _Torchrun:
         self._process = subprocess.Popen([sys.executable, *with_ranks(folder, command)], stdout=output, stderr=output)
         os.close(output)
         self._closing = {}  # type: Dict[int, float]
+        self._ended = 0.0
         self.was_signaled = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._forward)
@@ -452,7 +449,25 @@ class _Torchrun:
         self._process.send_signal(number)
 
     def is_running(self) -> "bool":
+        collect_ended(self._process.pid)
         return self._process.poll() is None
+
+    def has_left_ranks(self, may_save: "bool") -> "bool":
+        """Return True if torchrun has failed and its ranks are still running. They are killed after a while.
+
+        If the ranks may save their state, the run got a signal, and torchrun has sent it to them.
+        """
+        if self.code == 0:
+            return False
+        left, now = children(), time.time()
+        if left and not self._ended:
+            self._ended = now
+            for pid in left if not self.was_signaled else ():
+                send_signal(pid, signal.SIGTERM)
+        if now - self._ended >= (float(_SAVE_SECONDS) if may_save else _MERCY_SECONDS):
+            for pid in left:
+                send_signal(pid, signal.SIGKILL)
+        return bool(left)
 
     @property
     def code(self) -> "int":
@@ -473,21 +488,8 @@ class _Torchrun:
                 self._kill(pid)
 
     def _kill(self, pid: "int") -> "None":
-        if _parent_of(pid) != self._process.pid:
-            return
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except OSError:
-            pass  # The process has ended meanwhile.
-
-
-def _parent_of(pid: "int") -> "int":
-    """Return the ID of the parent of a process, or 0 if the process has ended."""
-    try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except OSError:
-        return 0
+        if parent_of(pid) == self._process.pid:
+            send_signal(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

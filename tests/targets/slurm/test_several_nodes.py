@@ -54,6 +54,14 @@ def nodes(project: SlurmProject, torch_path: Path) -> SlurmProject:
     return project
 
 
+def start_deaf_ranks(project: SlurmProject, *options: str) -> str:
+    """Start ranks that ignore SIGTERM, and return the run's ID when they run."""
+    project.write(DEAF)
+    run_id = project.detach(*options, "train.py", configuration="cluster")
+    until(lambda: project.log(run_id).count("deaf") == 4, "deaf ranks")
+    return run_id
+
+
 def run_of(project: SlurmProject, *arguments: str) -> tuple[str, Path, str]:
     """Run the script to its end; return the run's ID, its directory here and the errors of the command."""
     ended = project.submit("train.py", *arguments, configuration="cluster")
@@ -117,9 +125,7 @@ def pids(project: SlurmProject, run_id: str) -> dict[int, int]:
 
 def test_killed_rank_ends_the_ranks_of_all_nodes(nodes: SlurmProject) -> None:
     """These ranks wait, so they do not notice that they have lost the connection. They also ignore SIGTERM."""
-    nodes.write(DEAF)
-    run_id = nodes.detach("train.py", configuration="cluster")
-    until(lambda: nodes.log(run_id).count("deaf") == 4, "deaf ranks")
+    run_id = start_deaf_ranks(nodes)
     killed = pids(nodes, run_id)[3]
     by_node = ranks_by_node(str(nodes.there(run_id)))
     node = next(name for name, ranks in by_node.items() if 3 in ranks)
@@ -132,13 +138,36 @@ def test_killed_rank_ends_the_ranks_of_all_nodes(nodes: SlurmProject) -> None:
 
 
 def test_cancel_ends_all_ranks_on_all_nodes(nodes: SlurmProject) -> None:
-    nodes.write(DEAF)
-    run_id = nodes.detach("train.py", configuration="cluster")
-    until(lambda: nodes.log(run_id).count("deaf") == 4, "deaf ranks")
+    run_id = start_deaf_ranks(nodes)
     for node in ("node1", "node2"):  # the space for the exit code is reserved
         assert (nodes.there(run_id) / "ranks" / node / "exit").read_bytes() == b"%31s\n" % b""
     assert nodes.run("experiment", "cancel", "--run", run_id, "--grace", "0.2").code == 0
     assert nodes.status(run_id) == "Canceled"
+    assert not processes(nodes)
+
+
+def preempt(project: SlurmProject) -> None:
+    urgent = project.cluster.submit("true", "--partition=urgent", "--exclusive", "--nodes=2")
+    project.cluster.until_state(urgent, "COMPLETED")
+
+
+def test_preemption_ends_all_ranks_and_is_the_reason(nodes: SlurmProject) -> None:
+    """Slurm sends SIGTERM to all processes, and the launcher sends it to torchrun again, which then ends too early."""
+    run_id = start_deaf_ranks(nodes, "--slurm", "partition=scavenge")
+    preempt(nodes)
+    nodes.until_status(run_id, "Failed")
+    assert "a job with a higher priority took its nodes (PREEMPTED)" in nodes.info(run_id)["reason"]
+    assert not processes(nodes)
+
+
+def test_ranks_end_before_the_next_attempt_begins(nodes: SlurmProject) -> None:
+    run_id = start_deaf_ranks(nodes, "--slurm", "partition=scavenge,requeue=true")
+    first = processes(nodes)
+    assert len(first) >= 4
+    preempt(nodes)
+    until(lambda: nodes.log(run_id).count("deaf") == 8, "the second attempt")
+    assert not set(first).intersection(processes(nodes))
+    assert nodes.run("experiment", "cancel", "--run", run_id, "--grace", "0.2").code == 0
     assert not processes(nodes)
 
 
