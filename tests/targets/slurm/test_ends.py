@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.faults.support import WAITS, until
 from tests.targets.slurm.project import SlurmProject
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ def test_preemption_is_the_reason(each_project: SlurmProject) -> None:
     each_project.cluster.submit("sleep 600", "--partition=urgent", "--exclusive", "--nodes=2")
     assert "a job with a higher priority took its nodes (PREEMPTED)" in ended(each_project, run_id)
     assert each_project.log(run_id) == "began\n"
+
+
+def test_preemption_is_the_reason_if_the_script_exits_by_itself(project: SlurmProject) -> None:
+    """As torchrun does after SIGTERM."""
+    project.configure({"slurm": {"partition": "scavenge"}})
+    project.write(f"import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n{WAITS}")
+    run_id = project.detach("train.py", str(project.gate), configuration="cluster")
+    until(lambda: "began" in project.log(run_id))
+    project.cluster.submit("sleep 600", "--partition=urgent", "--exclusive", "--nodes=2")
+    assert ended(project, run_id) == "a job with a higher priority took its nodes (PREEMPTED); exit code 1"
 
 
 def test_memory_limit_is_the_reason(

@@ -83,7 +83,7 @@ def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
     if code == SRUN_FAILED and (ended := state_of_step(lines)):
         return Outcome(None, states.describe_end(ended), has_failed=True)
     cause = states.describe_end(state) if code else ""
-    if code >= KILLED_FROM and not cause and (found := last_cause(lines)):
+    if code and not cause and (found := last_cause(lines)):
         cause = f"{found}; with `requeue: true` below `slurm`, the script would run again"
     failed_setup = next((line.partition(": ")[2] for line in lines if line.startswith(SETUP_FAILED)), "")
     reason = failed_setup or "; ".join(filter(None, (cause, supervisor.describe_exit(code))))

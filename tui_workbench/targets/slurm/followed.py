@@ -258,7 +258,7 @@ class FollowedRun:
         code = self.files.exit_code
         if code is None or self._end_state or not math.isinf(self._gone_since):
             return False
-        if self._is_put_back or (code < ends.KILLED_FROM and not self._may_restart):
+        if self._is_put_back or not (self._may_restart or self._was_ended_by_slurm):
             return False
         if math.isinf(self._explain_until):
             self._explain_until = now + EXPLAIN_SECONDS
@@ -268,8 +268,9 @@ class FollowedRun:
         """Return True if only sacct may know how the job ended."""
         if self._account is not None or not self.job_id or not self._is_over(now):
             return False
-        code = self._exit_code
-        return code is None or (code >= ends.KILLED_FROM and not self._end_state and not math.isinf(self._gone_since))
+        if self._exit_code is None:
+            return True
+        return self._was_ended_by_slurm and not self._end_state and not math.isinf(self._gone_since)
 
     def outcome(self, now: float) -> Outcome | None:
         """Return the outcome of the run; None until its end is certain and its output is copied."""
@@ -290,6 +291,12 @@ class FollowedRun:
         )
         return None if is_between else self.files.exit_code
 
+    @property
+    def _was_ended_by_slurm(self) -> bool:
+        """True if Slurm may have ended the script. After SIGTERM, a script such as torchrun can have any exit code."""
+        code = self.files.exit_code or 0
+        return code >= ends.KILLED_FROM or (code != 0 and bool(ends.last_cause(ends.tail(self.directory))))
+
     def _was_warned(self, outcome: Outcome) -> bool:
         """Return True if the script was ended by the SIGTERM that Slurm sends before the time limit."""
         is_close = 0 < self._facts.warning < time.time() + EARLY_SECONDS
@@ -302,4 +309,4 @@ class FollowedRun:
             return now >= self._gone_since + limit
         if self._end_state or not math.isinf(self._gone_since):
             return True
-        return not self._may_restart and (code < ends.KILLED_FROM or now >= self._explain_until)
+        return not self._may_restart and (not self._was_ended_by_slurm or now >= self._explain_until)
