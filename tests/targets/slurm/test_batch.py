@@ -98,6 +98,22 @@ def test_each_requeue_is_an_attempt_in_the_same_log(job: Job) -> None:
     assert job.text("exit").strip() == "2"
 
 
+ATTEMPT = "import os; print(os.environ.get('WORKBENCH_ATTEMPT'), os.environ.get('WORKBENCH_RESUME'))"
+
+
+def test_script_can_read_its_attempt_if_slurm_may_requeue_it(job: Job) -> None:
+    job.write(ATTEMPT)
+    for count in ("0", "1", "2"):
+        job.start(requeues=True, SLURM_RESTART_COUNT=count)
+    assert job.text("output.log") == "1 None\n2 1\n3 1\n"
+
+
+def test_script_without_requeue_has_no_attempts(job: Job) -> None:
+    job.write(ATTEMPT)
+    job.start()
+    assert job.text("output.log") == "None None\n"
+
+
 def test_another_job_starts_no_attempt(job: Job) -> None:
     job.write("print('ran')")
     job.start(requeues=True)

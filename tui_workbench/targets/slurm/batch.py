@@ -27,9 +27,11 @@ from collections.abc import Mapping, Sequence
 
 from tui_workbench.core.masking import mask_command
 from tui_workbench.targets.base.run_environment import (
+    ATTEMPT_VARIABLE,
     PYTHON_PATH_VARIABLE,
     RENDEZVOUS_VARIABLE,
     RENDEZVOUS_WORD,
+    RESUME_VARIABLE,
     prefix_env,
 )
 from tui_workbench.targets.gpu.job_samples import SAMPLER
@@ -144,6 +146,8 @@ printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" ||
 _CLAIM_ATTEMPT = f"""\
 printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || [ "$(head -n 1 "$run/{PID}")" = "$SLURM_JOB_ID" ] || exit 0
 number=$((${{SLURM_RESTART_COUNT:-0}} + 1))
+export {ATTEMPT_VARIABLE}="$number"
+[ "$number" -eq 1 ] || export {RESUME_VARIABLE}=1
 attempt=$run/{ATTEMPTS}/$number
 mkdir -p "$run/{ATTEMPTS}" || exit 1
 mkdir "$attempt" 2>/dev/null || {{ [ -d "$attempt" ] && ! has_begun; }} || {{ [ -d "$attempt" ] && exit 0; exit 1; }}
