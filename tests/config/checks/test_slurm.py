@@ -231,6 +231,11 @@ def test_nodes_on_one_machine_are_reported(tmp_path: Path, nodes: int, expected:
     assert editing.text == "Target: here\nFramework: Python\n"
 
 
+def test_early_signal_needs_no_limit_of_the_workbench(tmp_path: Path) -> None:
+    text = f"{RUN}Slurm: {{time: '0:06:00'}}\nSignalBeforeEndMinutes: 5\n"
+    assert in_project(project(tmp_path, hpc__compute=HEAD, a__runconfig=text), "a.runconfig").problems() == []
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -47,4 +47,5 @@ def test_fields_of_squeue_are_bounded_and_safe() -> None:
 def test_script_is_warned_unless_its_limit_is_short() -> None:
     assert warning_of({"time": "1:00:00"}) == 120
     assert warning_of({"time": "2"}) == 0
+    assert warning_of({"time": "1:00:00"}, 5) == 300
     assert warning_of({"time": "1:00:00", "extra": ["--time=2"]}) == 0

@@ -49,6 +49,17 @@ def test_short_time_limit_has_no_early_signal(limit: str, expected: bool) -> Non
 
 
 @pytest.mark.parametrize(
+    ("limit", "minutes", "seconds"),
+    [("0:06:00", 5, 300), ("", 5, 300), ("3", 1, 60), ("5", 5, 240), ("1", 1, 0), ("30-0", 10000, 65535)],
+)
+def test_signal_comes_before_the_time_limit_of_the_job(limit: str, minutes: int, seconds: int) -> None:
+    """At the earliest in the second minute, and at most 65535 seconds before the limit, as sbatch demands."""
+    words = job_words({"time": limit}, "1", "/r", minutes=minutes)
+    signals = [word for word in words if word.startswith("--signal")]
+    assert signals == ([f"--signal=TERM@{seconds}"] if seconds else [])
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"),
     [
         ("", 0), ("90", 5400), ("5:30", 330), ("1:02:03", 3723), ("2-0", 172800), ("1-2:30", 95400),

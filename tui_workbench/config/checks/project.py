@@ -12,6 +12,7 @@ from tui_workbench.config.checks.project_context import ProjectContext, Subject
 from tui_workbench.config.schema import fields, retry
 from tui_workbench.config.schema.slurm_options import NODES, OVERRIDE
 from tui_workbench.config.sdk_conflicts import conflicts
+from tui_workbench.core import target_types
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -69,7 +70,9 @@ def _without_effect(subject: Subject) -> Iterator[Finding]:
             message = f"`{field.key}` has no effect on a {subject.used_type} target"
             yield subject.finding("no-effect", message, f"Remove `{field.key}`.", field.key, remove_field(field.key))
     signal, limit, on = "SignalBeforeEndMinutes", "MaxDurationMinutes", f"{retry.SECTION}.on"
-    if signal in subject.nodes and limit not in subject.nodes:
+    # A scheduler has its own time limit.
+    is_limited = limit in subject.nodes or target_types.find(subject.used_type).has_scheduler
+    if signal in subject.nodes and not is_limited:
         message = f"`{signal}` has no effect without `{limit}`"
         yield subject.finding(
             "no-effect", message, f"Add `{limit}`, or remove `{signal}`.", signal, remove_field(signal)

@@ -34,7 +34,8 @@ LIMITS = (
     Field(
         "SignalBeforeEndMinutes",
         "Number of minutes before `MaxDurationMinutes` at which the script gets SIGTERM, so that it can write a "
-        "checkpoint. By default, it gets SIGTERM at the limit, and is killed 5 seconds later.",
+        "checkpoint. By default, it gets SIGTERM at the limit, and is killed 5 seconds later. On Slurm, the signal "
+        "also comes before the time limit of the job, by default 2 minutes before it.",
         INTEGER,
         example="5",
         minimum=1,

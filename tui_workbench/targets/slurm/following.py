@@ -63,7 +63,7 @@ class ClusterWatch(RunGroup):
             job_id,
             report,
             may_restart=requeues(spec.slurm),
-            warning=warning_of(spec.slurm),
+            warning=warning_of(spec.slurm, spec.run_configuration.signal_before_end_minutes),
             has_samples=requested_gpus(spec.slurm) != 0,
         )
         if spec.run_id in self._files:

@@ -11,6 +11,9 @@ JOB_PREFIX = "wb-"
 WARNING_SECONDS = 120
 """Seconds between SIGTERM and the time limit, for scripts that save their state."""
 
+LONGEST_WARNING = 65535
+"""The largest number of seconds that sbatch accepts in `--signal`."""
+
 SHORTEST_LIMIT = 5 * 60
 """Shortest time limit in seconds of a job that gets SIGTERM before its time limit.
 
@@ -44,9 +47,13 @@ def resource_words(values: Mapping[str, Any]) -> tuple[str, ...]:
     return (*words, *values.get("extra", ()))
 
 
-def job_words(values: Mapping[str, Any], run_id: str, directory: str) -> tuple[str, ...]:
-    """Return all options of sbatch for a run whose directory on the cluster is `directory`."""
-    signal = (f"--signal=TERM@{WARNING_SECONDS}",) if _is_warned(values) else ()
+def job_words(values: Mapping[str, Any], run_id: str, directory: str, *, minutes: int = 0) -> tuple[str, ...]:
+    """Return all options of sbatch for a run whose directory on the cluster is `directory`.
+
+    `minutes` is `SignalBeforeEndMinutes`, or 0.
+    """
+    warning = warning_of(values, minutes)
+    signal = (f"--signal=TERM@{warning}",) if warning else ()
     return (
         "--parsable",
         f"--job-name={job_name(run_id)}",
@@ -75,16 +82,17 @@ def requeues(values: Mapping[str, Any]) -> bool:
     return bool(values.get("requeue"))
 
 
-def warning_of(values: Mapping[str, Any]) -> int:
-    """Return the seconds between SIGTERM and the time limit; 0 if a script gets no SIGTERM."""
-    return WARNING_SECONDS if _is_warned(values) else 0
+def warning_of(values: Mapping[str, Any], minutes: int = 0) -> int:
+    """Return the seconds between SIGTERM and the time limit; 0 if a script gets no SIGTERM.
 
-
-def _is_warned(values: Mapping[str, Any]) -> bool:
+    `minutes` is `SignalBeforeEndMinutes`, or 0. The script gets SIGTERM at the earliest in its second minute.
+    """
     # An option in `extra` overrides the key `time`.
     extra = [word.removeprefix("--time=") for word in values.get("extra", ()) if word.startswith("--time=")]
     limit = seconds_of([str(values.get("time", "")), *extra][-1])
-    return not limit or limit >= SHORTEST_LIMIT
+    if minutes:
+        return min(60 * minutes, LONGEST_WARNING, max(0, limit - 60) if limit else LONGEST_WARNING)
+    return WARNING_SECONDS if not limit or limit >= SHORTEST_LIMIT else 0
 
 
 def nodes_of(values: Mapping[str, Any]) -> int:

@@ -106,7 +106,7 @@ class SlurmTarget(Target):
             Step(
                 "submit",
                 f"submit the job on {label}{_describe_task(spec)}",
-                ("sbatch", *job_words(spec.slurm, spec.run_id, directory)),
+                ("sbatch", *_options(spec, directory)),
             ),
             Step("start", title, command, f"{directory}/work", mask_variables(variables)),
             Step("follow", "wait for the end; the output goes to output.log, and that of Slurm to slurm.log"),
@@ -161,7 +161,7 @@ class SlurmTarget(Target):
             job_name(spec.run_id),
             step.encode("utf-8", "surrogateescape"),
             batch.encode("utf-8", "surrogateescape"),
-            tuple(job_words(spec.slurm, spec.run_id, directory)),
+            _options(spec, directory),
             f"`workbench-tui experiment clean -t {shlex.quote(self.target.name)}`",
             _array_task(spec, root, directory),
         )
@@ -287,6 +287,11 @@ class _NodeEnvironment(PythonEnvironment):
 def _data_of(spec: RunSpec) -> Collection[str]:
     """Return the absolute paths of the data of a run, without duplicates."""
     return dict.fromkeys(data_paths(spec.project_root, spec.run_configuration.data_references).values())
+
+
+def _options(spec: RunSpec, directory: str) -> tuple[str, ...]:
+    minutes = spec.run_configuration.signal_before_end_minutes
+    return job_words(spec.slurm, spec.run_id, directory, minutes=minutes)
 
 
 def _meets(spec: RunSpec) -> bool:
