@@ -44,7 +44,7 @@ check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
-	$(VENV)/bin/mypy --platform darwin -p tui_workbench -p workbench -p azureml
+	$(VENV)/bin/mypy --platform darwin -p tui_workbench -p workbench -p workbench_children -p azureml
 	$(VENV)/bin/lint-imports
 
 # Tests without /proc, /dev/shm, the tools of GNU and the functions of Python that only Linux has: all tests of runs on

@@ -9,6 +9,7 @@ standard library only.
 
 import os
 import signal
+import sys
 
 try:
     import ctypes
@@ -41,10 +42,12 @@ def adopt_orphans() -> "None":
 
 def collect_ended(torchrun: "int") -> "None":
     """Let the system forget ended children, except the process `torchrun`, whose exit code is read elsewhere."""
+    if sys.platform != "linux":
+        return
     while True:
         try:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except (AttributeError, ChildProcessError):  # macOS has no waitid before Python 3.13
+        except ChildProcessError:
             return
         if ended is None or ended.si_pid == torchrun:
             return
