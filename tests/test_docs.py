@@ -17,7 +17,7 @@ from tests.cli.support import Installed, options_of
 from tests.conftest import REPOSITORY, require
 from tests.runs.support import make_run
 from tui_workbench.cli import COMMANDS, build_parser, find_command
-from tui_workbench.cli.agent_guide import guide
+from tui_workbench.cli.agent.agent_guide import guide
 from tui_workbench.projects.project import Project
 
 DOCS = REPOSITORY / "docs"

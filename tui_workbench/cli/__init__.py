@@ -74,7 +74,7 @@ COMMANDS = (
     Command("port close", "port", "close open ports of runs"),
     Command("doctor", "doctor.doctor", "check this machine and suggest fixes"),
     Command("completion", "completion", "print the completion script for a shell"),
-    Command("agent-guide", "agent_guide", "print instructions for coding agents"),
+    Command("agent-guide", "agent.agent_guide", "print instructions for coding agents"),
     Command("serve", "serve", "serve the screens to a browser on this machine"),
     Command("mcp", "agent.mcp", "serve tools for coding agents on stdin or a Unix socket"),
     Command("agent list", "agent.requests", "list the runs of agents that wait for your approval"),

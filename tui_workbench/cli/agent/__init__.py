@@ -1,1 +1,1 @@
-"""Serve tools to coding agents, and let the user decide about the requests of agents."""
+"""Instructions and tools for coding agents, and the decisions of the user about their requests."""
