@@ -36,7 +36,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
-RUNS, REMOTE_RUNS, CONTAINERS = 1000, 200, 12
+RUNS, REMOTE_RUNS, CONTAINERS = 1000, 100, 12
 SHARE, MEMORY = 0.02, 150e6
 LINK_SHARE, LINK_MEMORY = 0.02, 80e6
 WINDOW = 15.0  # seconds for which the processes are measured

@@ -19,9 +19,9 @@ from pathlib import Path
 from benchmarks.harness import SECONDS, compare, environment, finish, note, python, scratch_folder
 from benchmarks.ssh_machine import Remote, is_possible, remote
 
-FILES, FOLDER = 20_000, 100  # number of files, and of the files in each folder
+FILES, FOLDER = 10_000, 100  # number of files, and of the files in each folder
 TARGET = "box"
-ROUNDS = 3
+ROUNDS = 2
 PAUSE, LONGEST_WAIT = 0.02, 120.0
 """Seconds between two looks for the spare, and until the benchmark fails without one."""
 
