@@ -33,11 +33,11 @@ configure_notebook = options(
 With a target of type local, starts Jupyter in the folder of the project. With a
 target of type localdocker, remote or remotedocker, submits a run that starts
 Jupyter: it has the environment, the GPUs and the files of any run of this run
-configuration. The address leads to 127.0.0.1 of this machine, and contains a
-token. Jupyter and the run end when you press Ctrl-C, use `port close` or
-`experiment cancel`, or when the connection ends. The files that you changed are
-then in the run, and the command names them and the command that copies them into
-the project.
+configuration. The address contains a token, and leads to 127.0.0.1 of this
+machine, or to the container of localdocker. Jupyter and the run end when you
+press Ctrl-C, use `port close` or `experiment cancel`, or when the connection
+ends. The files that you changed are then in the run, and the command names them
+and the command that copies them into the project.
 
 The environment needs the package jupyterlab, notebook or jupyter_server.
 

@@ -37,6 +37,9 @@ _STATE_ROLES = {
 }
 RUN_STATES = {state: StateLook(glyph, state, _STATE_ROLES[state]) for state, glyph in STATE_GLYPHS.items()}
 
+NO_RERUN_OF_JUPYTER = "This run started Jupyter. Start it again with Notebook in the palette."
+"""Why a run of `notebook` cannot be repeated."""
+
 STEP_WORDS = {
     "prepare": "preparing",
     "environment": "building",

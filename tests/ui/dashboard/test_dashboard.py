@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.runs.support import write_configuration
 from tests.ui.dashboard.conftest import dashboard, dashboard_of, numbers, read, rows, shows, type_text, write
 from tests.ui.main.test_main import seen
 from tests.ui.runs.past import past_run
 from tests.ui.seen import content_of
 from tests.ui.waiting import until
+from tests.waiting import wait_until
 from tui_workbench.core.model import RunRequest, RunState
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.annotations import read_annotations
@@ -26,6 +28,8 @@ from tui_workbench.ui.main.main import MainScreen
 from tui_workbench.ui.widgets.field_row import PromptRow
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from textual.pilot import Pilot
 
     from tui_workbench.core.model import Run
@@ -384,6 +388,18 @@ async def test_rerun_opens_the_main_screen(project: Project) -> None:
         assert newest.run_id != run.run_id
         assert newest.script_name == "hello.py"
         await until(lambda: not any(each.is_active for each in Runs(project).list()))
+
+
+async def test_rerun_that_is_impossible_shows_why(project: Project, project_root: Path) -> None:
+    write_configuration(project_root, TrackedRun=False)
+    run = Runs(project).submit(RunRequest("local", "hello.py"))
+    wait_until(lambda: not Runs(project).get(run.run_id).is_active)
+    async with dashboard(project) as pilot:
+        (project_root / "hello.py").unlink()
+        await pilot.press("r")
+        await until(lambda: isinstance(pilot.app.screen, MainScreen))
+        await until(lambda: "the script hello.py does not exist" in " ".join(seen(pilot).split()))
+        assert len(Runs(project).list()) == 1
 
 
 async def test_rerun_with_other_arguments(project: Project) -> None:

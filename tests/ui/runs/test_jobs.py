@@ -346,6 +346,14 @@ async def test_queued_cluster_job_shows_its_start_time() -> None:
         await until(lambda: "position 3, starts about" in content_of(app.pane)[0])
 
 
+async def test_run_of_jupyter_is_not_reused() -> None:
+    app = JobsApp(width=50)
+    async with app.run_test(size=(50, 12)):
+        app.pane.show_runs([RUNNING._replace(script_name="jupyter")])
+        await until(lambda: "jupyter" in content_of(app.pane)[0])
+        assert "Notebook in the palette" in app.pane.why_not("again")
+
+
 async def test_queued_run_shows_in_a_narrow_pane_what_it_waits_for() -> None:
     app = JobsApp(width=50)
     waiting = make_run(RunState.QUEUED)._replace(run_id="p_6", reason="starts after data.py [2] completes")

@@ -32,7 +32,8 @@ async def test_sweep_with_seeds_is_started(project: Project, project_root: Path)
     (project_root / "hello.py").write_text("import sys\nprint(sys.argv[1:])\n")
     async with opened(project) as pilot:
         await CommandDriver(pilot).does("run.sweep", on(pilot, SweepScreen))
-        await fill(pilot, values="lr=0.1,0.2", seeds="2", parallel="2")
+        await fill(pilot, values="lr=0.1,0.2", parallel="2")
+        await pilot.press("down", "2")
         await until(lambda: "4 runs, such as: hello.py --lr 0.1 --seed 1" in seen(pilot))
         await pilot.press("ctrl+r")
         await until(lambda: pilot.app.screen is screen_of(pilot))
@@ -51,6 +52,7 @@ async def test_values_that_cannot_be_parsed_are_refused(project: Project) -> Non
         await pilot.press("ctrl+r")
         await until(lambda: "The sweep has no values" in seen(pilot))
         for name, text, problem in (
+            ("seeds", "1", "Seeds: 1 does not repeat anything"),
             ("values", "lr=1,,2", "has an empty value"),
             ("values", "lr=gauss(1,2)", "unknown distribution 'gauss'"),
             ("seeds", "many", "Seeds: 'many' is not a number above 0"),

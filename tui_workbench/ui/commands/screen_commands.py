@@ -189,8 +189,8 @@ RESTORE = Scope("restore", "Restoring files of a run", (
 RUN_EDIT = Scope("run edit", "Rerun with changes, and sweep", (
     Command("run_edit.go", "ctrl+r,ctrl+s", "go", "Run", "Run with these values."),
     Command("run_edit.leave", "escape", "leave", "Cancel", "Close without starting a run."),
-    quiet("run_edit.next", "tab", "app.focus_next", "Next", "Go to the next field."),
-    quiet("run_edit.previous", "shift+tab", "app.focus_previous", "Previous", "Go to the previous field."),
+    quiet("run_edit.next", "tab,down", "app.focus_next", "Next", "Go to the next field."),
+    quiet("run_edit.previous", "shift+tab,up", "app.focus_previous", "Previous", "Go to the previous field."),
 ))
 
 METRICS = Scope("metrics", "Metrics of a run", (

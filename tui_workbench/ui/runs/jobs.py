@@ -18,7 +18,7 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.timer import Timer
 
-from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.model import JUPYTER, Run, RunState
 from tui_workbench.runs.gpu.run_verdict import brief_of
 from tui_workbench.runs.gpu.verdict import STALLED
 from tui_workbench.runs.lifecycle.dependencies import dependents_of
@@ -26,7 +26,16 @@ from tui_workbench.runs.store.cluster_job import left_words, queue_words
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, RunDirectory
 from tui_workbench.ui.blocking import OneAtATime, in_thread
 from tui_workbench.ui.commands.main_commands import JOBS
-from tui_workbench.ui.formatting import elapsed, moment, run_state, run_title, step_words, verdict_label, verdict_look
+from tui_workbench.ui.formatting import (
+    NO_RERUN_OF_JUPYTER,
+    elapsed,
+    moment,
+    run_state,
+    run_title,
+    step_words,
+    verdict_label,
+    verdict_look,
+)
 from tui_workbench.ui.logs.stacks_panel import why_not_read
 from tui_workbench.ui.run_messages import (
     CancelConfirmed,
@@ -95,6 +104,8 @@ class JobsPane(Pane):
             return "No run selected."
         if action == "reconnect" and not (run.lacks_outputs or (run.state == RunState.UNKNOWN and run.is_active)):
             return "The state of the run is known, and no files are missing."
+        if action == "again" and run.script_name == JUPYTER:
+            return NO_RERUN_OF_JUPYTER
         if action == "show_stacks":
             return why_not_read(run) if run.is_active else ""
         if action == "cancel":

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui_workbench.core.errors import UsageError, WorkbenchError
-from tui_workbench.core.model import Run, RunRequest, RunState
+from tui_workbench.core.model import JUPYTER, Run, RunRequest, RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import Project
@@ -28,7 +28,7 @@ from tui_workbench.ui.blocking import CallQueue, in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import ONE_RUN, RUN_EDIT
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
-from tui_workbench.ui.formatting import error_text, run_title
+from tui_workbench.ui.formatting import NO_RERUN_OF_JUPYTER, error_text, run_title
 from tui_workbench.ui.messages import MonitorRequested
 from tui_workbench.ui.run_messages import CancelConfirmed, RerunRequested, StartAgainRequested
 from tui_workbench.ui.runs import run_actions as actions
@@ -119,6 +119,8 @@ class RunCommands(Vertical, inherit_bindings=False):
             return "No run selected."
         if action in ("rerun", "rerun_edited", "restore", "shell") and not row.run.script_name:
             return "The record of this run is incomplete."
+        if action in ("rerun", "rerun_edited") and row.run.script_name == JUPYTER:
+            return NO_RERUN_OF_JUPYTER
         if action == "start_again" and (row.run.is_active or row.run.state == RunState.COMPLETED):
             return "Only failed, canceled or lost runs can be started again."
         if action == "restore" and not row.run.commit_id:

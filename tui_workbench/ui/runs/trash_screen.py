@@ -106,7 +106,7 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
 
     def _purged(self, purged: Purged) -> None:
         text = f"Deleted {counted(len(purged.run_ids), 'run')} permanently. "
-        text += f"Freed {size_text(purged.size)} of files and {size_text(purged.snapshot_size)} of snapshots."
+        text += f"Freed {size_text(purged.size)} and {size_text(purged.snapshot_size)} of snapshots."
         if self.is_attached:
             self.notice.say(" ".join((text, *purged.problems)), wrong=bool(purged.problems))
             self._read()

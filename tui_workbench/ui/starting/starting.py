@@ -176,7 +176,8 @@ class Starting:
             self._context.say("")
             await self._on_large_files(request, sweep, error)
         except WorkbenchError as error:
-            if self._context.panes.run_bar.holds(request):
+            # A request of the run bar may have been changed meanwhile; a rerun was never in the run bar.
+            if request.origin or self._context.panes.run_bar.holds(request):
                 self._context.show_error(error)
 
     def _submit(self, request: RunRequest, sweep: SweepChoice | None) -> None:

@@ -21,7 +21,7 @@ from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 from tui_workbench.ui.widgets.notice import Notice
 from tui_workbench.ui.widgets.text_field import TextField
 
-HELP = "Each combination of the values is a run. Values that contain commas are quoted as in CSV."
+HELP = "Each combination of the values is a run. Quote values with commas."
 
 
 class SweepChoice(NamedTuple):
@@ -69,6 +69,8 @@ class SweepScreen(DialogScreen["SweepChoice | None"], inherit_bindings=False):
         repeats, drawn = _number("Seeds", self.seeds.value), _number("Random", self.random.value)
         if not parameters and not repeats:
             raise UsageError("the sweep has no values", remedy="Write values such as `lr=0.1,0.01`, or the seeds.")
+        if repeats == 1:
+            raise UsageError("Seeds: 1 does not repeat anything", remedy="Write 2 or more, or nothing.")
         sets = chosen(parameters, drawn, 0) if drawn else grid(parameters)
         seeds = Seeds(repeats) if repeats else None
         parallel = _number("In parallel", self.parallel.value)
