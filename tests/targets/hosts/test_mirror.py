@@ -75,6 +75,23 @@ def test_draining_a_missing_file_copies_nothing(source: Path, copy: Path) -> Non
     assert copy.read_bytes() == b""
 
 
+def test_killed_program_on_the_host_does_not_end_the_copy(
+    source: Path, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.write_bytes(b"text")
+    killing = tmp_path / "bin" / "wc"
+    killing.parent.mkdir()
+    killing.write_text("#!/bin/sh\nkill -9 $PPID\n")
+    killing.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{killing.parent}:{os.environ['PATH']}")
+    with mirror_of(source, copy) as mirror, pytest.raises(TargetUnreachable, match="size of the log"):
+        mirror.drain()
+    killing.unlink()
+    with mirror_of(source, copy) as mirror:
+        mirror.drain()
+    assert copy.read_bytes() == b"text"
+
+
 def test_only_one_process_copies(source: Path, copy: Path) -> None:
     source.write_bytes(b"text")
     with mirror_of(source, copy) as first:

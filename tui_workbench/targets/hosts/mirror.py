@@ -93,8 +93,16 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
                 self.end()
 
     def _remote_size(self) -> int:
-        text = self._host.run(["sh", "-c", '[ -f "$1" ] && wc -c <"$1"', "sh", self._source]).text.strip()
-        return int(text) if text.isdecimal() else 0
+        """Return the size of the file in bytes; 0 if it does not exist. Raises TargetUnreachable."""
+        command = ["sh", "-c", 'if [ -f "$1" ]; then wc -c <"$1"; else echo 0; fi', "sh", self._source]
+        text = self._host.run(command).text.strip()
+        if not text.isdecimal():
+            # The program was killed, for example because the machine shuts down. The file may have more bytes.
+            raise ConnectionLost(
+                f"{self._host.label}: the size of the log could not be read",
+                remedy="Wait: when the machine answers, the log resumes where it stopped.",
+            )
+        return int(text)
 
     def end(self) -> None:
         """Raise TargetUnreachable because the process on the host ended, with the reason if it is known."""
