@@ -27,7 +27,7 @@ def test_run_ends_if_no_client_connects(
 ) -> None:
     monkeypatch.setattr(launcher, "WAIT_SECONDS", 0.01)
     assert launcher.serve(str(tmp_path)) == 1
-    assert "Nobody has connected to this run" in capsys.readouterr().err
+    assert "No client has connected to this run" in capsys.readouterr().err
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:

@@ -31,13 +31,13 @@ _CHUNK = 1 << 16
 
 
 def serve(folder: "str") -> "int":
-    """Wait for a client, execute what it asks for, and return an exit code. Raises OSError or ValueError."""
+    """Wait for a client, start the process that it requests, and return an exit code. Raises OSError or ValueError."""
     listener = _listen(folder)
     listener.settimeout(WAIT_SECONDS)
     try:
         client = listener.accept()[0]
     except socket.timeout:
-        sys.stderr.write("Nobody has connected to this run within %d minutes.\n" % (WAIT_SECONDS // 60))
+        sys.stderr.write("No client has connected to this run within %d minutes.\n" % (WAIT_SECONDS // 60))
         return 1
     finally:
         listener.close()  # further clients are refused

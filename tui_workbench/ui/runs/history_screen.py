@@ -170,12 +170,15 @@ class HistoryScreen(FullScreen, inherit_bindings=False):
     def subject(self) -> str:
         return f"of {self.project.name}"
 
-    def confirm(self, text: str, then: Callable[[], object]) -> None:
-        """Ask a question with safe text, and call `then` if the user answers with the letter of yes."""
+    def confirm(self, text: str, then: Callable[[], object], *, needs_letter: bool = True) -> None:
+        """Ask a question with safe text, and call `then` if the user answers yes.
+
+        `needs_letter` excludes the enter key, which may be meant for the table if the question appears late.
+        """
         self._end_question()
         self.say("")
         self._before_question, self._confirmed = self.focused, then
-        self.question = QuestionRow(Question(text, yes_no("yes"), needs_letter=True))
+        self.question = QuestionRow(Question(text, yes_no("yes"), needs_letter))
         self.mount(self.question, before=self.notice)
         self.set_focus(self.question)
         self.refresh_bindings()
@@ -189,7 +192,8 @@ class HistoryScreen(FullScreen, inherit_bindings=False):
 
     def _end_question(self) -> None:
         if self.question is not None:
-            self.question.remove()
-            self.question = None
-            self.set_focus(self._before_question)
+            question, self.question = self.question, None
+            if question.has_focus:
+                self.set_focus(self._before_question)
+            question.remove()
             self.refresh_bindings()

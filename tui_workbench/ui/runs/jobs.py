@@ -302,7 +302,7 @@ def _note(run: Run, now: float) -> str:
 def _with_note(row: Row, run: Run, note: str, width: int) -> Row:
     """Add the note after the name, shortened to the space before the columns. Omit it if the space is too small.
 
-    If the note of a queued run is too long, it replaces the columns after the state: these are times of waiting.
+    If the note of a queued run is too long, it replaces the columns after the state, which are only about waiting.
     """
     note, state = safe_text(note), row.right[0]
     room = width - width_of((*row.before, row.name, *row.right)) - MARGINS

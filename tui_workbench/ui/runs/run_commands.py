@@ -43,7 +43,6 @@ from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 from tui_workbench.ui.widgets.field_row import PromptRow
 from tui_workbench.ui.widgets.notice import Notice
 from tui_workbench.ui.widgets.pieces import Piece, Row
-from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 from tui_workbench.ui.widgets.text_field import TextField
 
 ON_SEVERAL = ("pin", "archive", "tag", "cancel", "delete", "download", "export")
@@ -99,9 +98,6 @@ class RunCommands(Vertical, inherit_bindings=False):
         self._project = screen.project
         self._shown = shown
         self._calls = CallQueue(self)
-        self._question: QuestionRow | None = None
-        self._then: Callable[[], object] = lambda: None
-        self._before: Widget | None = None  # the widget that had the focus before the question
 
     def on_mount(self) -> None:
         self._steps = undo_steps(self.app)  # not those of the next project, if a call ends after the user has switched
@@ -253,7 +249,8 @@ class RunCommands(Vertical, inherit_bindings=False):
     def _ask_to_cancel(self, runs: Sequence[Run], others: Sequence[Run]) -> None:
         names, which = ", ".join(map(run_title, others)), "it" if len(runs) == 1 else "them"
         also = f" Runs that wait for {which} are also canceled: {names}." if names else ""
-        self._ask(f"Cancel {_title(runs)}?{safe_text(also)}", partial(self._cancel, runs))
+        question = f"Cancel {_title(runs)}?{safe_text(also)}"
+        self._host.confirm(question, partial(self._cancel, runs), needs_letter=False)
 
     def _cancel(self, runs: Sequence[Run]) -> None:
         for run in runs:
@@ -265,12 +262,11 @@ class RunCommands(Vertical, inherit_bindings=False):
             self._host.ask("size", partial(actions.size_of, runs), partial(self._ask_to_delete, runs))
 
     def _ask_to_delete(self, runs: Sequence[Run], size: int) -> None:
-        self._host.say("")
         undo = shown_key("history.undo", "ctrl+z")
         question = f"Move {_title(runs)} ({size_text(size)}) to the trash? {undo} undoes this."
         call = partial(actions.delete, self._project, runs)
         delete = partial(self._calls.add, call, self._deleted, self._host.show_progress)
-        self._ask(question, delete, needs_letter=True)  # the question appears late: enter may be meant for the table
+        self._host.confirm(question, delete)
 
     def _deleted(self, done: actions.Deletion) -> None:
         if done.run_ids:
@@ -300,30 +296,6 @@ class RunCommands(Vertical, inherit_bindings=False):
 
     def _path(self, text: str) -> str:
         return os.path.join(self._project.root, os.path.expanduser(text.strip()))
-
-    # --- Questions
-
-    def _ask(self, text: str, then: Callable[[], object], *, needs_letter: bool = False) -> None:
-        """Ask a question with safe text, and call `then` if the user answers yes."""
-        self._end_question()
-        self._before = self.screen.focused
-        self._question, self._then = QuestionRow(Question(text, yes_no("yes"), needs_letter)), then
-        self.mount(self._question)
-        self.screen.set_focus(self._question)
-
-    @on(QuestionRow.Answered)
-    def _answered(self, event: QuestionRow.Answered) -> None:
-        event.stop()
-        self._end_question()
-        if event.answer:
-            self._then()
-
-    def _end_question(self) -> None:
-        if self._question is not None:
-            question, self._question = self._question, None
-            if question.has_focus:
-                self.screen.set_focus(self._before)
-            question.remove()
 
 
 def _title(runs: Sequence[Run]) -> str:
