@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.conftest import REPOSITORY, require
+from tests.gpu.real.__main__ import make_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,3 +26,11 @@ def test_suite_passes_with_stand_ins(tmp_path: Path) -> None:
     assert {each["name"] for each in report["results"] if each["outcome"] == "skipped"} == NEED_A_FRAMEWORK
     assert "It proves nothing about GPUs." in (tmp_path / "proved-on.md").read_text()
     assert "compute.py" in (tmp_path / "monitor.txt").read_text()
+
+
+def test_suite_starts_with_its_wheels_alone(tmp_path: Path) -> None:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    words = [sys.executable, "-m", "tests.gpu.real.wheels", str(tmp_path / "wheels"), version]
+    subprocess.run(words, cwd=REPOSITORY, check=True)
+    python = make_environment(tmp_path / "environment", tmp_path / "wheels")
+    subprocess.run([python, "-c", "import tests.gpu.real.suite"], cwd=REPOSITORY, check=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tests.conftest import REPOSITORY
 
-OURS = {"tui_workbench", "tests", "benchmarks", "docs", "workbench", "azureml"}
-"""The last two are the modules of `tui_workbench/sdk` that scripts import."""
+OURS = {"tui_workbench", "tests", "benchmarks", "docs", "workbench", "azureml", "workbench_children"}
+"""The last three are modules of `tui_workbench/sdk`, which scripts and the launcher of ranks import."""
 
 TEMPLATES = REPOSITORY / "tui_workbench" / "templates_data"
 """Templates and samples, which declare their dependencies themselves."""

@@ -12,6 +12,9 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 LEFT_OUT = ("uv", "py-rattler")
+OF_THE_TESTS = ("pyte>", "jsonschema>")
+"""What the suite imports from the packages of the tests."""
+
 PLATFORMS = ("manylinux1", "manylinux2014", *(f"manylinux_2_{number}" for number in range(17, 40)))
 
 
@@ -19,7 +22,7 @@ def main(folder: str, version: str) -> int:
     """Download the wheels for Linux on x86-64, and return the exit code of pip."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needs = [need for need in project["dependencies"] if not need.startswith(LEFT_OUT)]
-    needs += [need for need in project["optional-dependencies"]["test"] if need.startswith("pyte>")]
+    needs += [need for need in project["optional-dependencies"]["test"] if need.startswith(OF_THE_TESTS)]
     words = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--implementation", "cp"]
     words += ["--python-version", version, "--dest", folder]
     words += [f"--platform={name}_x86_64" for name in PLATFORMS]

@@ -33,7 +33,7 @@ def test_preemption_is_the_reason(each_project: SlurmProject) -> None:
 def test_preemption_is_the_reason_if_the_script_exits_by_itself(project: SlurmProject) -> None:
     """As torchrun does after SIGTERM."""
     project.configure({"slurm": {"partition": "scavenge"}})
-    project.write(f"import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n{WAITS}")
+    project.write(f"import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: os._exit(1))\n{WAITS}")
     run_id = project.detach("train.py", str(project.gate), configuration="cluster")
     until(lambda: "began" in project.log(run_id))
     project.cluster.submit("sleep 600", "--partition=urgent", "--exclusive", "--nodes=2")
