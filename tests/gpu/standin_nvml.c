@@ -3,12 +3,14 @@
 #include "standin_state.h"
 
 enum { SUCCESS, UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, ALREADY, NOT_FOUND, INSUFFICIENT_SIZE,
-       POWER, DRIVER_NOT_LOADED, TIMEOUT, LOST = 15 };
+       POWER, DRIVER_NOT_LOADED, TIMEOUT, FUNCTION_NOT_FOUND = 13, LOST = 15 };
 
 typedef struct { unsigned pid; unsigned long long memory; unsigned gpu_instance, compute_instance; } Running;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } Memory;
 typedef struct { unsigned pid; unsigned long long stamp; unsigned sm, memory, encoder, decoder; } Share;
 typedef struct { void *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; } Event;
 
+static const unsigned long long RESERVED = 600ULL << 20;
 static int handles[MOST], delivered, registered;
 
 int nvmlInitWithFlags(unsigned flags) { (void)flags; return read_state() && !state.fail[0] ? SUCCESS : DRIVER_NOT_LOADED; }
@@ -65,15 +67,33 @@ int nvmlDeviceGetUUID(void *handle, char *uuid, unsigned size) {
     return code;
 }
 
-int nvmlDeviceGetMemoryInfo(void *handle, unsigned long long info[3]) {
+static int memory(void *handle, Memory *into) {
     long total = 0, used = 0;
     int code = number(handle, "total", &total);
     if (code) return code;
     number(handle, "mem", &used);
-    info[0] = (unsigned long long)total << 20;
-    info[2] = (unsigned long long)used << 20;
-    info[1] = info[0] - info[2];
+    into->total = (unsigned long long)total << 20;
+    into->used = (unsigned long long)used << 20;
+    into->reserved = RESERVED;
+    into->free = into->total - into->used - into->reserved;
     return SUCCESS;
+}
+
+/* As real drivers do, the first version counts reserved memory as used. */
+int nvmlDeviceGetMemoryInfo(void *handle, unsigned long long info[3]) {
+    Memory found;
+    int code = memory(handle, &found);
+    if (code) return code;
+    info[0] = found.total;
+    info[1] = found.free;
+    info[2] = found.used + found.reserved;
+    return SUCCESS;
+}
+
+/* `oldmem` in a line of a GPU: the driver is older than 510. */
+int nvmlDeviceGetMemoryInfo_v2(void *handle, Memory *into) {
+    long is_old;
+    return number(handle, "oldmem", &is_old) == SUCCESS ? FUNCTION_NOT_FOUND : memory(handle, into);
 }
 
 int nvmlDeviceGetUtilizationRates(void *handle, unsigned rates[2]) { rates[1] = 0; return whole(handle, "util", rates); }

@@ -112,6 +112,12 @@ def test_missing_values_do_not_affect_others(nvml: Asked, standin: Standin) -> N
     assert (reading.memory, reading.sm_clock) == (1024, 1590)
 
 
+def test_memory_that_the_driver_reserves_is_not_used(nvml: Asked, standin: Standin) -> None:
+    nvml.machine()
+    standin.write(gpu(0, mem=1024), gpu(1, REST, oldmem=1))
+    assert [reading.memory for reading in nvml.sample().readings] == [1024, 603]
+
+
 def test_lost_device_is_noted_once(nvml: Asked, standin: Standin) -> None:
     nvml.machine()
     standin.add("lost 1", "xid 0 13", "xid 1 79")

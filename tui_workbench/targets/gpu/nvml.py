@@ -112,7 +112,7 @@ class Nvml:
             return None
 
     def _device(self, index: int, handle: Any) -> Device:
-        memory = self._ask("DeviceGetMemoryInfo", handle)
+        memory = self._memory(handle)
         return Device(
             index,
             _text(self._ask("DeviceGetUUID", handle)),
@@ -133,10 +133,18 @@ class Nvml:
                 found.append(_text(self._ask("DeviceGetUUID", part)))
         return tuple(found) or ("MIG",)
 
+    def _memory(self, handle: Any) -> Any:
+        """Return the memory of a device as nvidia-smi counts it: memory that the driver reserves for itself is not used.
+
+        Drivers before version 510 lack the second version of the function. The first one counts it as used.
+        """
+        newer = self._ask("DeviceGetMemoryInfo", handle, self._library.nvmlMemory_v2)
+        return self._ask("DeviceGetMemoryInfo", handle) if newer is None else newer
+
     def _reading(self, index: int, handle: Any) -> Reading:
         library = self._library
         rates = self._ask("DeviceGetUtilizationRates", handle)
-        memory = self._ask("DeviceGetMemoryInfo", handle)
+        memory = self._memory(handle)
         return Reading(
             index,
             rates.gpu if rates is not None else None,
