@@ -89,7 +89,7 @@ class Pace(NamedTuple):
     tolerance: float
 
 
-REAL = Pace(9.0, 50.0, 0.05)
+REAL = Pace(7.0, 40.0, 0.05)
 REHEARSAL = Pace(5.0, 10.0, 0.3)
 """With stand-ins the figures are those of a few samples, of which the first and the last are only partly of the run."""
 
