@@ -21,4 +21,4 @@ def occupied_gpu_is_not_free(place: Place) -> str:
     with place.other_process("compute.py", "60", "cuda"):
         record = place.ended(place.submit("compute.py", "1", "cuda", configuration="free"))
     assert record["status"] == "Failed", record
-    return str(record["reason"])
+    return str(record["reason"]).replace(f"{place.workbench.folder}/", "")

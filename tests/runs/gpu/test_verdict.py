@@ -71,6 +71,14 @@ def test_memory_without_work_is_idle() -> None:
     assert (found.word, found.cause) == (IDLE, "PyTorch is a CPU build")
 
 
+def test_start_of_cuda_is_not_work() -> None:
+    """As an NVIDIA H200 reported a script that created a matrix and then waited."""
+    of = usage()
+    for utilization_of_process in (22, 1, 0, 0, 0, 0, 0, 0):
+        add(of, 1, Reading(0, 0, 544.8, 123, 40), own(memory=536, share=utilization_of_process))
+    assert verdict(of).word == IDLE
+
+
 def test_short_bursts_count_as_work() -> None:
     of = usage()
     for _ in range(20):

@@ -96,10 +96,9 @@ def _decide(
         why = "MIG is on" if is_sliced else "not reported by the driver"
         return UNKNOWN, f"its processes held GPU memory, but the utilization is unknown ({why})", ""
     seconds = sum(use.held for use in held.values())
-    busy = sum(use.busy for use in held.values())
-    if busy < 1.0 and seconds < SHORTEST_SECONDS:
-        return UNKNOWN, "its processes held GPU memory for too short a time to tell whether they computed", ""
     if not any(use.has_computed for use in held.values()):
+        if seconds < SHORTEST_SECONDS:
+            return UNKNOWN, "its processes held GPU memory for too short a time to tell whether they computed", ""
         cause = "the model may be on the GPU and the work on the CPU, or the script waits for data"
         return IDLE, "its processes held GPU memory but hardly computed", _against(evidence) or cause
     if sum(use.shared for use in held.values()) > SHARED_PART * seconds:

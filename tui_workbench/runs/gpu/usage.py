@@ -39,6 +39,7 @@ INTERVAL = 1.0
 LONGEST_GAP = 5.0  # a longer time between two samples, in seconds, counts as not observed
 LONGEST_PAUSE = 30.0  # longest time in seconds for which a GPU waits between two phases of work; it is idle if longer
 BUSY_PERCENT = 5.0  # minimum utilization of a computing GPU; a GPU that only draws a screen has less
+LONGEST_START = 3.0  # seconds for which a process that loads CUDA and its first data may use a part of the GPU
 SUM_EVERY = 300  # samples between two lines of totals
 _TAIL = 1 << 20
 _SUM_MARK, _ATTEMPT_MARK, _MACHINE_MARK = b'{"sum":', b'{"attempt":', b'{"machine":'
@@ -110,7 +111,7 @@ class DeviceUse:
     @property
     def has_computed(self) -> bool:
         """True if the device computed while the run held its memory. The mean utilization also shows short bursts."""
-        is_busy = self.busy >= max(1.0, self.held * BUSY_PERCENT / 100)
+        is_busy = self.busy >= max(LONGEST_START, self.held * BUSY_PERCENT / 100)
         return is_busy or (self.mean_utilization or 0.0) >= BUSY_PERCENT
 
     def quantile(self, share: float) -> float | None:

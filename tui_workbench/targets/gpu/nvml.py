@@ -134,9 +134,9 @@ class Nvml:
         return tuple(found) or ("MIG",)
 
     def _memory(self, handle: Any) -> Any:
-        """Return the memory of a device as nvidia-smi counts it: memory that the driver reserves for itself is not used.
+        """Return the memory of a device. As in nvidia-smi, memory that the driver reserves for itself is not used.
 
-        Drivers before version 510 lack the second version of the function. The first one counts it as used.
+        The first version of the function counts it as used. Drivers before version 510 lack the second one.
         """
         newer = self._ask("DeviceGetMemoryInfo", handle, self._library.nvmlMemory_v2)
         return self._ask("DeviceGetMemoryInfo", handle) if newer is None else newer
