@@ -174,9 +174,13 @@ class ConnectionPool:
                 words = f"-N -L {shlex.quote(here)}:{shlex.quote(path)} {self._login.all_words}"
                 with trace.Call(trace.SSH, (), login=words) as call:
                     try:
-                        self._forwards[path] = await self._listen(first.connection, here, path)
+                        listener = await self._listen(first.connection, here, path)
+                        if first not in self._open:
+                            listener.close()
+                            raise asyncssh.ConnectionLost("it was closed")
                     except (asyncssh.Error, OSError) as error:
                         raise lost(self._login, error) from error
+                    self._forwards[path] = listener
                     call.end(None, note="forwarded")
         return here
 
