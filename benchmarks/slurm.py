@@ -55,7 +55,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
-ROUNDS, LINE_ROUNDS = 3, 2
+ROUNDS, LINE_ROUNDS = 2, 2
 SUBMIT_MARGIN = 0.150
 ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Round-trip times of the connection in seconds."""
@@ -67,7 +67,7 @@ CLUSTER_RUNS, WATCHER_RUNS = (40, 200), (40, 120)
 MANY = 1_000
 QUEUED_SHARE, QUEUED_MEMORY = 0.01, 60e6
 ACTIVE_SHARE, ACTIVE_MEMORY = 0.02, 150e6
-WINDOW, INTERVAL = 46.0, 15.0
+WINDOW, INTERVAL = 31.0, 15.0
 """Seconds of a measurement on the cluster, and between two calls of squeue."""
 
 WATCHER_WINDOW = 6.0
