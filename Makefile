@@ -16,7 +16,7 @@ PYTHON ?=
 SAMPLE ?= sample_project
 # Number of test files that run at the same time; most tests wait for other programs. Each worker starts its own
 # machines and Docker engines.
-WORKERS ?= 3
+WORKERS ?= 5
 
 # Without bytecode, every start of the program would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
