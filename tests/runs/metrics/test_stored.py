@@ -96,6 +96,18 @@ def test_last_values_come_from_the_summary(run: Path, monkeypatch: pytest.Monkey
     assert found == {"odd": math.inf, "phase": "done", "損失/\x1b": 3, "accuracy": 0.5, "val": 2}
 
 
+def test_tags_come_from_the_summary(tmp_path: Path) -> None:
+    """Reading them from the lines of a large run takes seconds."""
+    lines = tmp_path / "metrics.jsonl"
+    write(lines, '{"kind":"tag","name":"best","value":null}\n')
+    store(tmp_path)
+    end(tmp_path)
+    write(lines, "x" * (lines.stat().st_size - 1) + "\n")
+    assert stored.tags_of_script(str(tmp_path)) == {"best": ""}
+    write(lines, '{"kind":"tag","name":"late","value":"yes"}\n', append=True)
+    assert stored.tags_of_script(str(tmp_path)) == {"late": "yes"}
+
+
 @pytest.mark.parametrize("name", ["metrics.cache", "metrics.json"])
 def test_stored_files_can_be_deleted(run: Path, name: str) -> None:
     before, summary = everything(read(run)), summary_of(str(run))

@@ -19,6 +19,7 @@ from tui_workbench.core.files import load_json, unlink_below, write_below
 from tui_workbench.runs.metrics.curves_file import FAULTS, CurvesFile, file_of_curves
 from tui_workbench.runs.metrics.parts import open_parts
 from tui_workbench.runs.metrics.values import SCALAR, LoggedItem, MetricSummary, Series, joined, json_number, number
+from tui_workbench.runs.store.annotations import LONGEST_NAME, LONGEST_TEXT, MOST_SCRIPT_TAGS, script_tags
 from tui_workbench.runs.store.logged import logged_size
 from tui_workbench.runs.store.rundir import METRICS_CACHE, METRICS_SUMMARY, OUTPUT
 
@@ -92,6 +93,7 @@ def write(directory: str, contents: Contents) -> None:
             "metrics": {name: _values(summary) for name, summary in contents.summary.items()},
             "notes": contents.notes,
             "files": contents.files,
+            "tags": script_tags(directory),
         },
         indent=1,
     )
@@ -107,6 +109,15 @@ def read_summary(directory: str) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if _sizes(directory) == found.get("sizes") else None
+
+
+def tags_of_script(directory: str) -> dict[str, str]:
+    """Return the tags that the script of a run logged, without reading the lines of an ended run again."""
+    stored = (read_summary(directory) or {}).get("tags")
+    if not isinstance(stored, dict):
+        return script_tags(directory)
+    tags = list(stored.items())[:MOST_SCRIPT_TAGS]
+    return {name[:LONGEST_NAME]: value[:LONGEST_TEXT] for name, value in tags if isinstance(value, str)}
 
 
 def last_values(stored: dict[str, Any]) -> dict[str, float | str]:

@@ -18,7 +18,8 @@ from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.gpu.run_verdict import brief_of, verdict_brief
 from tui_workbench.runs.gpu.verdict import stored_verdict
 from tui_workbench.runs.metrics import summary_of
-from tui_workbench.runs.store.annotations import Annotations, read_annotations, script_tags
+from tui_workbench.runs.metrics.stored import tags_of_script
+from tui_workbench.runs.store.annotations import Annotations, read_annotations
 from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.attempts import attempts_of
 from tui_workbench.runs.store.rundir import RunDirectory
@@ -45,7 +46,7 @@ NO_FACTS = Facts()
 def facts_of(directory: str, known: Facts | None = None) -> Facts:
     """Read the facts from the run directory. If `known` is given, read only the annotations again."""
     annotations = read_annotations(directory)
-    if tags := script_tags(directory):
+    if tags := tags_of_script(directory):
         annotations = annotations._replace(tags={**tags, **annotations.tags})
     if known is not None:
         return known._replace(annotations=annotations)
