@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import REPOSITORY
 from tests.runs.support import make_run, write_files
 from tui_workbench.core.errors import StorageError, UsageError
 from tui_workbench.projects.project import Project
@@ -80,6 +82,15 @@ def test_file_outside_the_copy_can_disappear(run: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(os, "lstat", remove_after)
     assert outside_copy_text(str(run)).startswith("the script wrote 2.0 MB to ../stray")
+
+
+def test_folders_of_the_workbench_are_not_files_of_the_script(run: Path) -> None:
+    page = (REPOSITORY / "docs/run-directory.md").read_text()
+    cells = re.findall(r"^\| (`.+?`) \|", page, re.MULTILINE)
+    folders = [name for cell in cells for name in re.findall(r"`([^`]+)/`", cell)]
+    assert "notifications" in folders
+    write_files(run, {f"{folder}/file": "x" for folder in folders})
+    assert outside_copy_text(str(run)) == ""
 
 
 def test_run_without_outputs_has_its_record(project: Project) -> None:

@@ -27,6 +27,7 @@ from tui_workbench.runs.store.rundir import (
     EVENTS,
     LIVE,
     METRICS,
+    NOTIFICATIONS,
     OUTPUT,
     OUTPUTS,
     PROVENANCE,
@@ -37,7 +38,7 @@ from tui_workbench.runs.store.rundir import (
     WORKING_COPY,
     RunDirectory,
 )
-from tui_workbench.targets.hosts.supervisor import RANKS, SPARK
+from tui_workbench.targets.hosts.supervisor import GPU, RANKS, SPARK
 
 RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, METRICS_COMPRESSED, PROVENANCE, DIFF)
 
@@ -48,7 +49,9 @@ _LOGS = (RANKS, SPARK, STACKS)
 """Folders whose files are artifacts, besides those of the script."""
 
 # Folders in a run directory that the workbench creates.
-_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, UNCHANGED, EARLIER, ATTEMPTS, *_LOGS, LIVE, SHELL_COPY, CONTAINER_FILES))
+_FOLDERS = frozenset((
+    OUTPUTS, WORKING_COPY, UNCHANGED, EARLIER, ATTEMPTS, *_LOGS, GPU, NOTIFICATIONS, LIVE, SHELL_COPY, CONTAINER_FILES,
+))  # fmt: skip
 
 MOST_ATTACHMENTS = 10_000
 
