@@ -24,8 +24,8 @@ configure_add = options(
         "--on",
         action="append",
         choices=EVENTS,
-        help="report the end of each run (end), of runs that failed or have an unknown result (failed), or stalls "
-        "(stalled); repeatable (default: end and stalled)",
+        help="report the end of each run (end), of runs that failed, were ended by a policy, or have an unknown result "
+        "(failed), or stalls (stalled); repeatable (default: end and stalled)",
     ),
     option(
         "--metric",

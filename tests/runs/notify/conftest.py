@@ -150,7 +150,7 @@ def add(shell: Installed, name: str, url: str, *options: str) -> None:
 
 def results(run: RunDirectory) -> dict[str, bool | None]:
     """Return the result of each notification about a run, by its file; None while there is no result."""
-    files = Path(run.path, "notifications").iterdir()
+    files = Path(run.path, "notifications").glob("*.json")
     return {file.stem: json.loads(file.read_text())["sent"] if file.stat().st_size else None for file in files}
 
 

@@ -66,6 +66,34 @@ def test_notification_is_sent_once(shell: Installed, project: Project, topic: To
     assert results(run) == {"phone-end-1": True, "phone-stalled-1": True}
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "reporting"),
+    [
+        ("canceled", "StopIfStalledMinutes: no step, log line or file for 1 min", ["failed", "stalled", "both"]),
+        ("canceled", "attempt 2: StopIfStalledMinutes: no step", ["failed", "stalled", "both"]),
+        ("canceled", "StopIfIdleMinutes: none of its processes has computed on a GPU", ["failed", "both"]),
+        ("canceled", "MaxDurationMinutes: ended after 1 min", ["failed", "both"]),
+        ("failed", "RequireGpu: it used no GPU", ["failed", "both"]),
+        ("canceled", "canceled", []),
+    ],
+)
+def test_end_by_a_policy_is_a_failure(
+    shell: Installed, project: Project, topic: Topic, state: str, reason: str, reporting: list[str]
+) -> None:
+    add(shell, "failed", topic.url, "--on", "failed")
+    add(shell, "stalled", topic.url, "--on", "stalled")
+    add(shell, "both", topic.url, "--on", "failed", "--on", "stalled")
+    run = make_run(project, "p_1", state=state, reason=reason)
+    announce(run, END)
+    until(lambda: not any(map(pending.names, ("failed", "stalled", "both"))), "all notifications")
+    assert results(run) == {f"{channel}-end-1": True for channel in reporting}
+    assert len(topic.messages) == len(reporting)
+    for message in topic.messages:
+        policy = reason.removeprefix("attempt 2: ").partition(":")[0]
+        assert message["title"] == f"⊘ hello.py [1] canceled by {policy}" or state == "failed"
+        assert reason in message["message"]
+
+
 @pytest.mark.parametrize("path", [TOPIC, "hidden-%74opic", "abc"])
 def test_refusal_is_recorded_without_the_secret(shell: Installed, project: Project, topic: Topic, path: str) -> None:
     add(shell, "phone", topic.url.replace(TOPIC, path))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from tui_workbench.config.schema.field_types import INTEGER, Field
 
+STOP_IF_IDLE, STOP_IF_STALLED, MAX_DURATION = "StopIfIdleMinutes", "StopIfStalledMinutes", "MaxDurationMinutes"
+"""Names of the limits. The reason of a run that a limit ended contains this name and a colon."""
+
 LIMITS = (
     Field(
-        "StopIfIdleMinutes",
+        STOP_IF_IDLE,
         "Ends a run after this number of minutes without GPU activity. By default, no run is ended.",
         INTEGER,
         example="30",
@@ -14,7 +17,7 @@ LIMITS = (
         source="workbench",
     ),
     Field(
-        "StopIfStalledMinutes",
+        STOP_IF_STALLED,
         "Ends a run that has held GPU memory for this number of minutes without a step, log line or new file. "
         "By default, no run is ended.",
         INTEGER,
@@ -23,7 +26,7 @@ LIMITS = (
         source="workbench",
     ),
     Field(
-        "MaxDurationMinutes",
+        MAX_DURATION,
         "Ends a run after this number of minutes. By default, no run is ended. With `Retry`, the limit applies to "
         "each attempt.",
         INTEGER,

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
+from tui_workbench.config.schema.limits import MAX_DURATION, STOP_IF_IDLE, STOP_IF_STALLED
 from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.files import open_below
@@ -372,14 +373,14 @@ class Policies:
         due = max(60 * (minutes - before), EARLIEST_WARNING_SECONDS)
         if not before or self.is_warned or self._is_over or self._begin.seconds_since < due:
             return ""
-        return f"MaxDurationMinutes: sent SIGTERM {before} min before its limit of {minutes} min"
+        return f"{MAX_DURATION}: sent SIGTERM {before} min before its limit of {minutes} min"
 
     def by_time(self) -> str:
         """Return the reason to end the attempt because of its duration, or ""."""
         minutes = self._configuration.max_duration_minutes
         if self._is_over or not minutes or self._begin.seconds_since < 60 * minutes:
             return ""
-        return f"MaxDurationMinutes: ended after {minutes} min"
+        return f"{MAX_DURATION}: ended after {minutes} min"
 
     def without_gpu(self) -> str:
         """Return the reason to end the run because no GPU is available, or ""."""
@@ -409,10 +410,10 @@ class Policies:
             return ""
         minutes = self._configuration.stop_if_idle_minutes
         if minutes and self._idle >= 60 * minutes:
-            return f"StopIfIdleMinutes: none of its processes has computed on a GPU for {minutes} min"
+            return f"{STOP_IF_IDLE}: none of its processes has computed on a GPU for {minutes} min"
         minutes = self._configuration.stop_if_stalled_minutes
         if minutes and usage.progress.quiet >= 60 * minutes:
-            return f"StopIfStalledMinutes: no step, log line or file for {minutes} min"
+            return f"{STOP_IF_STALLED}: no step, log line or file for {minutes} min"
         if not self._configuration.require_gpu or self._absent < 0 or not usage.samples:
             return ""
         if self._absent >= REQUIRED_SECONDS:

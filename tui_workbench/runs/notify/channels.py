@@ -11,15 +11,20 @@ import os
 import re
 from typing import Any, NamedTuple
 
+from tui_workbench.config.schema.limits import MAX_DURATION, STOP_IF_IDLE, STOP_IF_STALLED
 from tui_workbench.core.directories import channels_path
 from tui_workbench.core.errors import ConfigurationError, UsageError, storage_errors
 from tui_workbench.core.files import load_json, write_atomically
-from tui_workbench.core.model import RunState
+from tui_workbench.core.model import Run, RunState
 from tui_workbench.targets.base.secrets import is_reference
 
 END, FAILED, STALLED = "end", "failed", "stalled"
 EVENTS = (END, FAILED, STALLED)
-"""The events that a channel can report: ends of all runs, only ends of failed and unknown runs, and stalls."""
+"""The events that a channel can report.
+
+END: ends of all runs. FAILED: ends of runs that failed, that a policy ended, or whose result is unknown. STALLED:
+stalls, and ends of runs that were ended because they stalled.
+"""
 
 METRIC = "metric"
 """The event of a metric that meets a condition of a channel."""
@@ -54,12 +59,24 @@ class Channel(NamedTuple):
         """Return True if there may be a notification about the event. At the end of a run, metrics are checked too."""
         if event == STALLED:
             return STALLED in self.events
-        return bool(self.metrics) or (event == END and bool({END, FAILED} & set(self.events)))
+        return bool(self.metrics) or (event == END and bool(self.events))
 
-    def reports_end(self, state: str) -> bool:
-        """Return True if the end of a run in this state is reported."""
-        has_failed = state in (RunState.FAILED, RunState.UNKNOWN)
-        return END in self.events or (FAILED in self.events and has_failed)
+    def reports_end(self, run: Run) -> bool:
+        """Return True if the end of the run is reported."""
+        policy = policy_that_ended(run)
+        has_failed = run.state in (RunState.FAILED, RunState.UNKNOWN) or bool(policy)
+        return (
+            END in self.events
+            or (FAILED in self.events and has_failed)
+            or (STALLED in self.events and policy == STOP_IF_STALLED)
+        )
+
+
+def policy_that_ended(run: Run) -> str:
+    """Return the name of the policy that ended a run, such as `MaxDurationMinutes`, or ""."""
+    policies = (STOP_IF_STALLED, STOP_IF_IDLE, MAX_DURATION)
+    # The reason of a later attempt begins with its number.
+    return next((each for each in policies if run.state == RunState.CANCELED and f"{each}: " in run.reason), "")
 
 
 def load_channels() -> list[Channel]:

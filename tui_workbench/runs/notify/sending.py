@@ -26,7 +26,15 @@ from tui_workbench.runs.metrics.recording import FAULTS
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.values import MetricSummary
 from tui_workbench.runs.notify import pending
-from tui_workbench.runs.notify.channels import END, METRIC, STALLED, Channel, load_channels, parse_condition
+from tui_workbench.runs.notify.channels import (
+    END,
+    METRIC,
+    STALLED,
+    Channel,
+    load_channels,
+    parse_condition,
+    policy_that_ended,
+)
 from tui_workbench.runs.notify.delivery import Delivery, deliver
 from tui_workbench.runs.store.rundir import NOTIFICATIONS, RunDirectory
 from tui_workbench.targets.base.secrets import SecretStore
@@ -119,15 +127,16 @@ def _end(directory: RunDirectory, channel: Channel) -> Notification | None:
         return None
     number = attempt_number(directory)  # read it before the run: if it is resumed in between, the run is active
     run = directory.run()
-    if run.is_active or not channel.reports_end(run.state):
+    if run.is_active or not channel.reports_end(run):
         return None
     glyph = GLYPHS.get(run.state, "?")
-    exit_code = f" with exit code {run.exit_code}" if run.exit_code else ""
+    policy = policy_that_ended(run)
+    cause = f" by {policy}" if policy else f" with exit code {run.exit_code}" if run.exit_code else ""
     body = [run.reason, str(brief_of(directory.path).get("text", ""))]
     if run.start and run.end:
         minutes, seconds = divmod(round(run.end - run.start), 60)
         body.append(f"It ran for {minutes} min {seconds} s on {run.target}.")
-    title = f"{glyph} {_name(run)} {run.state}{exit_code}"
+    title = f"{glyph} {_name(run)} {run.state}{cause}"
     return Notification(f"{END}-{number}", title, "\n".join(filter(None, body)) or title)
 
 
