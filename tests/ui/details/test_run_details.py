@@ -351,6 +351,18 @@ def test_steps_of_an_active_run_are_ticked_up_to_start(past: Project) -> None:
     assert "✓ start" in text
 
 
+def test_step_without_an_effect_on_the_run_is_shown_as_failed(past: Project) -> None:
+    run_id = past_run(past, 93)
+    directory = RunDirectory(os.path.join(past.runs_directory, run_id))
+    reasons = [f"not sent to {name}: the service answered 403 Forbidden" for name in ("mail", "phone", "phone")]
+    for reason in reasons:
+        directory.append_event("step", step="notify", reason=reason)
+    lines = ["".join(piece.text for piece in line) for line in plan_of(directory.run(), EPOCH)]
+    problems = [line.split(maxsplit=2) for line in lines if "notify" in line]
+    assert problems == [["✗", "notify", reason] for reason in reasons[:2]]
+    assert directory.run().state == RunState.COMPLETED
+
+
 def test_steps_that_a_failed_run_has_not_reached_are_not_ticked(past: Project) -> None:
     """The files of a run that has failed before its start are collected as well."""
     run_id = past_run(past, 92, state=RunState.FAILED)

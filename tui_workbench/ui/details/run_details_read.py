@@ -135,6 +135,9 @@ def plan_of(run: Run, now: float) -> list[Line]:
     for name, seconds in took.items():
         if name not in planned:
             lines.append((Piece("✓ ", "success"), Piece(f"{safe_text(name):<{LABEL_CELLS}}"), *_took(seconds)))
+    for name, reason in _problems(events):
+        text = safe_text(reason)[:LONGEST_LINE]
+        lines.append((Piece("✗ ", "error"), Piece(f"{safe_text(name):<{LABEL_CELLS}}"), Piece(f"  {text}")))
     return [*_attempt_lines(directory, now), *lines, (), *_state_lines(events, now)]
 
 
@@ -144,7 +147,7 @@ def _step_times(events: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     took: dict[str, float | None] = {}
     for event in events:
         name, moment, seconds = event.get("step"), _number(event.get("time")), _number(event.get("seconds"))
-        if event["event"] != "step" or not isinstance(name, str):
+        if event["event"] != "step" or not isinstance(name, str) or _is_problem(event):
             continue
         if event.get("status") == "done":
             if seconds is None:
@@ -153,6 +156,16 @@ def _step_times(events: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
         elif moment is not None:
             begun[name], took[name] = moment, None
     return took
+
+
+def _problems(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the steps that failed without an effect on the run, such as notifications, with the reasons."""
+    found = ((event.get("step"), event.get("reason")) for event in events if _is_problem(event))
+    yield from dict.fromkeys((str(name), str(reason)) for name, reason in found)
+
+
+def _is_problem(event: Mapping[str, Any]) -> bool:
+    return event["event"] == "step" and "reason" in event and "status" not in event
 
 
 def _number(value: object) -> float | None:
