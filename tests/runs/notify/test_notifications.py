@@ -24,6 +24,7 @@ from tui_workbench.runs.lifecycle.starting import end_waiting
 from tui_workbench.runs.metrics import recording
 from tui_workbench.runs.notify import delivery, pending, sender, sending
 from tui_workbench.runs.notify.announcing import announce
+from tui_workbench.runs.notify.buses import Address
 from tui_workbench.runs.notify.channels import END, METRIC, STALLED, load_channels, parse_condition
 from tui_workbench.runs.notify.delivery import Delivery
 from tui_workbench.runs.store.rundir import GPU_VERDICT, Ending, RunDirectory
@@ -120,10 +121,10 @@ def test_resumed_run_does_not_change_the_text_about_its_end(
     Path(run.path, "output.log").write_text("loss=0.05\n")
     deliver = delivery.deliver
 
-    def deliver_and_resume(url: str | None, title: str, body: str) -> Delivery:
+    def deliver_and_resume(address: Address, title: str, body: str) -> Delivery:
         if run.run().state == "failed":
             add_attempt(run, Ending("failed", "x"), anew=True)
-        return deliver(url, title, body)
+        return deliver(address, title, body)
 
     monkeypatch.setattr(sending, "deliver", deliver_and_resume)
     send(run, END)

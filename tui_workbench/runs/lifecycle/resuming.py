@@ -22,6 +22,7 @@ from tui_workbench.runs.lifecycle.controller import Controller
 from tui_workbench.runs.lifecycle.handover import hand_over
 from tui_workbench.runs.lifecycle.retrying import add_attempt, attempt_number
 from tui_workbench.runs.lifecycle.starting import has_ended, wake
+from tui_workbench.runs.notify.buses import remember_bus
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.annotations import notify_index
 from tui_workbench.runs.store.attempts import own_reason
@@ -120,6 +121,7 @@ def start_again(directory: RunDirectory) -> None:
         target = target_for(spec.target)
         target.plan(spec._replace(attempt=2))  # raises an error if the target cannot execute the run again
         save_environment(directory, os.environ)
+        remember_bus()
         remove_below(directory.path, CANCEL_REQUEST)
         reason = own_reason(run.reason or run.state, attempt_number(directory))
         ending = Ending(run.state, reason, run.exit_code, run.end)

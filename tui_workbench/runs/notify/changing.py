@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.runs.notify import pending
+from tui_workbench.runs.notify.buses import remember_bus
 from tui_workbench.runs.notify.channels import Channel, check_name, load_channels, parse_condition, save_channels
 from tui_workbench.runs.notify.delivery import is_known_service
 from tui_workbench.targets.base.secrets import SecretStore, new_reference
@@ -53,6 +54,7 @@ def add_channel(
         )
     known = {each.name: each for each in load_channels()}
     save_channels([*(known | {name: channel}).values()])
+    remember_bus()
     if name in known:
         SecretStore().forget(known[name].reference)
     return channel

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.installation import extra_command
+from tui_workbench.runs.notify.buses import Address
 
 ANSWER_SECONDS = 45.0
 """Seconds to wait for the answer of a service. Apprise itself gives up after 60 seconds."""
@@ -33,12 +34,12 @@ class Delivery(NamedTuple):
     """True if the service has certainly not received the text, and may be reachable later."""
 
 
-def deliver(url: str | None, title: str, body: str) -> Delivery:
-    """Send a text to the service at `url` once. Raises UsageError if Apprise is not installed."""
-    if url is None:
-        return Delivery("its URL is not in the keyring, or the keyring is locked")
+def deliver(address: Address, title: str, body: str) -> Delivery:
+    """Send a text to a service once. Raises UsageError if Apprise is not installed."""
+    if address.url is None:
+        return Delivery(f"cannot read its URL: {address.reason}")
     apprise = _apprise()
-    service = apprise.Apprise.instantiate(url, suppress_exceptions=True)
+    service = apprise.Apprise.instantiate(address.url, suppress_exceptions=True)
     if service is None:
         return Delivery("Apprise does not support its URL")
     # A service that accepts a text slowly must not be mistaken for one that fails. E-mail uses only the first limit.

@@ -26,6 +26,7 @@ from tui_workbench.runs.metrics.recording import FAULTS
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.values import MetricSummary
 from tui_workbench.runs.notify import pending
+from tui_workbench.runs.notify.buses import Address, read_address
 from tui_workbench.runs.notify.channels import (
     END,
     METRIC,
@@ -37,7 +38,6 @@ from tui_workbench.runs.notify.channels import (
 )
 from tui_workbench.runs.notify.delivery import Delivery, deliver
 from tui_workbench.runs.store.rundir import NOTIFICATIONS, RunDirectory
-from tui_workbench.targets.base.secrets import SecretStore
 
 RECORD_SECONDS = 10.0
 """Seconds to wait for the record of a run's end. After that, another process drives the run and announces its end."""
@@ -67,13 +67,13 @@ def send_pending(name: str) -> None:
     Raises OSError if a folder is not accessible, and WorkbenchError if the file of the channels cannot be used.
     """
     channel = next((each for each in load_channels() if each.name == name), None)
-    url = SecretStore().get(channel.reference) if channel else None  # once: a locked keyring takes long to answer
+    address = read_address(channel) if channel else Address()  # once: a locked keyring takes long to answer
     folder = pending.folder_of(name)
     for event_name in pending.names(name):
         try:
             if channel is not None:  # it may have been removed
                 path, event = json.loads(read_below(folder, event_name, LARGEST_EVENT))
-                send_all(RunDirectory(path), event, channel, url)
+                send_all(RunDirectory(path), event, channel, address)
         except (OSError, WorkbenchError, *FAULTS):
             pass  # the run was removed or has malformed files
         finally:
@@ -81,22 +81,21 @@ def send_pending(name: str) -> None:
                 unlink_below(folder, event_name)
 
 
-def send_all(directory: RunDirectory, event: str, channel: Channel, url: str | None) -> None:
+def send_all(directory: RunDirectory, event: str, channel: Channel, address: Address) -> None:
     """Send the notifications about an event that the channel reports and that no process has sent yet.
 
-    `url` is the URL of the channel, or None if the keyring does not return it. A notification that cannot be sent is
-    omitted. Raises OSError and WorkbenchError if the run cannot be read.
+    A notification that cannot be sent is omitted. Raises OSError and WorkbenchError if the run cannot be read.
     """
     # Create all texts first: sending can take long, and the run may be resumed or removed meanwhile.
     for notification in list(_due(directory, event, channel)):
         with contextlib.suppress(OSError, WorkbenchError):  # the other notifications must still be sent
-            _send_once(directory, channel, url, notification)
+            _send_once(directory, channel, address, notification)
 
 
 def send_test(channel: Channel) -> str:
     """Send a test message to a channel. Return the error, or "". Raises UsageError if Apprise is not installed."""
     body = f"This channel reports the runs that {os.environ.get('USER') or 'you'} submitted on {socket.gethostname()}."
-    return deliver(SecretStore().get(channel.reference), "Test message from workbench-tui", body).error
+    return deliver(read_address(channel), "Test message from workbench-tui", body).error
 
 
 def _due(directory: RunDirectory, event: str, channel: Channel) -> Iterator[Notification]:
@@ -182,7 +181,7 @@ def _name(run: Run) -> str:
     return f"{run.script_name} [{run.run_number}]"
 
 
-def _send_once(directory: RunDirectory, channel: Channel, url: str | None, notification: Notification) -> None:
+def _send_once(directory: RunDirectory, channel: Channel, address: Address, notification: Notification) -> None:
     """Send a notification, unless a process has sent it or was killed while it sent it."""
     name = f"{NOTIFICATIONS}/{channel.name}-{notification.key}.json"
     make_folders(directory.path, NOTIFICATIONS)
@@ -192,7 +191,7 @@ def _send_once(directory: RunDirectory, channel: Channel, url: str | None, notif
             append_below(directory.path, name, b"", exclusive=True)
         except FileExistsError:
             return
-        delivery = _deliver(url, notification)
+        delivery = _deliver(address, notification)
         if not (delivery.may_repeat and pauses):
             break
         unlink_below(directory.path, name)  # if this process is killed in the pause, the next process sends
@@ -205,8 +204,8 @@ def _send_once(directory: RunDirectory, channel: Channel, url: str | None, notif
         directory.append_event("step", step="notify", reason=f"not sent to {channel.name}: {delivery.error}")
 
 
-def _deliver(url: str | None, notification: Notification) -> Delivery:
+def _deliver(address: Address, notification: Notification) -> Delivery:
     try:
-        return deliver(url, notification.title, notification.body)
+        return deliver(address, notification.title, notification.body)
     except WorkbenchError as error:
         return Delivery(str(error))

@@ -28,6 +28,7 @@ from tui_workbench.runs.lifecycle.starting import (
     start_script,
 )
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
+from tui_workbench.runs.notify.buses import remember_bus
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.submission.planning import asks_for_gpu, dependency_of, planned, prepare
@@ -51,6 +52,7 @@ def submit(
 ) -> Run:
     """Submit a run; see `Runs.submit`. `check`: see `create_run`."""
     directory, lock, record = create_run(project, request, check)
+    remember_bus()
     target = target_for(record.spec.target)
     try:
         if target.drives_together or record.spec.run_configuration.retry:

@@ -29,6 +29,9 @@ KEYRING_SECONDS = 30.0
 SECRET_ATTEMPTS = 3
 """Maximum number of attempts to enter a secret, the same as in `ssh`."""
 
+BUS = "DBUS_SESSION_BUS_ADDRESS"
+"""The variable with the address of the message bus through which the keyring is reached."""
+
 NO_BUS = "this session has no D-Bus message bus for a keyring"
 
 _FOUND, _UNKNOWN, _UNUSABLE = 0, 1, 2
@@ -56,10 +59,19 @@ class SecretStore:
 
     def get(self, reference: str) -> str | None:
         """Return the secret of a reference; None if the keyring does not have it or is not usable."""
+        return self.look_up(reference)[0]
+
+    def look_up(self, reference: str, bus: str = "") -> tuple[str | None, str]:
+        """Return the secret of a reference and "", or None and the reason why the keyring does not return it.
+
+        `bus` is the address of the message bus of the keyring; by default, it is that of this process.
+        """
         if not is_reference(reference):
-            return None
-        code, answer = _ask_keyring("get", reference)
-        return answer.decode("utf-8", "surrogateescape") if code == _FOUND else None
+            return None, "it is not a reference"
+        code, answer = _ask_keyring("get", reference, bus=bus)
+        if code == _FOUND:
+            return answer.decode("utf-8", "surrogateescape"), ""
+        return None, "it is not in the keyring" if code == _UNKNOWN else answer.decode("utf-8", "replace")
 
     def look(self, seconds: float) -> KeyringResult:
         """Look for a keyring without unlocking it. In the result, `reason` is the kind of the keyring, or the error."""
@@ -99,9 +111,11 @@ def plain_text_secrets(target: ComputeTarget) -> dict[str, str]:
     return {key: value for key, value in found.items() if value and not is_reference(value)}
 
 
-def _ask_keyring(verb: str, reference: str, secret: bytes = b"", seconds: float | None = None) -> tuple[int, bytes]:
+def _ask_keyring(
+    verb: str, reference: str, secret: bytes = b"", seconds: float | None = None, bus: str = ""
+) -> tuple[int, bytes]:
     """Return the exit code of the child process, and the secret or an error message."""
-    command = [sys.executable, "-P", "-m", "tui_workbench.targets.base.secrets", verb, reference]
+    command = [sys.executable, "-P", "-m", "tui_workbench.targets.base.secrets", verb, reference, bus]
     try:
         done = LocalHost().run(command, stdin=secret, timeout=KEYRING_SECONDS if seconds is None else seconds)
     except ConnectionLost:
@@ -111,14 +125,16 @@ def _ask_keyring(verb: str, reference: str, secret: bytes = b"", seconds: float 
     return done.code, done.stderr.strip().rpartition(b"\n")[2] or b"the keyring failed"
 
 
-def _helper(verb: str, reference: str) -> int:
+def _helper(verb: str, reference: str, bus: str) -> int:
     """Execute `verb` in the child process, with the secret on stdin or stdout; return the exit code."""
+    if bus:
+        os.environ[BUS] = bus
     from keyring.errors import KeyringError, PasswordDeleteError
 
     try:
         backend = _backend()
         if backend is None:
-            has_bus = sys.platform != "linux" or "DBUS_SESSION_BUS_ADDRESS" in os.environ
+            has_bus = sys.platform != "linux" or BUS in os.environ
             sys.stderr.write("this system has no keyring\n" if has_bus else f"{NO_BUS}\n")
             return _UNUSABLE
         if verb == "look":
@@ -160,4 +176,4 @@ def _backend() -> KeyringBackend | None:
 
 
 if __name__ == "__main__":
-    sys.exit(_helper(sys.argv[1], sys.argv[2]))
+    sys.exit(_helper(*sys.argv[1:]))
