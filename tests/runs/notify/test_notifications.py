@@ -58,6 +58,37 @@ def test_channels_report_ended_runs(
         assert not path.is_file() or TOPIC.encode() not in path.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "seconds", "kind", "body"),
+    [
+        ("completed", "", 4, "success", "It ran for 4 s on local."),
+        ("failed", "it was killed", 125, "failure", "it was killed\nIt ran for 2 min 5 s on local."),
+        ("canceled", "canceled", 3720.4, "info", "It ran for 1 h 2 min on local."),
+        ("canceled", "MaxDurationMinutes: x", 60, "failure", "MaxDurationMinutes: x\nIt ran for 1 min 0 s on local."),
+        ("unknown", "its machine was restarted", 1, "warning", "its machine was restarted\nIt ran for 1 s on local."),
+    ],
+)
+def test_end_has_a_kind_and_a_duration(
+    shell: Installed, project: Project, topic: Topic, state: str, reason: str, seconds: float, kind: str, body: str
+) -> None:
+    add(shell, "phone", topic.url.replace("ntfy", "json"), "--on", "end")
+    run = make_run(project, "p_1")
+    end = run.run().start + seconds
+    run.append_event("state", state=state, reason=reason, final=True, end=end)
+    send(run, END)
+    (message,) = topic.messages
+    assert (message["type"], message["message"]) == (kind, body)
+
+
+def test_stalls_and_metrics_are_warnings(shell: Installed, project: Project, topic: Topic) -> None:
+    add(shell, "phone", topic.url.replace("ntfy", "json"), "--on", "stalled", "--metric", "loss < 5")
+    run = make_run(project, "p_1")
+    Path(run.path, "output.log").write_text("loss=1\n")
+    for event in (STALLED, METRIC):
+        send(run, event)
+    assert [message["type"] for message in topic.messages] == ["warning", "warning"]
+
+
 def test_notification_is_sent_once(shell: Installed, project: Project, topic: Topic) -> None:
     add(shell, "phone", topic.url)
     run = make_run(project, "p_1", state="completed")
@@ -121,10 +152,10 @@ def test_resumed_run_does_not_change_the_text_about_its_end(
     Path(run.path, "output.log").write_text("loss=0.05\n")
     deliver = delivery.deliver
 
-    def deliver_and_resume(address: Address, title: str, body: str) -> Delivery:
+    def deliver_and_resume(address: Address, title: str, body: str, kind: str) -> Delivery:
         if run.run().state == "failed":
             add_attempt(run, Ending("failed", "x"), anew=True)
-        return deliver(address, title, body)
+        return deliver(address, title, body, kind)
 
     monkeypatch.setattr(sending, "deliver", deliver_and_resume)
     send(run, END)

@@ -20,6 +20,9 @@ from tui_workbench.runs.notify.buses import Address
 ANSWER_SECONDS = 45.0
 """Seconds to wait for the answer of a service. Apprise itself gives up after 60 seconds."""
 
+INFO, SUCCESS, WARNING, FAILURE = "info", "success", "warning", "failure"
+"""Apprise's kinds of texts. Many services show the kind as a color or an icon."""
+
 _NOT_CONNECTED = {"gaierror", "ConnectionRefusedError", "NewConnectionError", "ConnectTimeoutError", "ConnectTimeout"}
 """The exceptions of sockets, urllib3 and requests without a connection to the service."""
 
@@ -34,8 +37,8 @@ class Delivery(NamedTuple):
     """True if the service has certainly not received the text, and may be reachable later."""
 
 
-def deliver(address: Address, title: str, body: str) -> Delivery:
-    """Send a text to a service once. Raises UsageError if Apprise is not installed."""
+def deliver(address: Address, title: str, body: str, kind: str = INFO) -> Delivery:
+    """Send a text of a kind, such as SUCCESS, to a service once. Raises UsageError if Apprise is not installed."""
     if address.url is None:
         return Delivery(f"cannot read its URL: {address.reason}")
     apprise = _apprise()
@@ -51,7 +54,7 @@ def deliver(address: Address, title: str, body: str) -> Delivery:
     logger.setLevel(logging.DEBUG)
     logger.addHandler(log)
     try:
-        if sender.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT):
+        if sender.notify(title=title, body=body, notify_type=kind, body_format=apprise.NotifyFormat.TEXT):
             return Delivery()
     finally:
         logger.removeHandler(log)

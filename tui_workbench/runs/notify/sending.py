@@ -36,7 +36,7 @@ from tui_workbench.runs.notify.channels import (
     parse_condition,
     policy_that_ended,
 )
-from tui_workbench.runs.notify.delivery import Delivery, deliver
+from tui_workbench.runs.notify.delivery import FAILURE, INFO, SUCCESS, WARNING, Delivery, deliver
 from tui_workbench.runs.store.rundir import NOTIFICATIONS, RunDirectory
 
 RECORD_SECONDS = 10.0
@@ -50,12 +50,15 @@ PAUSES = (5.0, 30.0)
 
 GLYPHS = {RunState.COMPLETED: "✓", RunState.FAILED: "✗", RunState.CANCELED: "⊘"}
 
+KINDS = {RunState.COMPLETED: SUCCESS, RunState.FAILED: FAILURE, RunState.CANCELED: INFO}
+
 
 class Notification:
-    """A text about a run. `key` is unique in the run."""
+    """A text about a run. `key` is unique in the run; `kind` is INFO or another constant of `delivery`."""
 
-    def __init__(self, key: str, title: str, body: str) -> None:
+    def __init__(self, key: str, kind: str, title: str, body: str) -> None:
         self.key = key
+        self.kind = kind
         self.title = visible(title)
         self.body = "\n".join(visible(line) for line in body.split("\n"))
 
@@ -131,21 +134,29 @@ def _end(directory: RunDirectory, channel: Channel) -> Notification | None:
     glyph = GLYPHS.get(run.state, "?")
     policy = policy_that_ended(run)
     cause = f" by {policy}" if policy else f" with exit code {run.exit_code}" if run.exit_code else ""
-    body = [run.reason, str(brief_of(directory.path).get("text", ""))]
+    body = ["" if run.reason == run.state else run.reason, str(brief_of(directory.path).get("text", ""))]
     if run.start and run.end:
-        minutes, seconds = divmod(round(run.end - run.start), 60)
-        body.append(f"It ran for {minutes} min {seconds} s on {run.target}.")
+        body.append(f"It ran for {_duration(run.end - run.start)} on {run.target}.")
     title = f"{glyph} {_name(run)} {run.state}{cause}"
-    return Notification(f"{END}-{number}", title, "\n".join(filter(None, body)) or title)
+    kind = FAILURE if policy else KINDS.get(run.state, WARNING)
+    return Notification(f"{END}-{number}", kind, title, "\n".join(filter(None, body)) or title)
+
+
+def _duration(seconds: float) -> str:
+    """Format a duration as `4 s`, `2 min 5 s` or `3 h 12 min`."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minute} min"
+    return f"{minutes} min {second} s" if minutes else f"{second} s"
 
 
 def _stall(directory: RunDirectory) -> Notification:
     run = directory.run()
     text = str(brief_of(directory.path).get("text", ""))
     help_text = f"`workbench-tui experiment stacks -r {run.run_number}` shows where it waits."
-    return Notification(
-        f"{STALLED}-{attempt_number(directory)}", f"■ {_name(run)} stalled", "\n".join(filter(None, (text, help_text)))
-    )
+    body = "\n".join(filter(None, (text, help_text)))
+    return Notification(f"{STALLED}-{attempt_number(directory)}", WARNING, f"■ {_name(run)} stalled", body)
 
 
 def _summary(directory: RunDirectory) -> dict[str, MetricSummary]:
@@ -168,6 +179,7 @@ def _met(name: str, channel: Channel, summary: dict[str, MetricSummary]) -> Iter
             digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()  # a text can be long
             yield Notification(
                 f"{METRIC}-{digest}",
+                WARNING,
                 f"● {name}: {text}",
                 f"{condition.metric} reached {_shown(best)}; the last value is {_shown(metric.last)}.",
             )
@@ -206,6 +218,6 @@ def _send_once(directory: RunDirectory, channel: Channel, address: Address, noti
 
 def _deliver(address: Address, notification: Notification) -> Delivery:
     try:
-        return deliver(address, notification.title, notification.body)
+        return deliver(address, notification.title, notification.body, notification.kind)
     except WorkbenchError as error:
         return Delivery(str(error))
