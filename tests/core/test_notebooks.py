@@ -34,8 +34,8 @@ def test_cells_and_outputs_are_read() -> None:
     [
         ("", "not a valid notebook: line 1, column 1: expecting value"),
         ('{"nbformat": 4', "not a valid notebook: line 1"),
-        ("[]", "not a valid notebook: a value has the wrong type"),
-        ('{"nbformat": 4}', "not a valid notebook: 'cells' is missing"),
+        ("[1,2]", "not a notebook: the file contains JSON, but a list; a notebook is a JSON object with `cells`"),
+        ('{"nbformat": 4}', "not a notebook: the file contains a JSON object without `cells`"),
         ('{"nbformat": 4, "cells": [{"cell_type": "code", "source": 5}]}', "a value has the wrong type"),
         ('{"nbformat": 3, "worksheets": []}', "notebooks of format 3 cannot be shown"),
         ("[" * 100_000, "not a valid notebook"),

@@ -19,6 +19,9 @@ FORMAT = 4
 CODE, MARKDOWN = "code", "markdown"
 TEXT, ERROR, MEDIA = "text", "error", "media"
 
+_OTHER_TEXT = "Correct the text, or save the notebook again in Jupyter."
+_OTHER_FILE = "Save the notebook again in Jupyter, or rename the file if it is not a notebook."
+
 
 class CellOutput(NamedTuple):
     """An output of a cell: text, the traceback of an error, or data that is not shown as text, such as an image."""
@@ -45,16 +48,40 @@ def is_notebook(path: str) -> bool:
 
 def parse_notebook(text: str) -> list[Cell]:
     """Return the cells of a notebook. Raises UsageError if the text is not a notebook of version 4."""
+    content = read_notebook(text)
+    version = content.get("nbformat")
     try:
-        content = json.loads(text)
-        version = content["nbformat"]
         cells = [_cell(cell) for cell in content["cells"]] if version == FORMAT else []
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"not a valid notebook: {_describe(error)}", remedy="Correct the text.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"not a valid notebook: {_describe(error)}", remedy=_OTHER_TEXT) from error
     if version != FORMAT:
         remedy = "Open the notebook in Jupyter and save it."
         raise UsageError(f"notebooks of format {version!r} cannot be shown", remedy=remedy)
     return cells
+
+
+def read_notebook(text: str) -> dict[str, Any]:
+    """Return the JSON object of a notebook. Raises UsageError, with the line if the text is not valid JSON.
+
+    Notebooks of versions 1 to 3 have `worksheets` instead of `cells`; Jupyter and runs convert them.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"not a valid notebook: {_describe(error)}", remedy=_OTHER_TEXT) from error
+    if isinstance(content, dict) and ("cells" in content or "worksheets" in content):
+        return content
+    found = "a JSON object without `cells`" if isinstance(content, dict) else f"JSON, but {_kind(content)}"
+    raise UsageError(
+        f"not a notebook: the file contains {found}; a notebook is a JSON object with `cells`", remedy=_OTHER_FILE
+    )
+
+
+def too_large() -> UsageError:
+    """Return the error for a notebook that is larger than `LARGEST`."""
+    return UsageError(
+        f"the notebook is larger than {LARGEST >> 20} MiB", remedy="Clear its outputs in Jupyter, and save it."
+    )
 
 
 def code_of(text: str) -> str:
@@ -70,7 +97,16 @@ def code_of(text: str) -> str:
 def _describe(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}, column {error.colno}: {error.msg[:1].lower()}{error.msg[1:]}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
     return f"{error} is missing" if isinstance(error, KeyError) else "a value has the wrong type"
+
+
+def _kind(value: object) -> str:
+    """Return the name of the type of a JSON value that is not an object."""
+    if isinstance(value, list | str):
+        return "a list" if isinstance(value, list) else "a string"
+    return "null" if value is None else "true or false" if isinstance(value, bool) else "a number"
 
 
 def _cell(cell: dict[str, Any]) -> Cell:

@@ -213,7 +213,12 @@ class Execution:
 def _read(nbformat: "Any", path: "str") -> "Any":
     """Read a notebook, without its outputs. Raises ValueError or OSError."""
     try:
-        notebook = nbformat.read(path, as_version=4)
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+        content = json.loads(text)
+        if not isinstance(content, dict) or not ("cells" in content or "worksheets" in content):
+            raise ValueError("a notebook is a JSON object with `cells`")
+        notebook = nbformat.reads(text, as_version=4)
         metadata = notebook.metadata
         language = (metadata.get("kernelspec") or {}).get("language") or metadata.get("language_info", {}).get("name")
     except OSError:

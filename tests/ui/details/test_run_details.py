@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.notebooks import PIXEL, code, display, markdown, notebook, stream
 from tests.ui.dashboard.conftest import read, type_text, write
 from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.runs.past import EPOCH, past_run
@@ -103,6 +104,41 @@ async def test_outputs_can_be_read_fetched_and_promoted(past: Project) -> None:
         await pilot.press("y", "enter")
         await until(lambda: os.path.exists(os.path.join(past.root, "assets/model.txt.link")))
         await until(lambda: "version 1 of the asset" in seen(pilot))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
+async def test_executed_notebook_is_read_as_cells_or_as_text(past: Project, size: tuple[int, int]) -> None:
+    outputs = (stream("epoch 1\n"), display(image__png=PIXEL, text__plain="<Figure>"), display(text__html="<table>"))
+    error = {"output_type": "error", "ename": "ValueError", "evalue": "bad", "traceback": ["ValueError: bad"]}
+    write(output_of(past, "a.ipynb"), notebook(markdown("# Title"), code("train()", *outputs, error, number=1)))
+    async with details(past, 5, size) as pilot:
+        await pilot.press("2")
+        await until(lambda: "│ train()" in seen(pilot))
+        assert all(text in seen(pilot) for text in ("Title", "[1]", "epoch 1", "image/png, 72 B", "ValueError: bad"))
+        assert '{"cells"' not in seen(pilot)
+        await pilot.press("enter")
+        await until(lambda: pilot.app.focused is screen(pilot).outputs.view)
+        assert "ctrl+t View" in seen(pilot)
+        await pilot.press("ctrl+t")
+        await until(lambda: '{"cells"' in seen(pilot))
+        await pilot.press("ctrl+t")
+        await until(lambda: "│ train()" in seen(pilot))
+        await pilot.press("left", "down")
+        await until(lambda: screen(pilot).outputs.current.endswith("model.txt"))
+        assert "ctrl+t View" not in seen(pilot)
+
+
+async def test_output_that_is_not_a_notebook_is_shown_as_text_with_the_reason(past: Project) -> None:
+    write(output_of(past, "a.ipynb"), "[1,2]")
+    async with details(past, 5) as pilot:
+        await pilot.press("2")
+        await until(lambda: "[1,2]" in seen(pilot))
+        assert "not a notebook: the file contains JSON, but a list" in " ".join(seen(pilot).split())
+
+
+def output_of(project: Project, name: str) -> str:
+    run = next(run for run in Runs(project).list() if run.run_number == 5)
+    return os.path.join(run.directory, "outputs", name)
 
 
 async def test_file_outside_outputs_is_copied_into_the_project(past: Project) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.notebooks import PIXEL, code, display, markdown, notebook, stream
+from tests.ui.dashboard.conftest import write
+from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.panes.editor_driver import editor_app
+from tests.ui.waiting import until
 from tui_workbench.core.notebooks import Cell, CellOutput, parse_notebook
 from tui_workbench.ui.editor.notebook_view import NotebookView, notebook_lines
+
+if TYPE_CHECKING:
+    from tui_workbench.projects.project import Project
 
 
 def shown(cells: list[Cell]) -> list[str]:
@@ -70,6 +78,21 @@ async def test_notebook_opens_as_cells_and_a_key_shows_the_text(tmp_path: Path) 
         it.text.replace_source(notebook("print(2)"))
         await it.press("ctrl+t")
         assert "│ print(2)" in ["".join(piece.text for piece in line) for line in presenter.cells.lines]
+
+
+async def test_narrow_footer_has_the_key_for_the_other_view_and_the_way_back(project: Project) -> None:
+    path = os.path.join(project.root, "a.ipynb")
+    write(path, notebook("print(1)"))
+    async with opened(project, (80, 24)) as pilot:
+        await screen_of(pilot).panes.editor.open_file(path)
+        await until(lambda: "│ print(1)" in seen(pilot))
+        assert all(text in seen(pilot).splitlines()[-1] for text in ("ctrl+t View", "esc Back"))
+        await pilot.press("ctrl+t")
+        await until(lambda: "ctrl+t shows the cells" in seen(pilot))
+        assert all(text in seen(pilot).splitlines()[-1] for text in ("ctrl+t View", "esc Back"))
+        await pilot.press("x")
+        await until(lambda: "ctrl+s Save" in seen(pilot))
+        assert "ctrl+t shows the cells" in seen(pilot)
 
 
 async def test_large_notebook_is_shown_whole(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.faults.support import until as until_now
+from tests.notebooks import notebook
 from tests.ui.command_driver import CommandDriver, proves
-from tests.ui.dashboard.conftest import dashboard, dashboard_of
+from tests.ui.dashboard.conftest import dashboard, dashboard_of, write
 from tests.ui.dashboard.conftest import past as past
 from tests.ui.details.test_run_details import details
 from tests.ui.main.test_main import opened, screen_of, seen
@@ -243,8 +244,10 @@ async def test_run_details_commands(past: Project) -> None:
         CommandDriver.pressed.add("details.gpus")
 
 
-@proves("file_panel.open file_panel.back")
+@proves("file_panel.open file_panel.back file_panel.view")
 async def test_file_panel_commands(past: Project) -> None:
+    run = next(run for run in Runs(past).list() if run.run_number == 5)
+    write(os.path.join(run.directory, "outputs", "a.ipynb"), notebook("print(1)"))
     async with details(past, 5) as pilot:
         assert isinstance(pilot.app.screen, RunDetailsScreen)
         screen = pilot.app.screen.view
@@ -252,6 +255,8 @@ async def test_file_panel_commands(past: Project) -> None:
         await pilot.press("2")
         await until(lambda: screen.outputs.current and isinstance(pilot.app.focused, RowList))
         await driver.does("file_panel.open", lambda: pilot.app.focused is screen.outputs.view)
+        await until(lambda: "│ print(1)" in seen(pilot))
+        await driver.does("file_panel.view", lambda: '{"cells"' in seen(pilot))
         await driver.does("file_panel.back", lambda: isinstance(pilot.app.focused, RowList))
 
 

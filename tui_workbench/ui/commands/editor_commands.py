@@ -30,7 +30,7 @@ CONFIGURATION = Scope("configuration", "An open configuration file", (
 ))
 
 NOTEBOOK = Scope("notebook", "An open notebook", (
-    Command("notebook.view", "ctrl+t", "change_view", "Cells/text", "Switch between cells and text.", priority=True),
+    Command("notebook.view", "ctrl+t", "change_view", "View", "Switch between cells and text.", priority=True),
     quiet("notebook.edit", "enter", "edit", "Edit", "Edit the text of the notebook."),
 ))
 

@@ -193,9 +193,10 @@ class RunView(RunContainer, inherit_bindings=False):
 
     @on(FilePanel.FileWanted)
     def _file_wanted(self, event: FilePanel.FileWanted) -> None:
-        preview = partial(reading.output_preview, self.run_shown, event.path)
+        width = event.cells_width
+        preview = partial(reading.output_preview, self.run_shown, event.path, width)
         if event.panel is self.snapshot:
-            preview = partial(reading.snapshot_preview, self.project.state_directory, self.run_shown, event.path)
+            preview = partial(reading.snapshot_preview, self.project.state_directory, self.run_shown, event.path, width)
         ask(self, "file", partial(reading.lines_or_error, preview), partial(event.panel.show_content, event.path))
 
     # --- Outputs

@@ -17,6 +17,7 @@ from typing import Any
 from tui_workbench.core.errors import RunNotFound, WorkbenchError
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.model import Run, Step
+from tui_workbench.core.notebooks import LARGEST, parse_notebook, too_large
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.runs.gpu.verdict import stored_verdict
@@ -27,6 +28,7 @@ from tui_workbench.runs.store.rundir import PROVENANCE, STACKS, RunDirectory
 from tui_workbench.runs.transfer.downloads import artifact_path, attachments
 from tui_workbench.targets.hosts.data import describe_data
 from tui_workbench.ui.charts.chart_scale import number, span_label
+from tui_workbench.ui.editor.notebook_view import notebook_lines
 from tui_workbench.ui.logs.stacks_panel import stack_lines
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece
@@ -68,22 +70,39 @@ def snapshot_of(state_directory: str, run: Run) -> list[tuple[str, str]]:
     return [(file.path, "link" if file.is_link else size_text(file.size)) for file in files]
 
 
-def output_preview(run: Run, name: str) -> list[Line]:
-    """Return the beginning of an output as lines. Raises WorkbenchError for an unknown name."""
+def output_preview(run: Run, name: str, cells_width: int = 0) -> list[Line]:
+    """Return the beginning of an output as lines, or the cells of a notebook as lines for the width `cells_width`.
+
+    Raises WorkbenchError for an unknown name.
+    """
     path = artifact_path(run.directory, name)
     if name.startswith(f"{STACKS}/"):
         return list(stack_lines(read_stacks(run.directory, name)))
     try:
         with open_regular(path) as file:
-            return preview(file.read(PREVIEW_BYTES), os.fstat(file.fileno()).st_size)
+            size = os.fstat(file.fileno()).st_size
+            return _content(file.read(LARGEST if cells_width else PREVIEW_BYTES), size, cells_width)
     except OSError as error:
         return [(Piece(f"Cannot read the file: {error.strerror}.", "error"),)]
 
 
-def snapshot_preview(state_directory: str, run: Run, path: str) -> list[Line]:
-    """Return the beginning of a file of the snapshot as lines. Raises StorageError."""
+def snapshot_preview(state_directory: str, run: Run, path: str, cells_width: int = 0) -> list[Line]:
+    """Return a file of the snapshot, as `output_preview` does. Raises StorageError."""
     data = snapshot_content(state_directory, run.commit_id, path)
-    return preview(data[:PREVIEW_BYTES], len(data))
+    return _content(data[:LARGEST], len(data), cells_width)
+
+
+def _content(data: bytes, size: int, cells_width: int) -> list[Line]:
+    """Return the cells of a notebook as lines, or its error and its text; if `cells_width` is 0, return the text."""
+    text = preview(data[:PREVIEW_BYTES], size)
+    if not cells_width:
+        return text
+    try:
+        if size > LARGEST:
+            raise too_large()
+        return notebook_lines(parse_notebook(data.decode("utf-8-sig", "replace")), cells_width)
+    except WorkbenchError as error:
+        return [*error_lines(error), (), *text]
 
 
 def preview(data: bytes, size: int) -> list[Line]:

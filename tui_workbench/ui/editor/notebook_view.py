@@ -13,8 +13,18 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widget import Widget
 
-from tui_workbench.core.errors import UsageError, WorkbenchError
-from tui_workbench.core.notebooks import CODE, ERROR, LARGEST, MARKDOWN, MEDIA, Cell, CellOutput, parse_notebook
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.notebooks import (
+    CODE,
+    ERROR,
+    LARGEST,
+    MARKDOWN,
+    MEDIA,
+    Cell,
+    CellOutput,
+    parse_notebook,
+    too_large,
+)
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.core.text_files import TextFile, read_text_file
@@ -124,6 +134,8 @@ class NotebookView(Widget, TextPresenter):
     def note(self, note: Note) -> Note:
         if self.as_cells and (self.view.file.read_only or not note.text) and note.role == "muted":
             return Note(f"The cells are read-only. {shown_key('notebook.view', 'ctrl+t')} shows the text.")
+        if not self.as_cells and not note.text:
+            return Note(f"{shown_key('notebook.view', 'ctrl+t')} shows the cells.")
         return note
 
     def facts(self, facts: list[str]) -> list[str]:
@@ -155,9 +167,7 @@ def _read(file: TextFile, text: str, width: int) -> tuple[list[Cell], list[Line]
         file = read_text_file(file.path, largest=LARGEST)
         text = file.text
     if file.too_large:
-        raise UsageError(
-            f"the notebook is larger than {LARGEST >> 20} MiB", remedy="Clear its outputs in Jupyter, and save it."
-        )
+        raise too_large()
     cells = parse_notebook(text)
     return cells, notebook_lines(cells, width)
 

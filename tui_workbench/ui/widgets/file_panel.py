@@ -13,11 +13,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
 
+from tui_workbench.core.notebooks import is_notebook
 from tui_workbench.ui.commands.screen_commands import FILE_PANEL
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
-from tui_workbench.ui.widgets.text_view import Line, TextView
+from tui_workbench.ui.widgets.text_view import MIN_WIDTH, Line, TextView
 
 FOLDER = "/"
 """The last character in the key of a folder."""
@@ -37,10 +38,14 @@ class FilePanel(Horizontal, inherit_bindings=False):
 
     @dataclass(eq=False)
     class FileWanted(Message):
-        """Posted when the panel needs the content of a file."""
+        """Posted when the panel needs the content of a file.
+
+        `cells_width` is the width in which the cells of a notebook are shown, or 0 if the text of the file is shown.
+        """
 
         panel: FilePanel
         path: str
+        cells_width: int
 
         @property
         def control(self) -> FilePanel:
@@ -53,6 +58,8 @@ class FilePanel(Horizontal, inherit_bindings=False):
         self._files: tuple[tuple[str, str], ...] = ()
         self._folded: set[str] = set()
         self._empty: tuple[str, ...] = ()
+        self._as_cells = True
+        self._shown = ("", False)  # the path of the shown file, and whether its cells are shown
 
     def compose(self) -> ComposeResult:
         yield self.list
@@ -73,7 +80,13 @@ class FilePanel(Horizontal, inherit_bindings=False):
     def show_content(self, path: str, lines: Sequence[Line]) -> None:
         """Show the content of a file, unless another file was selected meanwhile."""
         if path == self.current:
-            self.view.show(lines)
+            before, self._shown = self._shown, (path, self._shows_cells)
+            self.view.wraps = self._shows_cells
+            self.view.show(lines, keep_place=self._shown == before)
+
+    @property
+    def _shows_cells(self) -> bool:
+        return self._as_cells and is_notebook(self.current)
 
     def _show(self, current: str | None = None) -> None:
         rows: list[Row] = []
@@ -98,7 +111,8 @@ class FilePanel(Horizontal, inherit_bindings=False):
     def _want(self) -> None:
         path = self.current
         if path and not path.endswith(FOLDER):
-            self.post_message(self.FileWanted(self, path))
+            width = max(self.view.scrollable_content_region.width, MIN_WIDTH)
+            self.post_message(self.FileWanted(self, path, width if self._shows_cells else 0))
         else:
             self.view.show(())
         self.refresh_bindings()
@@ -120,6 +134,20 @@ class FilePanel(Horizontal, inherit_bindings=False):
             self._show()
         elif self.current:
             self.screen.set_focus(self.view)
+
+    def on_resize(self) -> None:
+        if self._shows_cells:
+            self._want()
+
+    def why_not(self, action: str) -> str:
+        return "Not a notebook." if action == "change_view" and not is_notebook(self.current) else ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)
+
+    def action_change_view(self) -> None:
+        self._as_cells = not self._as_cells
+        self._want()
 
     def action_back(self) -> None:
         self.screen.set_focus(self.list)

@@ -42,7 +42,7 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
         With `wraps`, lines that are too long continue in the next row.
         """
         super().__init__(id=id)
-        self._wraps = wraps
+        self.wraps = wraps
         self._source: Sequence[Sequence[Piece]] = ()
         self._lines: Sequence[Sequence[Piece]] = ()
         self._shown: Sequence[Sequence[Piece]] = ()
@@ -59,7 +59,7 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
     def show(self, lines: Sequence[Sequence[Piece]], *, keep_place: bool = False) -> None:
         """Show these lines, scrolled to the first line unless `keep_place`."""
         self._source = self._lines = lines
-        if self._wraps:
+        if self.wraps:
             width = max(self.scrollable_content_region.width, MIN_WIDTH)
             self._lines = [row for line in lines for row in wrap_pieces(line, width, INDENT)]
         self.filter_changed()
@@ -69,7 +69,7 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
     def rebuild(self) -> None:
         if self._make is not None:
             self.show(self._make(max(self.scrollable_content_region.width, MIN_WIDTH)), keep_place=True)
-        elif self._wraps:
+        elif self.wraps:
             self.show(self._source, keep_place=True)
 
     def on_resize(self) -> None:
