@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.config.documents import in_project, project
 from tests.runs.support import write_files
+from tui_workbench.config.changes.file_edits import check
 from tui_workbench.config.checks.findings import ERROR, WARNING, Finding
+from tui_workbench.config.checks.old_data import MOST_NAMES, MOST_SCRIPTS, old_data_files
 
 LOCAL, REMOTE = "type: local\n", "type: remote\naddress: box\n"
 CONFIGURATION = "Target: t\nFramework: Python\nTrackedRun: true\nArgumentVector: [train.py]\n"
@@ -19,7 +22,7 @@ def problems(
 ) -> list[Finding]:
     """Return the findings about data in a run configuration with this additional text."""
     project(root / "project", a__runconfig=configuration + text, t__compute=target, train__py=script)
-    codes = ("data-reference", "data-outside", "data-source", "missing-file", "wrong-type")
+    codes = ("data-reference", "data-outside", "data-source", "data-source-file", "missing-file", "wrong-type")
     return [each for each in in_project(root / "project", "a.runconfig").problems() if each.code in codes]
 
 
@@ -88,8 +91,40 @@ def test_untracked_run_has_paths_beside_the_project(tmp_path: Path) -> None:
 )
 def test_old_data_sources_have_a_replacement(tmp_path: Path, script: str) -> None:
     (finding,) = problems(tmp_path, script=script)
-    assert (finding.severity, finding.code) == (WARNING, "data-source")
+    assert (finding.severity, finding.code) == (WARNING, "data-source-file")
+    assert finding.message.endswith("which these files of the project contain or use: train.py")
     assert "pandas.read_csv" in finding.remedy
+
+
+def test_old_data_sources_in_subfolders_are_reported_once_for_a_project(tmp_path: Path) -> None:
+    names = ("iris.dprep", "d/iris.DSOURCE", ".hidden/b.dsource", "site-packages/c.dprep")
+    write_files(tmp_path, {f"project/{name}": "{}" for name in names})
+    write_files(
+        tmp_path, {"project/sub/deep/x.py": "import azureml.dataprep as dprep\n", "project/sub/y.py": "x = 1\n"}
+    )
+    os.symlink("iris.dprep", tmp_path / "project" / "link.dprep")
+    assert len(problems(tmp_path)) == 1
+    root = project(tmp_path / "project", b__runconfig=CONFIGURATION, c__runconfig=CONFIGURATION)
+    found = check([str(root / "aml_config" / f"{name}.runconfig") for name in "abc"])
+    (finding,) = [one for one in found if one.code.startswith("data-source")]
+    assert finding.message.endswith(" use: iris.dprep, d/iris.DSOURCE, sub/deep/x.py")
+
+
+def test_project_without_old_data_sources_has_no_finding(tmp_path: Path) -> None:
+    write_files(tmp_path, {"project/sub/dsource.py": "x = 'dsource'  # azureml.dataprep\n", "project/a.csv": ""})
+    assert problems(tmp_path, script="import azureml.core\n") == []
+
+
+def test_search_for_old_data_sources_is_limited(tmp_path: Path) -> None:
+    """The names of 20,000 files and folders are read, and 500 Python files; those in upper folders come first."""
+    write_files(tmp_path, {f"a{number:03}.py": "" for number in range(MOST_SCRIPTS)})
+    write_files(tmp_path, {"sub/x.py": "import azureml.dataprep\n", "sub/iris.dsource": ""})
+    (tmp_path / "many").mkdir()
+    for number in range(MOST_NAMES):
+        os.mkdir(tmp_path / "many" / str(number))
+    assert old_data_files(str(tmp_path)) == []
+    os.rename(tmp_path / "many", tmp_path / "z")
+    assert old_data_files(str(tmp_path)) == ["sub/iris.dsource"]
 
 
 def test_keys_of_old_data_sources_are_reported(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.config.documents import document, in_project, project
+from tests.notebooks import notebook
 from tui_workbench.config.checks.findings import ERROR, WARNING
 from tui_workbench.config.loading import load_run_configuration
 from tui_workbench.core.errors import ConfigurationError
@@ -118,7 +119,9 @@ def test_virtual_environment_is_checked_for_torch(tmp_path: Path, system: str, h
 def test_notebook_cannot_have_torchrun_or_spark(tmp_path: Path, setting: str, fixed: str) -> None:
     text = f"Target: box\nArgumentVector: [a.ipynb]\n{setting}"
     text += "" if "Framework" in setting else "Framework: Python\n"
-    editing = in_project(project(tmp_path, box__compute=LOCAL, box__runconfig=text, **{"a.ipynb": ""}), "box.runconfig")
+    editing = in_project(
+        project(tmp_path, box__compute=LOCAL, box__runconfig=text, **{"a.ipynb": notebook("x")}), "box.runconfig"
+    )
     (finding,) = editing.problems()
     assert (finding.code, finding.line) == ("notebook-launcher", 3)
     assert finding.fix is not None
@@ -129,5 +132,5 @@ def test_notebook_cannot_have_torchrun_or_spark(tmp_path: Path, setting: str, fi
 @pytest.mark.parametrize(("package", "found"), [("nbclient", []), ("jupyterlab", []), ("numpy", ["no-nbclient"])])
 def test_environment_of_a_notebook_needs_nbclient(tmp_path: Path, package: str, found: list[str]) -> None:
     text = "Target: box\nFramework: Python\nPrepareEnvironment: true\nArgumentVector: [a.ipynb]\n"
-    files = {"conda_dependencies__yml": CONDA.format(package), "a.ipynb": ""}
+    files = {"conda_dependencies__yml": CONDA.format(package), "a.ipynb": notebook("x")}
     assert codes(project(tmp_path, box__compute=DOCKER, box__runconfig=text, **files)) == found

@@ -132,9 +132,12 @@ class TestScriptAndArguments:
 
     @pytest.mark.parametrize(
         ("script", "said"),
-        [("missing.py", "does not exist"), (".", "is a folder"), ("aml_config", "is a folder"), ("a\0b", "NUL")],
-    )
+        [("missing.py", "does not exist"), (".", "is a folder"), ("aml_config", "is a folder"), ("a\0b", "NUL"),
+         ("broken.ipynb", "broken.ipynb is not a valid notebook: line 2, column 1"),
+         ("only.dsource", "only.dsource is a data source of Azure ML Workbench, and not a script")],
+    )  # fmt: skip
     def test_invalid_script_is_refused(self, project: Project, script: str, said: str) -> None:
+        write_files(root(project), {"broken.ipynb": '{"cells": [],\n', "only.dsource": "print(1)\n"})
         with pytest.raises(UsageError, match=said):
             prepare(project, asked(script))
 

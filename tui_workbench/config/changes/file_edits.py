@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from tui_workbench.config.changes.change_set import edited, unified_diff
-from tui_workbench.config.checks.findings import CODES, ERROR, INFO, Finding, Fix
+from tui_workbench.config.checks.findings import CODES, DATA_SOURCE_FILE, ERROR, INFO, Finding, Fix
 from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema import field_types
@@ -225,15 +225,22 @@ def find_file(name: str, root: str | None) -> str:
 
 
 def check(paths: Sequence[str]) -> list[Finding]:
-    """Return the findings in files. A file that cannot be read has one finding with the code `refused`."""
+    """Return the findings in files. A file that cannot be read has one finding with the code `refused`.
+
+    A finding about files of the project, which all run configurations have, is returned once for each project.
+    """
     contexts: dict[str, ProjectContext | None] = {}
     findings: list[Finding] = []
+    folders_with_old_data: set[str] = set()
     for path in paths:
         folder = os.path.dirname(os.path.abspath(path))
         if folder not in contexts:
             contexts[folder] = ProjectContext.of(path)
         try:
-            findings += Document.open(path, contexts[folder]).problems()
+            found = Document.open(path, contexts[folder]).problems()
+            findings += [one for one in found if one.code != DATA_SOURCE_FILE or folder not in folders_with_old_data]
+            if any(one.code == DATA_SOURCE_FILE for one in found):
+                folders_with_old_data.add(folder)
         except ConfigurationError as error:
             place = (path, error.line, error.column, 0, 0)
             findings.append(Finding(ERROR, "refused", error.message, error.remedy, *place))

@@ -7,22 +7,19 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue
+from tui_workbench.config.checks.findings import DATA_SOURCE_FILE, WARNING, Finding, Fix, SetValue
+from tui_workbench.config.checks.old_data import INSTEAD
 from tui_workbench.config.checks.project_context import ProjectContext, Subject
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.data_references import KEY, data_beside, data_problems, with_data
 from tui_workbench.config.yaml_edit.syntax import MAP, Node, plain_value
+from tui_workbench.core.plaintext import counted
 
 _OUTSIDE = re.compile(rb"""["'](\.\./[^"'/\s{}*]+)""")
 _OUTSIDE_ARGUMENT = re.compile(r"(?:^|=)(\.\./[^/\s]+)")
-_PREPARATION = re.compile(rb"""^[ \t]*(?:from|import)[ \t]+azureml\.dataprep\b|\.(?:dsource|dprep)["']""", re.MULTILINE)
+_NAMED_FILES = 5  # number of files that a message names
 _OLD_KEYS = ("DataSourceSettings", "DataSourceSubstitutions")
 _Scripts: TypeAlias = Sequence[tuple[str, bytes]]
-
-_INSTEAD = (
-    'Read the file with pandas, for example `pandas.read_csv("data/iris.csv")`, and prepare the data in the script. '
-    "For data that is not copied for each run, use `DataReferences`."
-)
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -30,11 +27,10 @@ def check(subject: Subject) -> Iterator[Finding]:
     context = subject.context
     if context is None or subject.kind not in (fields.RUNCONFIG, fields.SDK_RUNCONFIG):
         return
-    scripts = list(context.scripts(subject.configuration.script))
     if subject.kind is fields.RUNCONFIG:
         yield from _references(subject, context)
-        yield from _outside(subject, context, scripts)
-    yield from _old_sources(subject, scripts)
+        yield from _outside(subject, context, list(context.scripts(subject.configuration.script)))
+    yield from _old_sources(subject, context)
 
 
 def _references(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
@@ -103,17 +99,17 @@ def _opened_outside(arguments: Sequence[str], scripts: _Scripts) -> dict[str, st
     return found
 
 
-def _old_sources(subject: Subject, scripts: _Scripts) -> Iterator[Finding]:
+def _old_sources(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     for key in _OLD_KEYS:
         if key in subject.nodes:
             message = f"`{key}` is ignored: the workbench cannot read data sources of Azure ML Workbench"
-            yield subject.finding("data-source", message, _INSTEAD, key)
-    configuration = subject.configuration
-    for name, text in scripts:
-        if _PREPARATION.search(text) is None:
-            continue
+            yield subject.finding("data-source", message, INSTEAD, key)
+    files = context.old_data_files()
+    if files:
+        more = len(files) - _NAMED_FILES
+        names = ", ".join(files[:_NAMED_FILES]) + (f" and {counted(more, 'other file')}" if more > 0 else "")
         message = (
-            f"{name} uses data sources of Azure ML Workbench (`azureml.dataprep`, `.dsource`, `.dprep`), which the "
-            "workbench cannot read"
+            "the workbench cannot read data sources of Azure ML Workbench (`azureml.dataprep`, `.dsource`, `.dprep`), "
+            f"which these files of the project contain or use: {names}"
         )
-        yield subject.finding("data-source", message, _INSTEAD, configuration.key("ArgumentVector"))
+        yield subject.finding(DATA_SOURCE_FILE, message, INSTEAD, subject.configuration.key("ArgumentVector"))

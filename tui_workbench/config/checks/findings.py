@@ -95,6 +95,8 @@ class Code(NamedTuple):
     help: str
 
 
+DATA_SOURCE_FILE = "data-source-file"
+
 CODES: dict[str, Code] = {
     "syntax": Code(ERROR, "The text is not valid YAML."),
     "tab": Code(ERROR, "A line is indented with a tab, which YAML does not allow."),
@@ -132,7 +134,12 @@ CODES: dict[str, Code] = {
         "A script or an argument names an existing path outside the project (`../NAME`), and `DataReferences` does not "
         "contain it.",
     ),
-    "data-source": Code(WARNING, "The script or a key uses data sources of Azure ML Workbench, which are ignored."),
+    "data-source": Code(WARNING, "The key is about data sources of Azure ML Workbench, and is ignored."),
+    DATA_SOURCE_FILE: Code(
+        WARNING,
+        "Files of the project are data sources of Azure ML Workbench, or use them. `config check` reports this once.",
+    ),
+    "wrong-script": Code(ERROR, "The script is not a valid notebook, or is a data source of Azure ML Workbench."),
     "plain-password": Code(ERROR, "The file contains a password or passphrase in plain text."),
     "unknown-target": Code(ERROR, "`Target` names a compute target that does not exist."),
     "target-conflict": Code(ERROR, "A key of the SDK form disagrees with the compute target."),

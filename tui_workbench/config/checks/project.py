@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue, Unset, remove_field, set_field
 from tui_workbench.config.checks.project_context import ProjectContext, Subject
+from tui_workbench.config.checks.scripts import script_problem
 from tui_workbench.config.schema import fields, retry
 from tui_workbench.config.schema.slurm_options import NODES, OVERRIDE
 from tui_workbench.config.sdk_conflicts import conflicts
@@ -133,8 +134,14 @@ def _missing_file(subject: Subject, context: ProjectContext, key: str, file: str
 
 def _script(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     script, key = subject.configuration.script, subject.configuration.key("ArgumentVector")
-    if script and not script.startswith(("-", "$")) and not context.exists(script):
-        node = subject.nodes[key]
+    if not script or script.startswith(("-", "$")):
+        return
+    node = subject.nodes[key]
+    at = node.items[0] if node.items else node
+    problem = script_problem(context.absolute(script), script)
+    if not context.exists(script):
         message = f"the project has no script {script!r}"
         remedy = "Correct the name, or write $file to choose a script for each run."
-        yield subject.finding("missing-file", message, remedy, key, at=node.items[0] if node.items else node)
+        yield subject.finding("missing-file", message, remedy, key, at=at)
+    elif problem is not None:
+        yield subject.finding("wrong-script", problem.message, problem.remedy, key, at=at)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tui_workbench.config.checks.findings import CODES, Finding, Fix
+from tui_workbench.config.checks.old_data import SCRIPT_BYTES, old_data_files
 from tui_workbench.config.loading import compute_target_of, run_configuration_of, top_level_keys, type_of
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.field_types import FileKind
@@ -25,8 +27,8 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
 
 _SPARK = re.compile(rb"\b(?:pyspark|SparkSession|SparkContext|SQLContext|mmlspark|sparkdl)\b")
-_SCRIPT_BYTES = 200_000
-"""Number of bytes of a script that are searched."""
+_OLD_DATA_SECONDS = 2.0
+"""Seconds after which the folders of the project are searched for data sources again."""
 
 
 class _Parsed(NamedTuple):
@@ -43,6 +45,7 @@ class ProjectContext:
         self.directory = os.path.join(root, CONFIG_DIRECTORY)
         self._read: dict[str, tuple[object, _Parsed]] = {}
         self._unsaved: dict[str, str] = {}
+        self._old_data: tuple[float, list[str]] | None = None  # the time of the search, and the result
 
     @classmethod
     def of(cls, path: str) -> ProjectContext | None:
@@ -142,7 +145,14 @@ class ProjectContext:
             with contextlib.suppress(OSError):
                 if name.endswith(".py") and os.path.isfile(path := self.absolute(name)):
                     with open(path, "rb") as file:
-                        yield name, file.read(_SCRIPT_BYTES)
+                        yield name, file.read(SCRIPT_BYTES)
+
+    def old_data_files(self) -> list[str]:
+        """Return the files of the project that are or use data sources of Azure ML Workbench."""
+        now = time.monotonic()
+        if self._old_data is None or now - self._old_data[0] > _OLD_DATA_SECONDS:
+            self._old_data = (now, old_data_files(self.root))
+        return self._old_data[1]
 
     def tree(self, path: str) -> Tree | None:
         """Return the parsed file at `path`, or None if it does not exist or is not valid YAML."""

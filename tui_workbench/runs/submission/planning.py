@@ -11,6 +11,7 @@ import contextlib
 import os
 from typing import NamedTuple
 
+from tui_workbench.config.checks.scripts import script_problem
 from tui_workbench.config.option_texts import options_of
 from tui_workbench.config.schema import retry
 from tui_workbench.config.schema.slurm_options import NODES, OVERRIDE
@@ -233,7 +234,10 @@ def _require_retry(configuration: RunConfiguration, target: ComputeTarget) -> No
 def _script_and_arguments(
     project: Project, request: RunRequest, configuration: RunConfiguration
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the script, relative to the project, and its arguments. Raises UsageError if there is no such script."""
+    """Return the script, relative to the project, and its arguments. Raises UsageError if there is no such script.
+
+    A file that cannot be a script is refused, too; see `script_problem`.
+    """
     script, arguments, vector = request.script, request.arguments, configuration.argument_vector
     if not script:
         if not vector or vector[0] == FILE_VARIABLE:
@@ -257,6 +261,9 @@ def _script_and_arguments(
     if not os.path.isfile(path):
         what = "is a folder" if os.path.isdir(path) else "does not exist"
         raise UsageError(f"the script {script} {what}", remedy=f"Name a file in {project.root}.")
+    problem = script_problem(path, relative)
+    if problem is not None:
+        raise problem
     return relative, arguments
 
 
