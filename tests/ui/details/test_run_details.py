@@ -128,6 +128,25 @@ async def test_executed_notebook_is_read_as_cells_or_as_text(past: Project, size
         assert "ctrl+t View" not in seen(pilot)
 
 
+async def test_file_that_is_read_again_keeps_its_place(past: Project) -> None:
+    """While a run is active, its outputs are read again every second."""
+    write(output_of(past, "a.ipynb"), notebook(*[f"x{number}" for number in range(50)]))
+    async with details(past, 5) as pilot:
+        await pilot.press("2")
+        await until(lambda: "│ x0" in seen(pilot))
+        outputs = screen(pilot).outputs
+        await pilot.press("enter", "pagedown", "pagedown")
+        await until(lambda: outputs.view.scroll_offset.y > 0)
+        place = outputs.view.scroll_offset
+        write(output_of(past, "a.ipynb"), notebook(*[f"y{number}" for number in range(50)]))
+        outputs.show_files((("outputs/a.ipynb", ""), ("outputs/model.txt", "")))
+        await until(lambda: "│ y2" in seen(pilot))
+        assert outputs.view.scroll_offset == place
+        await pilot.press("ctrl+t")
+        await until(lambda: '{"cells"' in seen(pilot))
+        assert outputs.view.scroll_offset.y == 0
+
+
 async def test_output_that_is_not_a_notebook_is_shown_as_text_with_the_reason(past: Project) -> None:
     write(output_of(past, "a.ipynb"), "[1,2]")
     async with details(past, 5) as pilot:
