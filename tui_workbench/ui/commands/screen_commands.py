@@ -171,7 +171,7 @@ READER = Scope("reader", "Text views", _reading("reader"))
 
 FILE_PANEL = Scope("file panel", "Files of a run", (
     Command("file_panel.open", "enter", "open", "Read", "Read the file; expand or collapse the folder."),
-    Command("file_panel.view", "ctrl+t", "change_view", "View", "Switch between the cells and the text of a notebook."),
+    Command("file_panel.view", "ctrl+t", "change_view", "View", "Switch between cells and text of a notebook."),
     quiet("file_panel.back", "left,h", "back", "File list", "Return to the list of files."),
 ), about="Available in run details, in the tabs Outputs and Snapshot.")
 
