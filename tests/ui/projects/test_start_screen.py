@@ -25,6 +25,8 @@ from tui_workbench.ui.projects.start_screen import StartScreen
 from tui_workbench.ui.session_state import save_session
 from tui_workbench.ui.themes.themes import load_theme
 from tui_workbench.ui.undo import undo_steps
+from tui_workbench.ui.widgets.question_row import QuestionRow
+from tui_workbench.ui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -103,6 +105,54 @@ async def test_recent_project_is_opened(other: Path, tmp_path: Path, monkeypatch
         await CommandDriver(pilot).does("start.open", lambda: shows(pilot, other))
     async with outside(tmp_path, monkeypatch) as pilot:
         await CommandDriver(pilot).does("start.quit", lambda: not pilot.app.is_running)
+
+
+@proves("start.leave")
+async def test_escape_closes_a_question_that_has_lost_the_focus(
+    other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with outside(tmp_path, monkeypatch) as pilot:
+        await until(lambda: "other" in seen(pilot))
+        screen = start_screen(pilot)
+        assert "esc Cancel" not in seen(pilot)
+        for key, label in (("o", "Folder"), ("c", "URL of the repository")):
+            await pilot.press(key)
+            await until(lambda label=label: label in seen(pilot))  # type: ignore[misc]
+            await pilot.press("tab")
+            await until(lambda: screen.focused is not screen.prompt.field)
+            await CommandDriver(pilot).does("start.leave", lambda: not screen.prompt.display)
+        assert isinstance(screen.focused, RowList)
+        await until(lambda: "esc Cancel" not in seen(pilot))
+        (tmp_path / "plain").mkdir()
+        await pilot.press("o")
+        await answer(pilot, "Folder", str(tmp_path / "plain"))
+        await until(lambda: screen.query(QuestionRow))
+        await pilot.press("tab", "escape")
+        await until(lambda: not screen.query(QuestionRow))
+        assert pilot.app.screen is screen
+
+
+async def test_typing_replaces_the_suggested_folder(other: Path, project: Project) -> None:
+    async with opened(project) as pilot:
+        await pilot.press("O")
+        await until(lambda: isinstance(pilot.app.screen, StartScreen) and start_screen(pilot).recent.current)
+        await pilot.press("o")
+        await until(lambda: start_screen(pilot).prompt.field.value)
+        assert "enter Accept" in " ".join(seen(pilot).splitlines()[-1].split())
+        await pilot.press(*str(other), "enter")
+        await until(lambda: shows(pilot, other))
+
+
+async def test_error_of_a_canceled_question_is_not_shown_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with outside(tmp_path, monkeypatch) as pilot:
+        await pilot.press("c")
+        await answer(pilot, "URL of the repository", "ext::x")
+        await until(lambda: "is not the URL of a repository" in seen(pilot))
+        await pilot.press("escape", "o")
+        await until(lambda: "Folder" in seen(pilot))
+        await until(lambda: "is not the URL of a repository" not in seen(pilot))
 
 
 async def test_disk_that_hangs_does_not_block(other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

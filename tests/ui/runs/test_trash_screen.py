@@ -32,6 +32,11 @@ async def test_deleted_runs_are_restored_and_purged(project: Project) -> None:
         await until(lambda: "Permanently delete" in seen(pilot))
         await pilot.press("y")
         await until(lambda: "Deleted 1 run permanently. Freed " in seen(pilot) and "2 runs" in seen(pilot))
+        await pilot.press("x")
+        await until(lambda: "Permanently delete train.py [2] (" in seen(pilot))
+        await pilot.press("tab", "escape")  # the question has lost the focus
+        await until(lambda: "Permanently delete" not in seen(pilot))
+        assert on(pilot, TrashScreen)()
         await driver.does("trash.purge_all", lambda: "Permanently delete 2 runs (" in seen(pilot))
         await pilot.press("n")
         await until(lambda: "Permanently delete" not in seen(pilot))

@@ -158,7 +158,7 @@ SEARCH_STEPS = (
 
 SEARCH_FIELD = Scope("search field", "Fields for searches, filters and prompts", (
     *SEARCH_STEPS,
-    Command("search_field.take", "enter", "submit", "Choose", "Accept the text, or choose the selected row."),
+    Command("search_field.take", "enter", "submit", "Accept", "Accept the text, or choose the selected row."),
     Command("search_field.leave", "escape", "leave", "Cancel", "Close the field and discard its text."),
 ))
 

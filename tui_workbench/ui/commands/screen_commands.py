@@ -115,7 +115,7 @@ HISTORY = Scope("history", "Full screens", (
         "and the theme."),
     quiet("history.copy", "ctrl+c", "interrupt", "Copy", "Copy the selected text."),
     Command("history.leave", "escape,q", "leave", "Back",
-        "Return to the previous screen. An open filter is closed first."),
+        "Return to the previous screen. An open question or filter is closed first."),
 ), about="Available on the screens that cover the main screen, such as All runs, GPUs, Calls and Ports.")
 
 START = Scope("start", "Projects", (
@@ -126,6 +126,7 @@ START = Scope("start", "Projects", (
 ), about="Leaving this screen stops a clone.")
 
 START_ALONE = Scope("start alone", "Projects, outside of a project", (
+    Command("start.leave", "escape", "leave", "Cancel", "Close the open question."),
     Command("start.quit", "q", "app.quit", "Quit", "Quit the workbench. Runs continue."),
 ))
 

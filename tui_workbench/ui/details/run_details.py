@@ -216,7 +216,8 @@ class RunView(RunContainer, inherit_bindings=False):
     def action_fetch(self) -> None:
         if not self.why_not("fetch"):
             label = f"Copy {safe_text(self.outputs.current[:40])} into"
-            self.edit_row.ask(label, os.path.join(self.project.root, ""), partial(self._fetch, self._output))
+            fetch = partial(self._fetch, self._output)
+            self.edit_row.ask(label, os.path.join(self.project.root, ""), fetch, is_suggestion=True)
 
     def _fetch(self, name: str, text: str) -> None:
         folder = os.path.join(self.project.root, os.path.expanduser(text.strip()))
@@ -235,7 +236,7 @@ class RunView(RunContainer, inherit_bindings=False):
         if not self.why_not("promote"):
             name = self._output
             label = f"Save {safe_text(name[:40])} as asset"
-            self.edit_row.ask(label, name.rpartition("/")[2], partial(self._promote, name))
+            self.edit_row.ask(label, name.rpartition("/")[2], partial(self._promote, name), is_suggestion=True)
 
     def _promote(self, name: str, text: str) -> None:
         def save() -> str:

@@ -50,7 +50,7 @@ class CloudInitScreen(HistoryScreen, inherit_bindings=False):
         self.view.show([(Piece(safe_text(line)),) for line in text.splitlines()])
 
     def action_add_key(self) -> None:
-        self.prompt.ask("File with your public key", DEFAULT_KEY, self._key_given)
+        self.prompt.ask("File with your public key", DEFAULT_KEY, self._key_given, is_suggestion=True)
 
     def _key_given(self, text: str) -> None:
         self.ask("key", partial(_with_key, os.path.expanduser(text.strip())), self._show)

@@ -117,7 +117,9 @@ class StartScreen(FullScreen, inherit_bindings=False):
     def action_open(self) -> None:
         if self.focused is self.templates:
             name = self.templates.current
-            self.prompt.ask(f"Folder of the new {name} project", self._suggested(name), partial(self._create, name))
+            label, create = f"Folder of the new {name} project", partial(self._create, name)
+            self.say("")
+            self.prompt.ask(label, self._suggested(name), create, is_suggestion=True)
         else:
             self._open(self.recent.current)
 
@@ -133,10 +135,8 @@ class StartScreen(FullScreen, inherit_bindings=False):
         self._calls.add(partial(create_project, name, folder, template), self._open)
 
     def action_open_folder(self) -> None:
-        self._ask_folder(self._suggested(""))
-
-    def _ask_folder(self, text: str) -> None:
-        self.prompt.ask("Folder", text, self._folder_given)
+        self.say("")
+        self.prompt.ask("Folder", self._suggested(""), self._folder_given, is_suggestion=True)
 
     def _folder_given(self, text: str) -> None:
         self.run_worker(self._look_for(text), group="folder")
@@ -147,7 +147,7 @@ class StartScreen(FullScreen, inherit_bindings=False):
         except UsageError as error:
             self.show_error(error)
             if not self.prompt.display:
-                self._ask_folder(text)
+                self.prompt.ask("Folder", text, self._folder_given)
         else:
             self._enter(found)
 
@@ -168,6 +168,7 @@ class StartScreen(FullScreen, inherit_bindings=False):
     async def _answered(self, event: QuestionRow.Answered) -> None:
         self.set_focus(self.recent if self.recent.current else self.templates)
         await event.row.remove()
+        self.refresh_bindings()
         if root := event.answer:
             self._calls.add(partial(add_folder, root), lambda _: self._open(root))
 
@@ -179,6 +180,7 @@ class StartScreen(FullScreen, inherit_bindings=False):
     # --- Cloning
 
     def action_clone(self) -> None:
+        self.say("")
         self._ask_url("")
 
     def _ask_url(self, text: str) -> None:
@@ -193,7 +195,8 @@ class StartScreen(FullScreen, inherit_bindings=False):
             self.show_error(error)
             self._ask_url(url)
             return
-        self.prompt.ask("New folder", self._suggested(name), partial(self._start_clone, url))
+        self.say("")
+        self.prompt.ask("New folder", self._suggested(name), partial(self._start_clone, url), is_suggestion=True)
 
     def _start_clone(self, url: str, text: str) -> None:
         self.say(f"Cloning {url}...")
@@ -236,6 +239,8 @@ class StartScreen(FullScreen, inherit_bindings=False):
         match action:
             case "open" if not isinstance(self.focused, RowList) or not self.focused.current:
                 return "No project selected."
+            case "leave" if self._project is None and self.open_question is None:
+                return "No question is open."
             case "stop" if self._stop is None:
                 return "No clone is running."
             case "clone" if self._stop is not None:

@@ -29,7 +29,7 @@ from tui_workbench.ui.commands.screen_commands import HISTORY
 from tui_workbench.ui.messages import BackendFailed, StatusPosted
 from tui_workbench.ui.terminal.compositor import install_compositor
 from tui_workbench.ui.undo import undo_steps
-from tui_workbench.ui.widgets.field_row import FilterRow
+from tui_workbench.ui.widgets.field_row import FilterRow, PromptRow
 from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.line import TitleLine
 from tui_workbench.ui.widgets.notice import Notice
@@ -139,8 +139,16 @@ class FullScreen(Screen[None], inherit_bindings=False):
         if self.filter_row is not None:
             self.filter_row.open()
 
+    @property
+    def open_question(self) -> PromptRow | QuestionRow | None:
+        """The open question, which has lost the focus if the user went to another part of the screen."""
+        prompts = (row for row in self.query(PromptRow) if row.display)
+        return next(prompts, None) or next(iter(self.query(QuestionRow)), None)
+
     def action_leave(self) -> None:
-        if self.filter_row is not None and self.filter_row.display:
+        if (question := self.open_question) is not None:
+            question.action_leave()
+        elif self.filter_row is not None and self.filter_row.display:
             self.filter_row.clear()
         else:
             self.dismiss()

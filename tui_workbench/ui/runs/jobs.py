@@ -247,7 +247,10 @@ class JobsPane(Pane):
 
     async def action_cancel(self) -> None:
         run = self._runs.get(self._list.current)
-        if run is None or self.why_not("cancel") or self._question is not None:
+        if self._question is not None:
+            self.take_focus()
+            return
+        if run is None or self.why_not("cancel"):
             return
         self._asked = run.run_id
         dependents = await in_thread(partial(dependents_of, RunDirectory(run.directory)))

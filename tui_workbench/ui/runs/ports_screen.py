@@ -107,6 +107,7 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
         self._open(kind, None)
 
     def action_open_port(self) -> None:
+        self.say("")
         self.prompt.ask("Port of the run, or HOST:PORT", "", self._port_given)
 
     def _port_given(self, text: str) -> None:

@@ -281,7 +281,8 @@ class RunCommands(Vertical, inherit_bindings=False):
     def action_download(self) -> None:
         if runs := self._shown.chosen_runs():
             folder = os.path.join(self._project.root, "")
-            self.edit_row.ask(f"Copy the files of {_title(runs)} into", folder, partial(self._download, runs))
+            label = f"Copy the files of {_title(runs)} into"
+            self.edit_row.ask(label, folder, partial(self._download, runs), is_suggestion=True)
 
     def _download(self, runs: Sequence[Run], text: str) -> None:
         self._calls.add(partial(actions.download_all, runs, self._path(text)), self._host.say)
@@ -289,7 +290,7 @@ class RunCommands(Vertical, inherit_bindings=False):
     def action_export(self) -> None:
         if runs := self._shown.chosen_runs():
             path = os.path.join(self._project.root, "runs.csv")
-            self.edit_row.ask(f"Export {_title(runs)} to", path, partial(self._export, runs))
+            self.edit_row.ask(f"Export {_title(runs)} to", path, partial(self._export, runs), is_suggestion=True)
 
     def _export(self, runs: Sequence[Run], text: str) -> None:
         self._calls.add(partial(actions.export, self._project, runs, self._path(text)), self._host.say)

@@ -62,6 +62,7 @@ class FieldRow(Horizontal):
         if self.field.has_focus and before is not None and before.is_on_screen:
             self.screen.set_focus(before)
         self.display = False
+        self.screen.refresh_bindings()
 
 
 class PromptRow(FieldRow):
@@ -71,10 +72,15 @@ class PromptRow(FieldRow):
         super().__init__()
         self._then: Callable[[str], None] = lambda text: None
 
-    def ask(self, label: str, value: str, then: Callable[[str], None]) -> None:
-        """Ask for a value and call `then` with it, unless the user cancels. `label` must be safe text."""
+    def ask(self, label: str, value: str, then: Callable[[str], None], *, is_suggestion: bool = False) -> None:
+        """Ask for a value and call `then` with it, unless the user cancels. `label` must be safe text.
+
+        A suggested value is selected, so that typing replaces it.
+        """
         self._then = then
         self.open(value, label=label)
+        if is_suggestion:
+            self.field.action_select_all()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -87,6 +93,9 @@ class PromptRow(FieldRow):
     @on(SearchField.Left)
     def _left(self, event: SearchField.Left) -> None:
         event.stop()
+        self.close()
+
+    def action_leave(self) -> None:
         self.close()
 
 
