@@ -177,17 +177,21 @@ async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project, monkey
     Runs(past).annotate("5", lambda old: old._replace(pinned=True))
     async with dashboard(past) as pilot:
         await shows(pilot, "5", "6", "4", "3", "2", "1")
-        await pilot.press("space", "space", "D")  # the pinned run, and run 6
-        await until(lambda: "Move 2 marked runs (" in seen(pilot))
+        await pilot.press("space", "D")  # the pinned run
+        await until(lambda: "nothing can be deleted: 1 pinned run stays. p unpins runs." in seen(pilot))
+        await pilot.press("space", "space", "D")  # and runs 6 and 4
+        asked = "Move 2 of 3 marked runs ("
+        await until(lambda: asked in seen(pilot))
+        assert "to the trash? 1 pinned run stays. ctrl+z undoes this." in " ".join(seen(pilot).split())
         await pilot.press("enter")
-        assert "Move 2 marked runs (" in seen(pilot)
+        assert asked in seen(pilot)
         await pilot.press("n")
-        await until(lambda: "Move 2 marked runs (" not in seen(pilot))
+        await until(lambda: asked not in seen(pilot))
         await pilot.press("D")
-        await until(lambda: "Move 2 marked runs (" in seen(pilot))
+        await until(lambda: asked in seen(pilot))
         await pilot.press("y")
-        await shows(pilot, "5", "4", "3", "2", "1")
-        await until(lambda: "is pinned and cannot be deleted" in seen(pilot))
+        await shows(pilot, "5", "3", "2", "1")
+        await until(lambda: "Moved 2 runs to the trash." in seen(pilot))
         await until(lambda: "1 marked" in seen(pilot))
         await pilot.press("ctrl+z")
         await shows(pilot, "5", "6", "4", "3", "2", "1")
@@ -207,6 +211,32 @@ async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project, monkey
         await until(lambda: notified)
         assert "in the trash" in notified[0]
         await until(lambda: "Undone: delete 1 run." in seen(pilot))
+
+
+async def test_runs_that_change_after_the_question_stay_and_the_others_are_moved(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await shows(pilot, "6", "5", "4", "3", "2", "1")
+        await pilot.press("space", "space", "D")
+        await until(lambda: "Move 2 marked runs (" in seen(pilot))
+        Runs(past).annotate("5", lambda old: old._replace(pinned=True))
+        await pilot.press("y")
+        await until(lambda: "Moved 1 run to the trash. " in seen(pilot))
+        assert "is pinned and cannot be deleted" in seen(pilot)
+
+
+async def test_active_runs_are_not_deleted(past: Project) -> None:
+    run = make_run(past, "project_1700000000099", 9)
+    lock = ControllerLock.acquire_new(run)
+    assert lock is not None
+    with lock:
+        async with dashboard(past) as pilot:
+            await shows(pilot, "6", "5", "4", "3", "2", "1", "9")
+            await pilot.press("space", "end", "space", "D")
+            await until(lambda: "Move 1 of 2 marked runs (" in seen(pilot))
+            await until(lambda: "1 active run stays." in seen(pilot))
+            await pilot.press("y")
+            await shows(pilot, "5", "4", "3", "2", "1", "9")
+            run.append_event("state", state="completed", final=True, exit_code=0, end=1700000200.0, reason="")
 
 
 async def test_deletion_of_many_runs_shows_its_progress(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,21 @@ from tui_workbench.runs.transfer.mlflow_export import export_csv, export_mlflow
 CSV = ".csv"
 
 
+class Deletable(NamedTuple):
+    """Runs that can be deleted, their disk space in bytes, and the numbers of pinned and active runs, which stay."""
+
+    runs: tuple[Run, ...]
+    size: int
+    pinned: int
+    active: int
+
+    @property
+    def staying(self) -> str:
+        """A text such as `1 pinned run and 2 active runs`, or ""."""
+        kinds = ((self.pinned, "pinned run"), (self.active, "active run"))
+        return " and ".join(counted(number, kind) for number, kind in kinds if number)
+
+
 class Deletion(NamedTuple):
     """The IDs of the runs that were moved to the trash, and the errors of the other runs."""
 
@@ -94,9 +109,12 @@ def tags_of(text: str) -> dict[str, str]:
     return tags
 
 
-def size_of(runs: Sequence[Run]) -> int:
-    """Return the disk space that the run directories use, in bytes."""
-    return sum(folder_size(run.directory) for run in metered("measuring", "runs", runs))
+def deletable(runs: Sequence[Run]) -> Deletable:
+    """Find the runs that are neither active nor pinned, and measure the disk space that their directories use."""
+    ended = [run for run in runs if not run.is_active]
+    found = tuple(run for run in ended if not read_annotations(run.directory).pinned)
+    size = sum(folder_size(run.directory) for run in metered("measuring", "runs", found))
+    return Deletable(found, size, len(ended) - len(found), len(runs) - len(ended))
 
 
 def delete(project: Project, runs: Sequence[Run]) -> Deletion:

@@ -259,12 +259,20 @@ class RunCommands(Vertical, inherit_bindings=False):
     def action_delete(self) -> None:
         if runs := self._shown.chosen_runs():
             self._host.say("Measuring the size of the files...")
-            self._host.ask("size", partial(actions.size_of, runs), partial(self._ask_to_delete, runs))
+            self._host.ask("size", partial(actions.deletable, runs), partial(self._ask_to_delete, runs))
 
-    def _ask_to_delete(self, runs: Sequence[Run], size: int) -> None:
+    def _ask_to_delete(self, chosen: Sequence[Run], found: actions.Deletable) -> None:
+        stays = f"{found.staying} {'stays' if found.pinned + found.active == 1 else 'stay'}."
+        if not found.runs:
+            unpin = f"{shown_key('one_run.pin', 'p')} unpins runs."
+            self._host.show_error(UsageError(f"nothing can be deleted: {stays}", remedy=unpin if found.pinned else ""))
+            return
+        is_all = len(found.runs) == len(chosen)
+        what = _title(chosen) if is_all else f"{len(found.runs)} of {_title(chosen)}"
         undo = shown_key("history.undo", "ctrl+z")
-        question = f"Move {_title(runs)} ({size_text(size)}) to the trash? {undo} undoes this."
-        call = partial(actions.delete, self._project, runs)
+        rest = f"{undo} undoes this." if is_all else f"{stays} {undo} undoes this."
+        question = f"Move {what} ({size_text(found.size)}) to the trash? {rest}"
+        call = partial(actions.delete, self._project, found.runs)
         delete = partial(self._calls.add, call, self._deleted, self._host.show_progress)
         self._host.confirm(question, delete)
 
@@ -272,10 +280,11 @@ class RunCommands(Vertical, inherit_bindings=False):
         if done.run_ids:
             title = f"delete {counted(len(done.run_ids), 'run')}"
             self._add_undo(title, partial(actions.undelete, self._project, done.run_ids))
-        if self.is_attached:
-            self._host.say(f"Moved {counted(len(done.run_ids), 'run')} to the trash.")
         self._show_done(done.problems)
         if self.is_attached:
+            moved = f"Moved {counted(len(done.run_ids), 'run')} to the trash."
+            errors = map(error_text, done.problems[:1])
+            self._host.notice.say(" ".join((moved, *errors)), wrong=bool(done.problems))
             self._shown.runs_deleted(done.run_ids)
 
     def action_download(self) -> None:
