@@ -55,6 +55,17 @@ async def test_later_change_of_files_is_undone_first() -> None:
     assert steps.is_newest
 
 
+async def test_steps_of_purged_runs_are_forgotten() -> None:
+    steps = UndoSteps()
+    steps.add("choose theme", nothing)
+    steps.add("delete 2 runs", nothing, ("a", "b"))
+    steps.add("annotate 1 run", nothing, ("c",))
+    steps.forget_runs(["c", "b"])
+    assert (len(steps), steps.title) == (2, "delete 2 runs")
+    steps.forget_runs(["a"])
+    assert (len(steps), steps.title) == (1, "choose theme")
+
+
 def test_number_of_steps_is_limited() -> None:
     steps = UndoSteps()
     for number in range(MOST_STEPS + 5):

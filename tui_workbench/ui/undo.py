@@ -7,7 +7,7 @@ so that the newest of all steps is found.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -17,11 +17,12 @@ MOST_STEPS = 200
 
 
 class UndoStep(NamedTuple):
-    """A step that can be undone. `title` is safe text."""
+    """A step that can be undone. `title` is safe text, and `run_ids` are the IDs of the changed runs, if any."""
 
     title: str
     undo: Callable[[], Awaitable[None]]
     changes_before: int
+    run_ids: frozenset[str] = frozenset()
 
 
 class UndoSteps:
@@ -34,9 +35,10 @@ class UndoSteps:
     def __len__(self) -> int:
         return len(self._steps)
 
-    def add(self, title: str, undo: Callable[[], Awaitable[None]]) -> None:
+    def add(self, title: str, undo: Callable[[], Awaitable[None]], run_ids: Iterable[str] = ()) -> None:
         """Record a step. `undo` may raise WorkbenchError."""
-        self._steps = [*self._steps[1 - MOST_STEPS :], UndoStep(title, undo, self.count_changes())]
+        step = UndoStep(title, undo, self.count_changes(), frozenset(run_ids))
+        self._steps = [*self._steps[1 - MOST_STEPS :], step]
 
     @property
     def title(self) -> str:
@@ -53,6 +55,12 @@ class UndoSteps:
             if step.title == title:
                 self._steps.remove(step)
                 return
+
+    def forget_runs(self, run_ids: Iterable[str]) -> None:
+        """Remove the steps of which no run is left after the permanent deletion of these runs."""
+        gone = frozenset(run_ids)
+        left = [step._replace(run_ids=step.run_ids - gone) if step.run_ids & gone else step for step in self._steps]
+        self._steps = [new for old, new in zip(self._steps, left, strict=True) if new.run_ids or not old.run_ids]
 
     async def undo(self) -> str:
         """Undo the newest step and return its title. A step that raises WorkbenchError is kept."""

@@ -209,7 +209,7 @@ async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project, monkey
         monkeypatch.setattr(pilot.app, "notify", lambda text, **_: notified.append(text))
         await pilot.press("ctrl+z")
         await until(lambda: notified)
-        assert "in the trash" in notified[0]
+        assert "annot restore 1 run: deleted permanently" in notified[0]
         await until(lambda: "Undone: delete 1 run." in seen(pilot))
 
 

@@ -33,6 +33,6 @@ def test_run_that_left_the_trash_does_not_stop_the_others(past: Project) -> None
     runs.purge([purged])
     runs.undelete(taken)
     problems = actions.undelete(past, deleted.run_ids)
-    assert [type(error) for error in problems] == [RunNotFound, RunNotFound]
+    assert [error.message for error in problems] == ["cannot restore 1 run: deleted permanently"]
     assert {run.run_id for run in runs.list()} >= {taken, *others}
     assert runs.deleted() == []

@@ -11,6 +11,7 @@ from tests.ui.runs.past import past_run
 from tests.ui.waiting import until
 from tui_workbench.runs.facade import Runs
 from tui_workbench.ui.runs.trash_screen import TrashScreen
+from tui_workbench.ui.undo import undo_steps
 
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
@@ -46,3 +47,21 @@ async def test_deleted_runs_are_restored_and_purged(project: Project) -> None:
         await pilot.press("y")
         await until(lambda: "The trash is empty." in seen(pilot))
         assert Runs(project).deleted() == []
+
+
+async def test_deletion_of_purged_runs_cannot_be_undone(project: Project) -> None:
+    past_run(project, 1, exit_code=0)
+    async with opened(project) as pilot:
+        await pilot.press("6")
+        await until(lambda: "1 run" in seen(pilot) and "train.py" in seen(pilot))
+        await pilot.press("D")
+        await until(lambda: "Move train.py [1] (" in seen(pilot))
+        await pilot.press("y")
+        await until(lambda: undo_steps(pilot.app).title == "delete 1 run")
+        await pilot.press("escape")
+        await CommandDriver(pilot).finds("view.trash", lambda: on(pilot, TrashScreen)() and "1 run" in seen(pilot))
+        await pilot.press("x")
+        await until(lambda: "Permanently delete train.py [1] (" in seen(pilot))
+        await pilot.press("y")
+        await until(lambda: "Deleted 1 run permanently." in seen(pilot))
+        assert undo_steps(pilot.app).title == ""

@@ -130,12 +130,17 @@ def delete(project: Project, runs: Sequence[Run]) -> Deletion:
 
 def undelete(project: Project, run_ids: Sequence[str]) -> list[WorkbenchError]:
     """Move runs from the trash back to the history. Return the errors of the runs that cannot be moved."""
-    problems = []
+    problems: list[WorkbenchError] = []
+    purged = 0
     for run_id in metered("restoring", "runs", run_ids):
         try:
             Runs(project).undelete(run_id)
+        except RunNotFound:
+            purged += not os.path.isdir(os.path.join(project.runs_directory, run_id))  # else it was restored already
         except WorkbenchError as error:
             problems.append(error)
+    if purged:
+        problems.insert(0, RunNotFound(f"cannot restore {counted(purged, 'run')}: deleted permanently"))
     return problems
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from textual import on, work
@@ -219,12 +219,14 @@ class RunCommands(Vertical, inherit_bindings=False):
             title = _title([run for run in runs if run.run_id in done.before])
             if self.is_attached:
                 self._host.say(text.replace("{}", title))
-            self._add_undo(f"annotate {title}", partial(actions.set_annotations, self._project, done.before))
+            self._add_undo(
+                f"annotate {title}", partial(actions.set_annotations, self._project, done.before), done.before
+            )
         self._show_done(done.problems)
 
-    def _add_undo(self, title: str, undo: Callable[[], Sequence[WorkbenchError]]) -> None:
-        """Add an undo step for a change. `undo` returns the errors that a second attempt would not avoid."""
-        self._steps.add(title, partial(self._undo, undo))
+    def _add_undo(self, title: str, undo: Callable[[], Sequence[WorkbenchError]], run_ids: Iterable[str]) -> None:
+        """Add an undo step for a change of runs. `undo` returns the errors that a second attempt would not avoid."""
+        self._steps.add(title, partial(self._undo, undo), run_ids)
 
     def _show_done(self, problems: Sequence[WorkbenchError]) -> None:
         """Show the changes that were made, and the first error."""
@@ -279,7 +281,7 @@ class RunCommands(Vertical, inherit_bindings=False):
     def _deleted(self, done: actions.Deletion) -> None:
         if done.run_ids:
             title = f"delete {counted(len(done.run_ids), 'run')}"
-            self._add_undo(title, partial(actions.undelete, self._project, done.run_ids))
+            self._add_undo(title, partial(actions.undelete, self._project, done.run_ids), done.run_ids)
         self._show_done(done.problems)
         if self.is_attached:
             moved = f"Moved {counted(len(done.run_ids), 'run')} to the trash."

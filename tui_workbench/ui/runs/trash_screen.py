@@ -19,6 +19,7 @@ from tui_workbench.ui.commands.screen_commands import HISTORY, TRASH
 from tui_workbench.ui.formatting import moment, run_state, run_title
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.undo import undo_steps
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 
@@ -46,6 +47,7 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
         self.content = (self.runs,)
 
     def on_mount(self) -> None:
+        self._steps = undo_steps(self.app)  # not those of the next project, if a purge ends after the user has switched
         self._read()
 
     def _read(self) -> None:
@@ -105,6 +107,7 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
         self._calls.add(partial(_purge, self.project, run_ids), self._purged, self.show_progress)
 
     def _purged(self, purged: Purged) -> None:
+        self._steps.forget_runs(purged.run_ids)
         text = f"Deleted {counted(len(purged.run_ids), 'run')} permanently. "
         text += f"Freed {size_text(purged.size)} and {size_text(purged.snapshot_size)} of snapshots."
         if self.is_attached:
