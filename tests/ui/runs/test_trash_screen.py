@@ -29,7 +29,9 @@ async def test_deleted_runs_are_restored_and_purged(project: Project) -> None:
         await driver.does("trash.restore", lambda: "Restored train.py [4]." in seen(pilot) and "3 runs" in seen(pilot))
         assert [run.run_number for run in Runs(project).list()] == [4]
         await driver.does("trash.purge", lambda: "Permanently delete train.py [3] (" in seen(pilot))
-        await pilot.press("enter")  # needs the letter
+        assert "Cancel" in seen(pilot).splitlines()[-1]
+        assert "Back" not in seen(pilot).splitlines()[-1]
+        await pilot.press("enter", "q")  # needs the letter
         await until(lambda: "Permanently delete" in seen(pilot))
         await pilot.press("y")
         await until(lambda: "Deleted 1 run permanently. Freed " in seen(pilot) and "2 runs" in seen(pilot))

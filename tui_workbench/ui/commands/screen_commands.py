@@ -201,10 +201,10 @@ METRICS = Scope("metrics", "Metrics of a run", (
 
 RUN_DETAILS = Scope("run details", "Run details", (
     quiet("details.calls", "8", "calls", "Calls", "Show this run's calls to external programs."),
-    Command("details.promote", "y", "promote", "Promote", "Save the output as a version of a project asset."),
     Command("details.fetch", "f", "fetch", "Download", "Copy the selected output to a folder."),
-    Command("details.bring", "b", "bring", "Copy to project",
+    Command("details.bring", "b", "bring", "To project",
         "Copy the selected output into the project. A replaced file is saved first."),
+    Command("details.promote", "y", "promote", "Promote", "Save the output as a version of a project asset."),
     quiet("details.gpus", "", "gpu_monitor", "Live GPUs", "Monitor the GPUs of all targets."),
     quiet("details.next", "right_square_bracket", "tab(1)", "Next tab", "Go to the next tab."),
     quiet("details.previous", "left_square_bracket", "tab(-1)", "Previous tab", "Go to the previous tab."),
@@ -252,12 +252,12 @@ TRACE = Scope("calls", "8 Calls", (
 ))
 
 PORTS = Scope("ports", "9 Ports", (
+    Command("ports.close", "x", "close", "Close", "Close the selected port. This also ends TensorBoard or Jupyter."),
+    Command("ports.copy", "y", "copy", "Copy", "Copy the address of the selected port."),
     Command("ports.tensorboard", "t", "open('tensorboard')", "TensorBoard", "Start TensorBoard for the selected run."),
     Command("ports.jupyter", "n", "open('jupyter')", "Jupyter", "Start Jupyter for the selected run."),
-    Command("ports.notebook", "N", "notebook", "Notebook", "Start Jupyter on the files of the project."),
     Command("ports.port", "p", "open_port", "Port", "Forward a port of the run's machine or container."),
-    quiet("ports.copy", "y", "copy", "Copy", "Copy the address of the selected port."),
-    Command("ports.close", "x", "close", "Close", "Close the selected port. This also ends TensorBoard or Jupyter."),
+    Command("ports.notebook", "N", "notebook", "Notebook", "Start Jupyter on the files of the project."),
 ))
 
 TRASH = Scope("trash", "Trash", (

@@ -154,6 +154,8 @@ class FullScreen(Screen[None], inherit_bindings=False):
             self.dismiss()
 
     def why_not(self, action: str) -> str:
+        if action == "leave" and isinstance(self.focused, QuestionRow):
+            return "Answer the question first."
         if action == "undo_step" and not undo_steps(self.app).title:
             return "Nothing to undo."
         return ""

@@ -137,7 +137,7 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
     def action_copy(self) -> None:
         record = self._current
         if record is not None and copy(self.app, record.url):
-            self.say("Address copied.")
+            self.say(f"Copied {record.url}")
 
     def action_close(self) -> None:
         if (record := self._current) is not None:

@@ -14,12 +14,16 @@ from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, width_of
 
 _AT_RIGHT = ("run.start", "help.show", "palette.open", "history.help", "history.palette")
+_LEAVE = "history.leave"
 GAP = 2
 """Cells between the keys at the left and those at the right, and after the latter."""
 
 
 class KeyFooter(Line):
-    """A line with the keys that work now, nearest to the focus first, or the reason why the last key had no effect."""
+    """A line with the keys that work now, nearest to the focus first, or the reason why the last key had no effect.
+
+    Keys without room are omitted, but not the key that leaves a full screen, which is the last.
+    """
 
     reason: reactive[str] = reactive("")
     """The reason why the command of the last key is unavailable, or ""."""
@@ -52,13 +56,14 @@ class KeyFooter(Line):
             place = kept if name in _AT_RIGHT else shown
             place.setdefault(name, self._key(binding.key, binding.description, binding.key_display))
         right = [piece for name in _AT_RIGHT if name in kept for piece in kept[name]]
-        room = width - width_of(right) - GAP
+        back = shown.pop(_LEAVE, [])
+        room = width - width_of(right) - width_of(back) - GAP
         left: list[Piece] = []
         for pieces in shown.values():
             if width_of(left) + width_of(pieces) > room:
                 break
             left.extend(pieces)
-        return left, [*right, Piece(" ")]
+        return [*left, *back], [*right, Piece(" ")]
 
     def _key(self, key: str, name: str, display: str | None) -> list[Piece]:
         def press() -> None:
