@@ -197,6 +197,12 @@ class TestLogs:
         log.write_bytes(content)
         assert workbench.bytes_of("logs", "--tail", count, "1") == tail
 
+    def test_run_is_given_by_position_or_by_option(self, workbench: Installed, log: Path) -> None:
+        log.write_bytes(b"1\n")
+        assert workbench.bytes_of("logs", "-r", "1") == workbench.bytes_of("logs", "1") == b"1\n"
+        for words in ((), ("1", "-r", "1")):
+            workbench.run("logs", *words).error(2, "expected one run")
+
     def test_missing_log_is_empty(self, workbench: Installed, log: Path) -> None:
         assert not log.exists()
         for options in ((), ("-f",), ("--tail", "3")):

@@ -28,7 +28,8 @@ def _rank(text: str) -> int | None:
 
 
 configure_logs = options(
-    option("id", metavar="ID", help="the ID or number of the run"),
+    option("id", metavar="ID", nargs="?", default="", help="the ID or number of the run"),
+    option("-r", "--run", metavar="ID", default="", help="the same, as in the other commands"),
     option("-f", "--follow", action="store_true", help="follow the output until the run has ended"),
     option("--tail", metavar="N", type=number_of("lines"), help="print only the last N lines"),
     option("--rank", metavar="N", type=_rank, help="print only the output of this torchrun process (default: all)"),
@@ -47,7 +48,9 @@ erasing are shown as text. Ctrl-C stops following; the run continues.""",
 
 
 def run_logs(arguments: argparse.Namespace) -> int:
-    directory = History(Project.find(arguments.project)).directory(arguments.id)
+    if bool(arguments.id) == bool(arguments.run):
+        raise UsageError("expected one run", remedy="Give its ID or number, for example `workbench-tui logs 7`.")
+    directory = History(Project.find(arguments.project)).directory(arguments.id or arguments.run)
     path = _path(directory, arguments)
     offset, end = _part(directory, arguments.attempt) if arguments.attempt is not None else (0, None)
     if arguments.tail is not None:

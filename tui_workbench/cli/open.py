@@ -26,8 +26,10 @@ Starts TensorBoard or Jupyter on the machine or in the container of the run, wit
 the Python of the run. `port` opens a port of that machine or container instead.
 If the run is on another machine, the port is forwarded through the SSH connection to
 127.0.0.1 of this machine. No port is published, and the server on the other machine
-ends with the connection. A port that this command opens stays open until you
-press Ctrl-C or use `port close`, or until the server or the connection ends.
+ends with the connection. A server or a forwarded port stays open until you press
+Ctrl-C or use `port close`, or until the server or the connection ends. If `port`
+leads to a port of this machine, nothing is forwarded: the address is printed, and
+the command ends.
 
 examples:
   workbench-tui open -r 12 tensorboard

@@ -89,7 +89,11 @@ def _delete(runs: Runs, run: Run, size: int) -> dict[str, object]:
 
 
 def _lines(chosen: Sequence[Run], sizes: dict[str, int]) -> list[str]:
-    lines = [f"{run.run_id}  {run.script_name}  {size_text(sizes[run.run_id])}" for run in chosen[:MOST_LISTED]]
+    lines = [
+        # The record of an unreadable run has no number.
+        f"{run.run_number or run.run_id}  {run.script_name}  {size_text(sizes[run.run_id])}"
+        for run in chosen[:MOST_LISTED]
+    ]
     more = len(chosen) - len(lines)
     return [*lines, f"and {counted(more, 'other run')}"] if more else lines
 
