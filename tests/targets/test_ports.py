@@ -225,6 +225,10 @@ def test_local_server_ends_when_it_is_closed(
     workbench.run("open", "-r", "1", "port", "0").error(2, "'0' is not a port", "1 to 65535")
     workbench.run("open", "-r", "1", "port").error(2, "`port` needs a number")
     workbench.run("open", "-r", "7", "jupyter").error(2, "no run '7'")
+    with socket.create_server(("127.0.0.1", 0)) as other:  # of another program
+        port = str(other.getsockname()[1])
+        workbench.run("open", "-r", "1", "port", port).error(2, "[1] has ended", f"127.0.0.1:{port}")
+        assert f"http://127.0.0.1:{port}/" in workbench.run("open", "-r", "1", "port", f"127.0.0.1:{port}").out
 
 
 def test_notebook_starts_jupyter_on_the_project(project_root: Path, short_folder: Path) -> None:

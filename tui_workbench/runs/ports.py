@@ -99,12 +99,13 @@ class PortOwner(NamedTuple):
 
     spec: RunSpec
     title: str
+    has_ended: bool = False
 
 
 def run_owner(directory: RunDirectory) -> PortOwner:
     """Return the port owner for a run. Raises RunNotFound, or ImportedRun if the run is not this user's own."""
     run = directory.own_record()
-    return PortOwner(run.spec, label_of(run.spec, run.run_number))
+    return PortOwner(run.spec, label_of(run.spec, run.run_number), bool(directory.status().end))
 
 
 def project_owner(project: Project, target: str = "", configuration: str = "") -> PortOwner:
@@ -148,6 +149,12 @@ class OpenPort:
                 self.wanted = local_port(port)
             self._forward = place.host.forward_port(address, port, self.wanted)
             if self._forward is None:
+                if destination is not None and not destination.host and owner.has_ended:
+                    # Another program of this machine may use the port now.
+                    raise UsageError(
+                        f"{owner.title} has ended, so its ports cannot be opened",
+                        remedy=f"To open the port of another program of this machine, give its host: {address}:{port}.",
+                    )
                 _require_listener(address, port)
             else:
                 undo.callback(self._forward.connection.close)
