@@ -79,6 +79,8 @@ class ProjectState:
 
     async def _start_notifier(self) -> None:
         settings = await in_thread(load_settings)
+        if not self._context.screen.is_running:  # the project has been closed meanwhile
+            return
         self._notifier = notifier = RunNotifier(self._context.app, self._context.project.name)
         notifier.begin(settings)
         notifier.update_runs(self.runs, self.selected)
