@@ -37,6 +37,7 @@ class ProjectChanges:
         self.history = ChangeHistory()
         undo_steps(context.app).count_changes = self.history.__len__
         self._removed_secrets: dict[ChangeSet, dict[str, str]] = {}  # keyed by reference; undo stores them again
+        self._keyring = asyncio.Lock()  # an undo waits until the secrets are removed, and then stores them again
 
     async def make(self, wanted: ChangeRequested) -> None:
         """Show a change, and make it if the user agrees."""
@@ -46,10 +47,11 @@ class ProjectChanges:
         screen = ChangeScreen(change, self.history, self._context.panes.editor, source)
         change_set = await self._context.app.push_screen_wait(screen)
         if change_set is not None:
-            await self._was_made(change_set, opened=wanted.kind in OPENED)
-            if change.detachment is not None:
-                # This may take long, because the keyring may ask for a password.
-                self._removed_secrets[change_set] = await in_thread(partial(forget_secrets, change.detachment))
+            async with self._keyring:
+                await self._was_made(change_set, opened=wanted.kind in OPENED)
+                if change.detachment is not None:
+                    # This may take long, because the keyring may ask for a password.
+                    self._removed_secrets[change_set] = await in_thread(partial(forget_secrets, change.detachment))
 
     async def apply(self, change_set: ChangeSet) -> None:
         """Apply a change that the user has agreed to. Raises UsageError if one of its files has unsaved edits."""
@@ -68,10 +70,11 @@ class ProjectChanges:
             return
         await self._update_editor(undone.inverse, opened=False)
         self._say(f"Undone: {undone.title}.")
-        # This may take long, because the keyring may ask for a password.
-        await in_thread(partial(forget_orphans, undone.inverse))
-        for reference, secret in self._removed_secrets.pop(undone, {}).items():
-            await in_thread(partial(SecretStore().put, reference, secret))
+        async with self._keyring:
+            # This may take long, because the keyring may ask for a password.
+            await in_thread(partial(forget_orphans, undone.inverse))
+            for reference, secret in self._removed_secrets.pop(undone, {}).items():
+                await in_thread(partial(SecretStore().put, reference, secret))
 
     def _unsaved(self, change_set: ChangeSet) -> str:
         return file_names({change.path for change in change_set.changes} & self._context.panes.editor.dirty_paths())
