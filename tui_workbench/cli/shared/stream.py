@@ -23,7 +23,7 @@ from tui_workbench.runs.store.rundir import EVENTS, OUTPUT, ControllerLock, RunD
 
 CHUNK = 1 << 20
 FASTEST_POLL, SLOWEST_POLL = 0.002, 0.05
-POLL_GROWTH = 1.1
+POLL_GROWTH = 1.3
 """Factor by which the poll interval grows while the log does not change. A wait also ends when the controller ends."""
 
 QUEUE_SECONDS = 1.0
