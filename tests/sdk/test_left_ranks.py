@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults.support import until
+from tests.faults.support import is_running, until
 from tests.sdk.launching import start
 
 if TYPE_CHECKING:
@@ -24,14 +24,6 @@ def ranks(folder: Path) -> list[list[int]]:
     logs = [folder / "ranks" / name for name in ("0.log", "1.log")]
     until(lambda: all(log.exists() and log.read_text().endswith("\n") for log in logs), "both ranks")
     return [[int(word) for word in log.read_text().split()] for log in logs]
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def end_of(launcher: subprocess.Popen[bytes]) -> bytes:

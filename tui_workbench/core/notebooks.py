@@ -104,9 +104,8 @@ def _describe(error: Exception) -> str:
 
 def _kind(value: object) -> str:
     """Return the name of the type of a JSON value that is not an object."""
-    if isinstance(value, list | str):
-        return "a list" if isinstance(value, list) else "a string"
-    return "null" if value is None else "true or false" if isinstance(value, bool) else "a number"
+    names: dict[type, str] = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
 
 
 def _cell(cell: dict[str, Any]) -> Cell:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,10 +23,13 @@ from tui_workbench.ui.runs import history_screen
 from tui_workbench.ui.runs.compare import CompareScreen
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from textual.pilot import Pilot
 
     from tui_workbench.core.model import Run
     from tui_workbench.projects.project import Project
+    from tui_workbench.runs.store.rundir import RunDirectory
 
     Workbench = Pilot[list[Run]]
 
@@ -142,11 +146,18 @@ async def test_actions_apply_to_all_marked_runs(past: Project) -> None:
         await shows(pilot, "6", "5", "4", "3", "2", "1")
 
 
-async def test_marks_follow_changes_of_the_runs(past: Project) -> None:
+@contextmanager
+def active_run(past: Project) -> Iterator[RunDirectory]:
+    """Add run 9, which is active in the context."""
     run = make_run(past, "project_1700000000099", 9)
     lock = ControllerLock.acquire_new(run)
     assert lock is not None
     with lock:
+        yield run
+
+
+async def test_marks_follow_changes_of_the_runs(past: Project) -> None:
+    with active_run(past) as run:
         async with dashboard(past) as pilot:
             await shows(pilot, "6", "5", "4", "3", "2", "1", "9")
             await pilot.press("space", "end", "space")
@@ -225,10 +236,7 @@ async def test_runs_that_change_after_the_question_stay_and_the_others_are_moved
 
 
 async def test_active_runs_are_not_deleted(past: Project) -> None:
-    run = make_run(past, "project_1700000000099", 9)
-    lock = ControllerLock.acquire_new(run)
-    assert lock is not None
-    with lock:
+    with active_run(past) as run:
         async with dashboard(past) as pilot:
             await shows(pilot, "6", "5", "4", "3", "2", "1", "9")
             await pilot.press("space", "end", "space", "D")

@@ -111,12 +111,15 @@ def read_summary(directory: str) -> dict[str, Any] | None:
     return found if _sizes(directory) == found.get("sizes") else None
 
 
-def tags_of_script(directory: str) -> dict[str, str]:
-    """Return the tags that the script of a run logged, without reading the lines of an ended run again."""
-    stored = (read_summary(directory) or {}).get("tags")
-    if not isinstance(stored, dict):
+def tags_of_script(directory: str, stored: dict[str, Any] | None) -> dict[str, str]:
+    """Return the tags that the script of a run logged. `stored` is the parsed `metrics.json`, or None without it.
+
+    Without the stored tags, all lines of the run are read, which takes seconds for a large run.
+    """
+    found = (stored or {}).get("tags")
+    if not isinstance(found, dict):
         return script_tags(directory)
-    tags = list(stored.items())[:MOST_SCRIPT_TAGS]
+    tags = list(found.items())[:MOST_SCRIPT_TAGS]
     return {name[:LONGEST_NAME]: value[:LONGEST_TEXT] for name, value in tags if isinstance(value, str)}
 
 

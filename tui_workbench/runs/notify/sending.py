@@ -135,8 +135,8 @@ def _end(directory: RunDirectory, channel: Channel) -> Notification | None:
     policy = policy_that_ended(run)
     cause = f" by {policy}" if policy else f" with exit code {run.exit_code}" if run.exit_code else ""
     body = ["" if run.reason == run.state else run.reason, str(brief_of(directory.path).get("text", ""))]
-    if run.start and run.end:
-        body.append(f"It ran for {_duration(run.end - run.start)} on {run.target}.")
+    if run.duration:
+        body.append(f"It ran for {_duration(run.duration)} on {run.target}.")
     title = f"{glyph} {_name(run)} {run.state}{cause}"
     kind = FAILURE if policy else KINDS.get(run.state, WARNING)
     return Notification(f"{END}-{number}", kind, title, "\n".join(filter(None, body)) or title)

@@ -18,7 +18,7 @@ from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.gpu.run_verdict import brief_of, verdict_brief
 from tui_workbench.runs.gpu.verdict import stored_verdict
 from tui_workbench.runs.metrics import summary_of
-from tui_workbench.runs.metrics.stored import tags_of_script
+from tui_workbench.runs.metrics.stored import read_summary, tags_of_script
 from tui_workbench.runs.store.annotations import Annotations, read_annotations
 from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.attempts import attempts_of
@@ -45,12 +45,12 @@ NO_FACTS = Facts()
 
 def facts_of(directory: str, known: Facts | None = None) -> Facts:
     """Read the facts from the run directory. If `known` is given, read only the annotations again."""
-    annotations = read_annotations(directory)
-    if tags := tags_of_script(directory):
+    annotations, stored = read_annotations(directory), read_summary(directory)
+    if tags := tags_of_script(directory, stored):
         annotations = annotations._replace(tags={**tags, **annotations.tags})
     if known is not None:
         return known._replace(annotations=annotations)
-    found = summary_of(directory)
+    found = summary_of(directory, stored)
     metrics = dict(islice(found.items(), MOST_METRICS))
     for name, value in metrics.items():
         if isinstance(value, str) and len(value) > LONGEST_TEXT:
