@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -47,5 +48,7 @@ def test_scripts_and_notebooks_are_allowed(tmp_path: Path, name: str, text: str)
 
 def test_notebook_that_cannot_be_read_here_is_left_to_the_run(tmp_path: Path) -> None:
     assert script_problem(str(tmp_path / "a.ipynb"), "a.ipynb") is None
+    os.mkfifo(tmp_path / "pipe.ipynb")
+    assert script_problem(str(tmp_path / "pipe.ipynb"), "pipe.ipynb") is None
     (tmp_path / "large.ipynb").write_text(" \n" * (17 << 20))
     assert script_problem(str(tmp_path / "large.ipynb"), "large.ipynb") is None

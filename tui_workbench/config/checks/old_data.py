@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
+from tui_workbench.core.files import open_regular
+
 MOST_NAMES = 20_000
 """Maximum number of files and folders of a project whose names are read."""
 
@@ -65,7 +67,7 @@ def _is_of_packages(folder: str) -> bool:
 
 
 def _uses_data_sources(path: str) -> bool:
-    with contextlib.suppress(OSError), open(path, "rb") as file:
+    with contextlib.suppress(OSError), open_regular(path) as file:
         text = file.read(SCRIPT_BYTES)
         # The search for plain words is several times as fast as the pattern.
         return any(word in text for word in _WORDS) and _USE.search(text) is not None

@@ -138,10 +138,9 @@ def _script(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
         return
     node = subject.nodes[key]
     at = node.items[0] if node.items else node
-    problem = script_problem(context.absolute(script), script)
     if not context.exists(script):
         message = f"the project has no script {script!r}"
         remedy = "Correct the name, or write $file to choose a script for each run."
         yield subject.finding("missing-file", message, remedy, key, at=at)
-    elif problem is not None:
+    elif (problem := script_problem(context.absolute(script), script)) is not None:
         yield subject.finding("wrong-script", problem.message, problem.remedy, key, at=at)

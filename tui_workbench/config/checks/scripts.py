@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from tui_workbench.config.checks.old_data import INSTEAD, is_data_source
 from tui_workbench.core.errors import UsageError
+from tui_workbench.core.files import read_regular
 from tui_workbench.core.notebooks import LARGEST, is_notebook, read_notebook
 
 
@@ -18,10 +21,7 @@ def script_problem(path: str, name: str) -> UsageError | None:
     if not is_notebook(path):
         return None
     try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
-        if len(data) <= LARGEST:
-            read_notebook(data.decode("utf-8-sig"))
+        read_notebook(read_regular(os.path.realpath(path), LARGEST).decode("utf-8-sig"))
     except OSError:
         return None
     except UnicodeDecodeError:
