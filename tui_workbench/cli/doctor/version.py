@@ -30,7 +30,7 @@ from tui_workbench.core.installation import (
 )
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.processes import clean_environment, run
-from tui_workbench.targets.environments.wheels import find_uv
+from tui_workbench.targets.environments.uv import find_uv
 
 SECONDS = 60.0
 """Time limit for the answer of an index or of a git repository."""

@@ -26,7 +26,8 @@ from tui_workbench.targets.docker.engine import Engine, EngineRefused, Image
 from tui_workbench.targets.docker.image_probe import ImageFacts, facts_of
 from tui_workbench.targets.environments import building, environment
 from tui_workbench.targets.environments.building import ENVIRONMENT_KIND, RECIPE_LABEL, Builder, BuildInputs
-from tui_workbench.targets.environments.wheels import Stores, index_environment
+from tui_workbench.targets.environments.uv import index_environment
+from tui_workbench.targets.environments.wheels import Stores
 from tui_workbench.targets.hosts.host import Host
 
 ROUTE_SECONDS = 24 * 3600.0

@@ -30,7 +30,7 @@ from tui_workbench.targets.base.interpreter import python_version
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.environments import environment
 from tui_workbench.targets.environments.environment import Recipe, not_prepared, report_steps
-from tui_workbench.targets.environments.wheels import find_uv, index_environment
+from tui_workbench.targets.environments.uv import find_uv, index_environment
 from tui_workbench.targets.hosts.host import READ_SIZE
 
 MARK = "workbench-environment.json"  # the file in a complete environment, with the lines of its recipe

@@ -18,7 +18,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 import tomllib
@@ -30,13 +29,13 @@ from typing import NamedTuple
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError, storage_error
 from tui_workbench.core.files import replacing
-from tui_workbench.core.installation import repeat_remedy
 from tui_workbench.core.plaintext import counted
-from tui_workbench.core.processes import find_program, run
+from tui_workbench.core.processes import run
 from tui_workbench.core.progress import Meter, meter
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.environments.environment import Package, Recipe
+from tui_workbench.targets.environments.uv import find_uv, index_environment, uv_version
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.sending import report_sending, sync
@@ -56,28 +55,6 @@ class Wheel(NamedTuple):
     file_name: str
     url: str
     sha256: str
-
-
-def find_uv() -> str:
-    """Return the path of the uv installed with the workbench, or on the PATH. Raises ConfigurationError."""
-    for folder in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)):
-        path = os.path.join(folder, "uv")
-        if os.access(path, os.X_OK):
-            return path
-    try:
-        return find_program("uv")
-    except FileNotFoundError as error:
-        raise ConfigurationError(
-            "building environments needs uv, which is not installed",
-            remedy=repeat_remedy(),
-        ) from error
-
-
-def uv_version() -> str:
-    """Return the version of the uv that `find_uv` finds. Raises the error of `find_uv`."""
-    done = run([find_uv(), "--version"])
-    done.check_returncode()
-    return done.stdout.decode().split()[1]
 
 
 def platform_of(facts: ImageFacts) -> str:
@@ -147,21 +124,6 @@ def foreign_uv(facts: ImageFacts, folder: str, environment: Mapping[str, str]) -
         with archive.open(member) as source, replacing(program, 0o755) as file:
             shutil.copyfileobj(source, file)
     return program
-
-
-def index_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with pip's index settings copied to the variables that uv reads."""
-    result = dict(environment)
-    for theirs, ours in (
-        ("PIP_INDEX_URL", "UV_DEFAULT_INDEX"),
-        ("PIP_EXTRA_INDEX_URL", "UV_INDEX"),
-        ("PIP_FIND_LINKS", "UV_FIND_LINKS"),
-    ):
-        if environment.get(theirs) and not environment.get(ours):
-            result[ours] = environment[theirs]
-    # Use the machine's certificates, which a package index inside a company may need.
-    result.setdefault("UV_SYSTEM_CERTS", "true")
-    return result
 
 
 def _run_resolver(
