@@ -67,7 +67,7 @@ CLUSTER_RUNS, WATCHER_RUNS = (40, 200), (40, 120)
 MANY = 1_000
 QUEUED_SHARE, QUEUED_MEMORY = 0.01, 60e6
 ACTIVE_SHARE, ACTIVE_MEMORY = 0.02, 150e6
-WINDOW, INTERVAL = 31.0, 15.0
+WINDOW, INTERVAL = 16.0, 15.0
 """Seconds of a measurement on the cluster, and between two calls of squeue."""
 
 WATCHER_WINDOW = 6.0

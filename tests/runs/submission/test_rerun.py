@@ -14,6 +14,7 @@ from tui_workbench.core.errors import ConfigurationError, RunNotFound, UsageErro
 from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.lifecycle.resuming import lock_of_ended
 from tui_workbench.runs.store.rundir import RunDirectory
 
 SAY = """\
@@ -161,7 +162,8 @@ def test_untracked_rerun_uses_the_project(bench: Bench) -> None:
 def test_rerun_can_be_rerun(bench: Bench) -> None:
     first = bench.run()
     second = bench.ended(bench.runs.submit(bench.runs.request_of(first.run_id)))
-    shutil.rmtree(first.directory)
+    with lock_of_ended(RunDirectory(first.directory)):  # its controller does not write to it any more
+        shutil.rmtree(first.directory)
     assert bench.again(second) == bench.lines(second)
 
 
