@@ -152,9 +152,10 @@ def test_numbers_in_the_other_byte_order_are_swapped(run: Path, monkeypatch: pyt
     before = everything(read(run))
     ours, theirs = (sys.byteorder, "big") if sys.byteorder == "little" else ("big", "little")
     head, rest = read_cache(run)
-    items, numbers = rest[: head["items"]], rest[head["items"] :]
+    size = head["items"] + head["state"]
+    texts, numbers = rest[:size], rest[size:]
     turned = b"".join(numbers[at : at + 8][::-1] for at in range(0, len(numbers), 8))
-    write_cache(run, {**head, "order": theirs}, items + turned)
+    write_cache(run, {**head, "order": theirs}, texts + turned)
     assert ours != theirs
     assert stored.open_cache(str(run), b"") is not None
     assert everything(read(run)) == before

@@ -11,7 +11,7 @@ import pytest
 from tests.package_index import PackageIndex, make_wheel, package_index
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.targets.docker.image_probe import ImageFacts
-from tui_workbench.targets.environments import wheels
+from tui_workbench.targets.environments import uv, wheels
 from tui_workbench.targets.environments.environment import Package, Recipe
 
 FACTS = ImageFacts("/usr/bin/python3", "3.11.2", "x86_64", ("glibc", "2.36"), "", "", True, ())
@@ -126,5 +126,5 @@ def test_machine_without_wheels_is_refused() -> None:
 
 
 def test_index_settings_of_pip_apply_to_uv() -> None:
-    made = wheels.index_environment({"PIP_INDEX_URL": "https://a/simple", "PIP_FIND_LINKS": "/wheels", "UV_INDEX": "x"})
+    made = uv.index_environment({"PIP_INDEX_URL": "https://a/simple", "PIP_FIND_LINKS": "/wheels", "UV_INDEX": "x"})
     assert (made["UV_DEFAULT_INDEX"], made["UV_FIND_LINKS"], made["UV_INDEX"]) == ("https://a/simple", "/wheels", "x")

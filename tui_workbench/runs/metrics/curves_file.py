@@ -1,9 +1,9 @@
 """Files of curves as binary numbers, of which a curve is read without the others.
 
-Format: MAGIC, length of the header (8 bytes, little-endian), header (JSON), items (JSON), and numbers (doubles). The
-header contains the number of bytes of the items, the number and byte order of the doubles, and for each curve its
-number of points, and the indices of its first step, value and time in the numbers. Equal columns are stored once:
-metrics that a script logs together have the same steps, and often the same times.
+Format: MAGIC, length of the header (8 bytes, little-endian), header (JSON), items (JSON), state (JSON), and numbers
+(doubles). The header contains the number of bytes of the items and of the state, the number and byte order of the
+doubles, and for each curve its number of points, and the indices of its first step, value and time in the numbers.
+Equal columns are stored once: metrics that a script logs together have the same steps, and often the same times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from tui_workbench.core.files import LARGEST, open_regular
 from tui_workbench.runs.metrics.values import LoggedItem, Series
 
-MAGIC = b"workbench metrics 4\n"
+MAGIC = b"workbench metrics 5\n"
 LONGEST_CURVE = 4 << 20  # maximum number of points of a curve
 
 FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
@@ -40,19 +40,21 @@ class CurvesFile:
             if size > LARGEST:
                 raise ValueError("not a file of curves")
             self.head: dict[str, Any] = json.loads(file.read(size))
-            self._items_at, self._items_size = file.tell(), int(self.head["items"])
+            self._items_size, self._state_size = int(self.head["items"]), int(self.head["state"])
+            self._items_at = file.tell()
+            self._state_at = self._items_at + self._items_size
+            self._numbers_at = self._state_at + self._state_size
             self._swapped = self.head["order"] != sys.byteorder
             numbers = int(self.head["numbers"])
-            self._numbers_at = self._items_at + self._items_size
             if os.fstat(file.fileno()).st_size != self._numbers_at + numbers * _NUMBER_BYTES:
                 raise ValueError("incomplete")
-        if not 0 <= self._items_size <= LARGEST:
-            raise ValueError(f"{self._items_size} bytes of items")
+        if not (0 <= self._items_size <= LARGEST and 0 <= self._state_size <= LARGEST):
+            raise ValueError(f"{self._items_size} bytes of items, {self._state_size} bytes of state")
         self._places: dict[str, tuple[int, list[int]]] = {}  # number of points, and indices of the columns
         for name, (count, *places) in self.head.pop("curves").items():
             if not 0 <= count <= LONGEST_CURVE or len(places) != len(Series._fields):
                 raise ValueError(f"{count} points in {len(places)} columns")
-            if any(not 0 <= int(place) <= numbers - count for place in places):
+            if not 0 <= min(places) <= max(places) <= numbers - count:
                 raise ValueError(f"columns at {places}")
             self._places[name] = (int(count), [int(place) for place in places])
 
@@ -77,17 +79,25 @@ class CurvesFile:
 
     def items(self) -> list[LoggedItem]:
         """Read the items. Return none if the file was deleted or is damaged."""
-        with contextlib.suppress(*FAULTS), open_regular(self._path) as file:
-            file.seek(self._items_at)
-            return [LoggedItem(**values) for values in json.loads(file.read(self._items_size))]
+        with contextlib.suppress(*FAULTS):
+            return [LoggedItem(**values) for values in self._json(self._items_at, self._items_size)]
         return []
+
+    def state(self) -> Any:
+        """Read the state, which is any JSON value. Raises one of FAULTS."""
+        return self._json(self._state_at, self._state_size)
+
+    def _json(self, place: int, size: int) -> Any:
+        with open_regular(self._path) as file:
+            file.seek(place)
+            return json.loads(file.read(size))
 
 
 def file_of_curves(
-    head: Mapping[str, object], items: Sequence[LoggedItem], series: Mapping[str, Series]
+    head: Mapping[str, object], items: Sequence[LoggedItem], series: Mapping[str, Series], state: object = None
 ) -> list[bytes | array[float]]:
     """Return the parts of a file, in order. `head` contains the values to add to the header."""
-    item_data = json.dumps([item._asdict() for item in items], separators=(",", ":")).encode()
+    item_data, state_data = _encoded([item._asdict() for item in items]), _encoded(state)
     columns: list[array[float]] = []
     places: dict[bytes, int] = {}  # index of each column in the numbers, by the hash of the column
     curves: dict[str, list[int]] = {}
@@ -100,6 +110,10 @@ def file_of_curves(
                 columns.append(column)
                 numbers += len(column)
             curves[name].append(place)
-    whole = {**head, "order": sys.byteorder, "items": len(item_data), "numbers": numbers, "curves": curves}
-    data = json.dumps(whole, separators=(",", ":")).encode()
-    return [MAGIC + len(data).to_bytes(8, "little") + data, item_data, *columns]
+    sizes = {"items": len(item_data), "state": len(state_data), "numbers": numbers}
+    data = _encoded({**head, **sizes, "order": sys.byteorder, "curves": curves})
+    return [MAGIC + len(data).to_bytes(8, "little") + data, item_data, state_data, *columns]
+
+
+def _encoded(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -4,9 +4,9 @@ The controller moves the points that it has read from `metrics.jsonl` to the fil
 and so on (format: `curves_file`). This bounds its memory, and the screens need to parse only the lines after the last
 part. A part is never changed, and can be deleted. `metrics.jsonl` stays complete.
 
-The header of a part contains the range of its lines in `metrics.jsonl` as offsets, a checksum of the end of this range,
-and the state of the reader after these lines: the last point of each curve, and the number and extremes of the points
-before it, which are in this part and the parts before it.
+The header of a part contains the range of its lines in `metrics.jsonl` as offsets, and a checksum of the end of this
+range. The state of a part is that of the reader after these lines: the last point of each curve, and the number and
+extremes of the points before it, which are in this part and the parts before it.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Parts:
             self._files, self._columns = [], columns  # these are the first points, or `metrics.jsonl` was replaced
         with open_logged(self._directory) as logged_lines:
             mark = _mark(logged_lines.file, end)
-        head = {"begin": _end(self._files), "end": end, "mark": mark, "state": _state(columns)}
+        head = {"begin": _end(self._files), "end": end, "mark": mark}
         items = columns.items[columns.stored_items :]
         moved = {name: curve.all_but_last() for name, curve in columns.curves.items() if len(curve.values) > 1}
         number = len(self._files) + 1
-        write_below(self._directory, f"{METRICS_CACHE}.{number}", file_of_curves(head, items, moved))
+        write_below(self._directory, f"{METRICS_CACHE}.{number}", file_of_curves(head, items, moved, _state(columns)))
         try:
             file = CurvesFile(_path(self._directory, number))
         except FAULTS as error:
@@ -81,8 +81,6 @@ def open_parts(directory: str, at_most: int | None = None) -> list[CurvesFile]:
             file = CurvesFile(_path(directory, len(files) + 1))
             if int(file.head["begin"]) != _end(files):
                 break  # a part of an earlier `metrics.jsonl`
-            if files:
-                del files[-1].head["state"]  # only that of the last part is used
             files.append(file)
     except FAULTS:
         pass  # there are no more parts
@@ -94,7 +92,7 @@ def open_parts(directory: str, at_most: int | None = None) -> list[CurvesFile]:
 
 def _restored(files: Sequence[CurvesFile]) -> Columns:
     """Return the columns after the last part. Raises one of FAULTS."""
-    state, columns = files[-1].head["state"], Columns()
+    state, columns = files[-1].state(), Columns()
     for name, (count, low, high, *last) in state["curves"].items():
         parts = [partial(file.series, name) for file in files if name in file]
         columns.curves[name] = Column.after(parts, int(count), (float(low), float(high)), *map(float, last))

@@ -75,6 +75,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         self._directory = ""
         self._reading = OneAtATime(self, self._read)
         self._chosen: list[str] = []
+        self._shown: tuple[str, ...] = ()  # the metrics in the chart or the text
         self._logged: Logged | None = None
 
     def on_unmount(self) -> None:
@@ -122,6 +123,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         rows = [self._row(logged.summary[name]) for name in names]
         empty = (*EMPTY, *(safe_text(note) for note in logged.notes))
         self.list.show_rows(rows, empty=empty)
+        self._shown = self._wanted() if self._has_all() else ()
         self._show_chosen(logged)
 
     def _row(self, summary: MetricSummary) -> Row:
@@ -166,7 +168,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
     @on(RowList.CursorMoved)
     def _cursor_moved(self, event: RowList.CursorMoved) -> None:
         event.stop()
-        if not self._chosen:
+        if not self._chosen and self._wanted() != self._shown:  # showing the rows moves the cursor, too
             self.chart.reset()
             self._show_or_read()
 
