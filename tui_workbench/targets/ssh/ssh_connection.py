@@ -21,6 +21,7 @@ import asyncssh
 from tui_workbench.core import trace
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
+from tui_workbench.targets.ssh.retransmission import retransmit_each_second
 from tui_workbench.targets.ssh.ssh_config import (
     CERTIFICATE_AUTHORITY,
     DEFAULT_PORT,
@@ -35,8 +36,7 @@ from tui_workbench.targets.ssh.ssh_config import (
 )
 from tui_workbench.targets.ssh.ssh_wire import Login
 
-CONNECT_SECONDS = 30.0
-"""Time limit for the whole login. On a busy machine, the DNS lookups alone can take ten seconds."""
+CONNECT_SECONDS = 30.0  # time limit for the whole login; on a busy machine, the DNS lookups alone can take ten seconds
 
 CIPHERS = (
     "aes256-gcm@openssh.com", "aes128-gcm@openssh.com", "chacha20-poly1305@openssh.com",
@@ -47,8 +47,7 @@ CIPHERS = (
 NO_CERTIFICATES = "-*-cert-v01@openssh.com"
 """Removes certificates from the accepted types of host keys (HostKeyAlgorithms in ssh_config(5))."""
 
-LONGEST_JUMP_CHAIN = 8
-"""Maximum number of nested jump hosts. A longer chain counts as a loop."""
+LONGEST_JUMP_CHAIN = 8  # maximum number of nested jump hosts; a longer chain counts as a loop
 
 
 class Secrets:
@@ -181,6 +180,7 @@ async def _connect_hop(
     if tunnel is not None:
         connection.set_tunnel(tunnel)  # closes the tunnel with the connection
     client.is_open = True
+    retransmit_each_second(connection.get_extra_info("socket"))
     return connection
 
 
