@@ -54,6 +54,9 @@ ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Round-trip times of the connection in seconds."""
 
 LAUNCH_ROUNDS = 2
+OPEN_LIMIT, NEW_LIMIT = 4.0, 3.0
+"""Limits of a launch as multiples of `ssh`: the workbench also compares and copies files, with a request for each."""
+
 LAUNCH_MARGIN = 0.250
 """Seconds for recording the run, checking the files of the project and starting the script's supervising shell."""
 
@@ -66,7 +69,9 @@ CUT_ROUNDS = 2
 KILLS = 5
 """Number of times that the connections of a run are killed, each time as soon as the log is up to date again."""
 
-GAP_MARGIN = 0.250
+GAP_MARGIN, DOWN_MARGIN = 0.250, 1.0
+"""Seconds after a killed connection, and after a link was down: then TCP retransmits once a second."""
+
 KEEPALIVE = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "ConnectTimeout=5")
 RETRY_SECONDS = 1
 PATIENCE = 60.0
@@ -113,7 +118,7 @@ def measure_launch(box: Remote, round_trip: float) -> None:
             f"{name}, open connection",
             lambda: launched(project),
             lambda: first_output(plain),
-            limit=1.0,
+            limit=OPEN_LIMIT,
             rounds=LAUNCH_ROUNDS,
             baseline_name="`ssh HOST python3`, ControlMaster",
             margin=LAUNCH_MARGIN,
@@ -123,7 +128,7 @@ def measure_launch(box: Remote, round_trip: float) -> None:
             f"{name}, new connection",
             from_nothing,
             lambda: first_output(plain),
-            limit=1.0,
+            limit=NEW_LIMIT,
             rounds=LAUNCH_ROUNDS,
             baseline_name="`ssh HOST python3`",
             margin=LAUNCH_MARGIN,
@@ -171,9 +176,12 @@ class Follower(NamedTuple):
 def measure_cuts(box: Remote) -> None:
     """Compare what three followers of a log have after cuts of the connection."""
     project = _project(box.folder / "cuts", box.machine.address, "counter.py", COUNTER)
-    for name, cut, cuts in (("link down for 5 s", _cut_link, 1), ("SSH connection killed", _kill_connection, KILLS)):
+    for name, cut, cuts, seconds in (
+        ("link down for 5 s", _cut_link, 1, DOWN_MARGIN),
+        ("SSH connection killed", _kill_connection, KILLS, GAP_MARGIN),
+    ):
         measured = [_measured_run(box, project, cut, cuts) for _ in range(CUT_ROUNDS)]
-        margin = GAP_MARGIN * slowness()
+        margin = seconds * slowness()
         for which in sorted({0, cuts - 1}):
             gaps = [statistics.median(run.gaps[which][each] for run in measured) for each in range(3)]
             place = "first cut of a run" if which == 0 else f"{which + 1}th cut of a run"
