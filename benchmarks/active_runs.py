@@ -41,7 +41,7 @@ SHARE, MEMORY = 0.02, 150e6
 LINK_SHARE, LINK_MEMORY = 0.02, 80e6
 WINDOW = 8.0  # seconds for which the processes are measured
 CONTAINER_WINDOW = 6.0  # shorter, because the engine takes long to start
-SETTLE_SECONDS, PATIENCE = 5.0, 600.0
+SETTLE_SECONDS, PATIENCE = 10.0, 600.0
 
 WAITING_SCRIPT = "import os\nos.execvp('sleep', ['sleep', '100000'])\n"
 

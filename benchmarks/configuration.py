@@ -39,9 +39,9 @@ CORPUS = os.path.join(os.path.dirname(REPOSITORY), "shared", "corpus")
 SAMPLE = os.path.join(REPOSITORY, "sample_project")
 
 CHECK_LIMIT, PROCESS_LIMIT, EDIT_LIMIT = 7.0, 5.0, 3.0
-REFUSAL_LIMIT, FORM_LIMIT, KEY_LIMIT = 0.1, 1.0, 10.0
+REFUSAL_LIMIT, FORM_LIMIT, KEY_LIMIT = 0.1, 1.0, 15.0
 LETTER_LIMIT = 5.0
-ROUNDS, FORM_ROUNDS, KEY_ROUNDS, LETTERS = 5, 4, 8, 40
+ROUNDS, FORM_ROUNDS, KEY_ROUNDS, LETTERS = 5, 3, 6, 20
 LINES = 300
 LARGE = 500_000
 """Bytes of harmful files that are read."""

@@ -63,7 +63,7 @@ LAUNCH_MARGIN = 0.250
 CUT = 5.0
 """Seconds for which the link is down."""
 
-CUT_ROUNDS = 2
+CUT_ROUNDS = 1
 """Number of runs with cuts."""
 
 KILLS = 5

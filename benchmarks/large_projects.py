@@ -28,7 +28,7 @@ PAUSE, LONGEST_WAIT = 0.02, 120.0
 LOCAL_LIMIT, SSH_LIMIT = 5.0, 8.0
 """Limits as multiples of a walk of the project. For 100,000 files on a machine with two slow cores, about 2 and 3 s."""
 
-LOCAL_MARGIN, SSH_MARGIN = 0.200, 0.400
+LOCAL_MARGIN, SSH_MARGIN = 0.300, 0.700
 """Seconds of a run with few files."""
 
 

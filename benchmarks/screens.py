@@ -39,7 +39,7 @@ from benchmarks.terminal import Terminal
 
 COLUMNS, ROWS = 120, 36
 FRAME_LIMIT = 1.2
-MEMORY_LIMIT = 1.65
+MEMORY_LIMIT = 1.75
 IDLE_SECONDS = 5.0
 IDLE_PLUS = 0.01
 RUN_LIMIT = 1.0

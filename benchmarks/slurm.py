@@ -56,7 +56,7 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
 ROUNDS, LINE_ROUNDS = 2, 2
-SUBMIT_MARGIN = 0.150
+SUBMIT_MARGIN = 0.200
 ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Round-trip times of the connection in seconds."""
 
@@ -65,7 +65,7 @@ CLUSTER_RUNS, WATCHER_RUNS = (40, 200), (40, 120)
 """Numbers of runs from which the values of MANY runs are extrapolated."""
 
 MANY = 1_000
-QUEUED_SHARE, QUEUED_MEMORY = 0.01, 60e6
+QUEUED_SHARE, QUEUED_MEMORY = 0.01, 70e6
 ACTIVE_SHARE, ACTIVE_MEMORY = 0.02, 150e6
 WINDOW, INTERVAL = 16.0, 15.0
 """Seconds of a measurement on the cluster, and between two calls of squeue."""
