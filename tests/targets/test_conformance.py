@@ -391,6 +391,7 @@ def test_18_run_starts_again_after_a_reset(harness: Harness) -> None:
         harness.start(spec)
         assert harness.target().wait(spec, NEVER).exit_code == 3
         assert harness.log(spec) == b"once\n" * attempt
+        spec = spec._replace(attempt=attempt + 1)
         for _ in range(2):
             harness.target().reset(spec)
         assert not harness.target().started(spec)

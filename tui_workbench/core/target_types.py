@@ -107,6 +107,7 @@ SLURM = TargetType(
         "setup",
         "container",
         "pollSeconds",
+        "Retry",
     ),
     is_remote=True,
     uses_interpreter=True,

@@ -85,7 +85,9 @@ def test_failure_of_an_earlier_attempt_is_not_the_reason(line: str, tmp_path: Pa
 
 
 def test_attempts_are_part_of_the_listing() -> None:
-    files = Listing().feed(b"= p_1 46 -\n+ 1 0 node1 143\n+ 2 6 node2 none\n+ x 1 2 3\n 9 runs/p_1/output.log\n.\n")
+    files = Listing().feed(
+        b"= p_1 46 - none\n+ 1 0 node1 143\n+ 2 6 node2 none\n+ x 1 2 3\n 9 runs/p_1/output.log\n.\n"
+    )
     assert files is not None
     assert files["p_1"].attempts == {1: Attempt(0, "node1", 143), 2: Attempt(6, "node2")}
     assert files["p_1"].sizes == {"output.log": 9}

@@ -16,8 +16,8 @@ from tui_workbench.targets.slurm.listing import MOST_LINE, Files, Listing, list_
 from tui_workbench.targets.slurm.trying import in_words
 
 LISTING = b"""\
-= exp_1 12 -
-= exp_2 13 143
+= exp_1 12 - none
+= exp_2 13 143 2
   5 runs/exp_1/output.log
  70 runs/exp_2/output.log
   9 runs/exp_2/slurm.log
@@ -31,7 +31,7 @@ def test_listing_in_parts_is_read_when_complete() -> None:
     assert listing.feed(LISTING[:40]) is None
     assert listing.feed(LISTING[40:]) == {
         "exp_1": Files("12", None, True, {"output.log": 5}),
-        "exp_2": Files("13", 143, True, {"output.log": 70, "slurm.log": 9}),
+        "exp_2": Files("13", 143, True, {"output.log": 70, "slurm.log": 9}, attempt=2),
     }
 
 
@@ -40,7 +40,7 @@ def test_newest_of_several_listings_counts() -> None:
 
 
 def test_files_that_are_not_copied_are_ignored() -> None:
-    found = Listing().feed(b"= exp_1 12 -\n 5 runs/exp_1/../../etc/passwd\n 6 runs/other/output.log\n.\n")
+    found = Listing().feed(b"= exp_1 12 - none\n 5 runs/exp_1/../../etc/passwd\n 6 runs/other/output.log\n.\n")
     assert found == {"exp_1": Files("12", None, True, {})}
 
 

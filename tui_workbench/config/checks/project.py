@@ -83,12 +83,12 @@ def _without_effect(subject: Subject) -> Iterator[Finding]:
         message = f"`{signal}` is {minutes}, but `{limit}` is {last}, so the script gets the signal at its start"
         yield subject.finding("early-signal", message, f"Reduce `{signal}`, or increase `{limit}`.", signal)
     causes = subject.values.get(on) or ()
-    if retry.TIMEOUT in causes and limit not in subject.nodes:
+    if retry.TIMEOUT in causes and not is_limited:
         message = f"`{retry.TIMEOUT}` in `{on}` has no effect without `{limit}`"
         yield subject.finding("no-effect", message, f"Add `{limit}`, or remove `{retry.TIMEOUT}`.", on)
-    if retry.PREEMPTED in causes:
-        message = f"`{retry.PREEMPTED}` in `{on}` has no effect: only Slurm preempts runs, and `{on}` is not for Slurm"
-        yield subject.finding("no-effect", message, f"Remove `{retry.PREEMPTED}`; on Slurm, use `Slurm.requeue`.", on)
+    if retry.PREEMPTED in causes and not target_types.find(subject.used_type).has_scheduler:
+        message = f"`{retry.PREEMPTED}` in `{on}` has no effect: only Slurm preempts runs"
+        yield subject.finding("no-effect", message, f"Remove `{retry.PREEMPTED}`.", on)
 
 
 def _nodes(subject: Subject) -> Iterator[Finding]:

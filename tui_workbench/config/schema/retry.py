@@ -13,8 +13,8 @@ CAUSES = (FAILED, OUT_OF_MEMORY, LOST, TIMEOUT, PREEMPTED)
 """Outcomes after which a run can be started again.
 
 FAILED is an exit code other than 0. OUT_OF_MEMORY means that the script was killed because memory ran out. LOST means
-that the machine was restarted or that the exit code is unknown. TIMEOUT means that MaxDurationMinutes ended the script.
-PREEMPTED never occurs: only Slurm preempts runs, and it starts them again itself.
+that the machine was restarted or failed, or that the exit code is unknown. TIMEOUT means that MaxDurationMinutes or the
+time limit of Slurm ended the script. PREEMPTED occurs only on Slurm: a job with a higher priority took its nodes.
 """
 
 DEFAULT_CAUSES = (FAILED, OUT_OF_MEMORY, LOST)

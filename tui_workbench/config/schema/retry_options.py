@@ -18,9 +18,9 @@ RETRY_OPTIONS = (
     Field(
         f"{retry.SECTION}.on",
         "Outcomes after which the run is started again: `failed` (an exit code other than 0), `oom` (killed because "
-        "memory ran out), `lost` (the machine was restarted, or the exit code is unknown) and `timeout` (ended by "
-        "`MaxDurationMinutes`). The default is `failed`, `oom` and `lost`. `preempted` is accepted, but occurs only on "
-        "Slurm, which starts such runs again itself (`Slurm.requeue`).",
+        "memory ran out), `lost` (the machine was restarted or failed, or the exit code is unknown), `timeout` (ended "
+        "by `MaxDurationMinutes`, or by the time limit of Slurm) and `preempted` (only on Slurm: another job took its "
+        "nodes). The default is `failed`, `oom` and `lost`.",
         STRINGS,
         default=retry.DEFAULT_CAUSES,
         pattern="|".join(retry.CAUSES),

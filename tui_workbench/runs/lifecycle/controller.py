@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from tui_workbench.core import trace
 from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError
 from tui_workbench.core.files import is_folder_below, remove_below
-from tui_workbench.core.model import RunState
+from tui_workbench.core.model import RunSpec, RunState
 from tui_workbench.core.waiting import Interrupted, wait_ready, waking_pipe
 from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.lifecycle import retrying, starting
@@ -85,6 +85,11 @@ class Controller:
         self._group: SharedGroup | None = None
         self._alone_until = math.inf
         self._alone_seconds = ALONE_SECONDS
+
+    @property
+    def spec(self) -> RunSpec:
+        """The request, with the number of the current attempt."""
+        return self.record.spec._replace(attempt=retrying.attempt_number(self._directory))
 
     def finish(self) -> None:
         """Execute all remaining steps. Raises StorageError if the end of the run cannot be recorded.
@@ -153,14 +158,11 @@ class Controller:
     def conclude(self, outcome: Outcome | None) -> bool:
         """Execute the steps after the end of the script. If `outcome` is None, get it from `Target.wait`.
 
-        Return False if `Retry` requests another attempt, which another controller must start. Raises StorageError if
-        the end cannot be recorded.
+        Return False if `Retry` requests another attempt, which must then be started. Raises StorageError if the end
+        cannot be recorded.
         """
-        if outcome is not None:
-            self._wrap_up(self._ending(outcome))
-            return True
         try:
-            ending = self._wait()
+            ending = self._ending(outcome) if outcome is not None else self._wait()
         except Interrupted:
             self._cancel()
             return True
@@ -258,7 +260,7 @@ class Controller:
     def _wait_for_outcome(self) -> Ending:
         while True:
             try:
-                outcome = self.target.wait(self.record.spec, self._interrupted)
+                outcome = self.target.wait(self.spec, self._interrupted)
             except Interrupted:
                 self._lifecycle.resume_waiting()
                 if self._directory.cancel_requested:
@@ -370,10 +372,11 @@ class Controller:
 
 def _ending(outcome: Outcome, end: float) -> Ending:
     if outcome.exit_code is None:
-        return Ending(RunState.FAILED if outcome.has_failed else RunState.UNKNOWN, outcome.reason, None, end)
+        state = RunState.FAILED if outcome.has_failed else RunState.UNKNOWN
+        return Ending(state, outcome.reason, None, end, cause=outcome.cause)
     state = RunState.FAILED if outcome.exit_code else RunState.COMPLETED
     reason = "; ".join(filter(None, (outcome.reason if outcome.exit_code else "", outcome.note)))
-    return Ending(state, reason, outcome.exit_code, end)
+    return Ending(state, reason, outcome.exit_code, end, cause=outcome.cause)
 
 
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tui_workbench.core.model import RunState
-from tui_workbench.runs.lifecycle.retrying import attempt_number
+from tui_workbench.runs.lifecycle.retrying import last_number
 from tui_workbench.runs.logs import log_traceback, ranks
 from tui_workbench.runs.logs.spark_failure import spark_failure
 from tui_workbench.runs.snapshots import project_files
@@ -16,7 +16,7 @@ def with_cause(directory: RunDirectory, record: Record, ending: Ending) -> Endin
 
     A prefix such as `attempt 2: ` stays in front of the reason.
     """
-    reason = own_reason(ending.reason, attempt_number(directory))
+    reason = own_reason(ending.reason, last_number(directory))
     found = _with_own_cause(directory, record, ending._replace(reason=reason))
     return found._replace(reason=ending.reason.removesuffix(reason) + found.reason)
 

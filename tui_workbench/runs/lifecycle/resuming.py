@@ -20,7 +20,7 @@ from tui_workbench.runs.lifecycle import queueing
 from tui_workbench.runs.lifecycle.building import remove_unfinished, save_environment
 from tui_workbench.runs.lifecycle.controller import Controller
 from tui_workbench.runs.lifecycle.handover import hand_over
-from tui_workbench.runs.lifecycle.retrying import add_attempt, attempt_number
+from tui_workbench.runs.lifecycle.retrying import add_attempt, last_number
 from tui_workbench.runs.lifecycle.starting import has_ended, wake
 from tui_workbench.runs.notify.buses import remember_bus
 from tui_workbench.runs.store import ownership
@@ -123,7 +123,7 @@ def start_again(directory: RunDirectory) -> None:
         save_environment(directory, os.environ)
         remember_bus()
         remove_below(directory.path, CANCEL_REQUEST)
-        reason = own_reason(run.reason or run.state, attempt_number(directory))
+        reason = own_reason(run.reason or run.state, last_number(directory))
         ending = Ending(run.state, reason, run.exit_code, run.end)
         add_attempt(directory, ending, anew=True)
         if directory.is_limited:

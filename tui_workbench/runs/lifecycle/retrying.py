@@ -28,14 +28,19 @@ def attempt_number(directory: RunDirectory) -> int:
     return attempt.number if attempt is not None else 1
 
 
+def last_number(directory: RunDirectory) -> int:
+    """Return the number of the last attempt. A scheduler may have started it."""
+    return max((attempt.number for attempt in directory.attempts()), default=1)
+
+
 def plan_attempt(directory: RunDirectory, record: Record, ending: Ending) -> bool:
     """Record another attempt after this ending if `Retry` requests one. Return True if so. Raises StorageError."""
     retry = retry_of(record.spec.run_configuration)
     if not retry.times or cause_of(directory, ending) not in retry.on or directory.cancel_requested:
         return False
-    attempts = directory.attempts()
-    first = next((each.number for each in reversed(attempts) if each.anew), 1)
-    if attempt_number(directory) >= first + retry.times:
+    planned = [attempt for attempt in directory.attempts() if attempt.due]
+    first = max((number for number, attempt in enumerate(planned, 1) if attempt.anew), default=0)
+    if len(planned) >= first + retry.times:
         return False
     add_attempt(directory, ending, delay=retry.delay)
     return True
@@ -46,7 +51,7 @@ def add_attempt(directory: RunDirectory, ending: Ending, *, delay: float = 0.0, 
     path = directory.file(OUTPUT)
     size = os.stat(path).st_size if os.path.exists(path) else 0
     due, ended = round(time.time() + delay, 3), round(ending.end or directory.now(), 6)
-    number = attempt_number(directory) + 1
+    number = last_number(directory) + 1
     attempt = Attempt(number, size, ending.reason, due, ending.exit_code, ending.state, ended, anew)
     directory.append_event(ATTEMPT, **attempt._asdict())
 
@@ -54,20 +59,21 @@ def add_attempt(directory: RunDirectory, ending: Ending, *, delay: float = 0.0, 
 def with_attempt(directory: RunDirectory, ending: Ending) -> Ending:
     """Return the ending, with the number of the last attempt in its reason.
 
-    The ending of a completed run, or of a single attempt, is unchanged.
+    The ending is unchanged if the run has completed, or if the workbench has started its script only once.
     """
-    number = attempt_number(directory)
-    if number == 1 or ending.state == RunState.COMPLETED:
+    if planned_attempt(directory) is None or ending.state == RunState.COMPLETED:
         return ending
-    return ending._replace(reason=f"attempt {number}: {ending.reason}")
+    return ending._replace(reason=f"attempt {last_number(directory)}: {ending.reason}")
 
 
 def cause_of(directory: RunDirectory, ending: Ending) -> str:
     """Return the value of `Retry.on` that describes an ending; "" if no further attempt is useful."""
     if ending.state == RunState.CANCELED and directory.status().limit:
         return TIMEOUT
+    if ending.state not in (RunState.FAILED, RunState.UNKNOWN) or ending.error_code:
+        return ""
+    if ending.cause is not None:
+        return ending.cause
     if ending.state == RunState.UNKNOWN:
         return LOST
-    if ending.state != RunState.FAILED or ending.error_code:
-        return ""
     return OUT_OF_MEMORY if ending.exit_code == _KILLED else FAILED

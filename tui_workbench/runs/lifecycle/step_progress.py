@@ -41,7 +41,7 @@ class Progress(Report):
         self._reason = status.reason if status.state == RunState.QUEUED else ""
         self.state = RunState.PREPARING  # the state of the run while its target is reachable
         if "start" in status.done:
-            self.state = RunState.RUNNING if status.begin is not None else started
+            self.state = RunState.RUNNING if status.attempt_begin is not None else started
         self._next_writing = 0.0
 
     def enter(self, state: str, reason: str = "") -> None:

@@ -19,6 +19,7 @@ from tui_workbench.core.model import RunState
 from tui_workbench.core.progress import listening
 from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted, pause, wait_ready
 from tui_workbench.runs.gpu.gate import STEP, TITLE, admit
+from tui_workbench.runs.lifecycle.retrying import attempt_number
 from tui_workbench.runs.lifecycle.step_progress import Progress
 from tui_workbench.runs.store.rundir import FOLLOWED, RESET, Attempt, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
@@ -36,6 +37,14 @@ _HERE = frozenset(("queue", RESET, "prepare", CONNECT, "collect", "fetch"))  # s
 
 class TryLater(Exception):
     """The target is unreachable. The caller can repeat the steps later."""
+
+
+class NotDue(Exception):
+    """The next attempt starts at the time `due`, in seconds since the epoch. The caller can repeat the steps then."""
+
+    def __init__(self, due: float) -> None:
+        super().__init__()
+        self.due = due
 
 
 class TargetLifecycle:
@@ -142,15 +151,22 @@ class TargetLifecycle:
     def make_ready(self, attempt: Attempt) -> None:
         """Wait until the next attempt is due, then reset the run on its target, so that its script can start again.
 
-        Raises Interrupted if the run is canceled, TryLater, and StorageError.
+        Raises Interrupted if the run is canceled, TryLater, and StorageError. Without `patient`, raises NotDue instead
+        of waiting.
         """
-        if RESET in self._directory.status().done:
+        status = self._directory.status()
+        if RESET in status.done:
             return
         when = time.strftime("%H:%M:%S", time.localtime(attempt.due))
-        self.progress.enter(RunState.QUEUED, f"attempt {attempt.number} at {when}: {attempt.reason}")
+        reason = f"attempt {attempt.number} at {when}: {attempt.reason}"
+        if (status.state, status.reason) != (RunState.QUEUED, reason):
+            self.progress.enter(RunState.QUEUED, reason)
+        if not self._patient and attempt.due > time.time():
+            raise NotDue(attempt.due)
         self._unless_canceled(lambda: self._pause(attempt.due), ending=False)
         self.progress.begin(RESET, "")
-        self.persist(lambda: self._target.reset(self._record.spec, anew=attempt.anew))
+        spec = self._record.spec._replace(attempt=attempt.number)
+        self.persist(lambda: self._target.reset(spec, anew=attempt.anew))
         self.progress.done(RESET)
 
     def _pause(self, end: float) -> None:
@@ -201,7 +217,8 @@ class TargetLifecycle:
         """End the processes of the run; return True if they had to be killed after `grace` seconds."""
         if not (self._target.starts_at_once or self._was_reached()):
             return False  # no processes exist, and the target may never answer
-        return self.persist(lambda: self._target.stop(self._record.spec, grace=grace))
+        spec = self._record.spec._replace(attempt=attempt_number(self._directory))
+        return self.persist(lambda: self._target.stop(spec, grace=grace))
 
     def enter_started(self) -> None:
         """Record that the script was started, or that the target has queued it."""

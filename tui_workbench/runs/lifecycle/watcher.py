@@ -1,7 +1,8 @@
 """The watcher: a detached process that drives many runs on a target.
 
 On targets with `drives_together`, it drives all runs; on other targets with a `shared_group`, the runs whose scripts
-have started. If the script of the latter must be started again, the watcher starts a controller for the run.
+have started. If the script of the latter must be started again, the watcher starts a controller for the run; on targets
+with `drives_together`, it starts the script itself when the next attempt is due.
 
 It executes the steps of many controllers. Steps that block (prepare, start, cancel, collect) are jobs in a few threads.
 One `RunGroup` waits for the ends of all scripts. A waiting run needs only the descriptor of its lock and a small
@@ -35,7 +36,7 @@ from tui_workbench.runs.lifecycle.controller import Controller, listen_for_cance
 from tui_workbench.runs.lifecycle.following import GroupThread
 from tui_workbench.runs.lifecycle.handover import WatchFolder
 from tui_workbench.runs.lifecycle.helpers import Helpers
-from tui_workbench.runs.lifecycle.target_lifecycle import TryLater
+from tui_workbench.runs.lifecycle.target_lifecycle import NotDue, TryLater
 from tui_workbench.runs.lifecycle.watcher_helpers import WatcherHelpers
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.targets.base.group import RunGroup
@@ -98,7 +99,7 @@ class Watcher:
         self._woken = woken
         self._runs: dict[str, _Run] = {}
         self._queued: deque[_Run] = deque()
-        self._failed: list[_Run] = []  # due for a retry
+        self._failed: list[_Run] = []  # due for a retry, or for their next attempt
         self._jobs = 0
         self._groups: list[_Group] = []
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
@@ -276,18 +277,18 @@ class Watcher:
         )
         with contextlib.closing(controller.target), trace.for_agent(controller.record.agent):
             self._most_jobs = controller.target.jobs_at_once
-            if run.has_ended:
-                run.needs_controller = not controller.conclude(run.outcome)
-            elif controller.must_start and not controller.target.drives_together:
-                run.needs_controller = True
-            else:
+            is_over = run.has_ended and controller.conclude(run.outcome)
+            if not is_over:
+                if run.has_ended:
+                    run.helpers = None  # the next attempt gets new ones
+                if controller.must_start and not controller.target.drives_together:
+                    run.needs_controller = True
+                    return None
                 run.directory.make_durable()
                 if controller.begin():
                     if controller.target.limits_sweep:
                         queueing.lift_sweep_limit(run.directory)
                     return controller
-        if run.needs_controller:
-            return None
         controller.keep_copy()
         queueing.leave(run.directory)
         controller.finish_late()
@@ -298,6 +299,13 @@ class Watcher:
         os.close(run.interrupt)
         os.close(run.interrupting)
         run.interrupt, run.has_ended, run.outcome = -1, False, None
+        if isinstance(error, NotDue):
+            if run.directory.cancel_requested:
+                self._cancel(run)
+                return
+            run.retry_at = time.monotonic() + max(0.0, error.due - time.time())
+            self._failed.append(run)
+            return
         if isinstance(error, TryLater):
             self._paused_until = time.monotonic() + self._unreachable.next()
             self._queued.append(run)  # another run is next, because the error may be specific to this run
@@ -344,7 +352,7 @@ class Watcher:
 
     def _follow(self, run: _Run, controller: Controller) -> None:
         run.retries = None
-        progress, spec = controller.progress, controller.record.spec
+        progress, spec = controller.progress, controller.spec
         progress.interrupted = -1
         progress.on_running = partial(self._post, partial(self._help, run))
         run_id = run.directory.run_id

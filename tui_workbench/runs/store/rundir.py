@@ -78,6 +78,7 @@ class Ending(NamedTuple):
     exit_code: int | None = None
     end: float = 0.0
     error_code: int = 0  # exit code of the error that prevented the start of the script, or 0
+    cause: str | None = None  # see Outcome
 
 
 class Attempt(NamedTuple):

@@ -222,10 +222,9 @@ def _require_retry(configuration: RunConfiguration, target: ComputeTarget) -> No
     """Raise ConfigurationError if `Retry` is set, but the target cannot start a run again."""
     if not configuration.retry or target.kind.reads(retry.SECTION):
         return
-    other = ". To let Slurm start the run again, set `Slurm.requeue: true`" if target.kind.has_scheduler else ""
     raise ConfigurationError(
         f"`Retry` cannot start a run again on targets of type {target.type}",
-        remedy=f"Remove `Retry`{other}.",
+        remedy="Remove `Retry`.",
         file=configuration.path,
         line=line_of_key(configuration.path, retry.SECTION),
     )

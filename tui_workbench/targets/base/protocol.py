@@ -186,7 +186,8 @@ class Target(abc.ABC):
         """Make it possible to start an ended run again. Its log, working copy and outputs are kept.
 
         With `anew`, the run was collected and released. Then only its log is kept, and `prepare` sends its working copy
-        again. Only for types that read `Retry`. Raises StorageError, and WorkbenchError if the log no longer exists.
+        again. `spec.attempt` is the number of the next attempt. Only for types that read `Retry`. Raises StorageError,
+        and WorkbenchError if the log no longer exists.
         """
         raise NotImplementedError
 

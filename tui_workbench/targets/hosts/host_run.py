@@ -319,18 +319,26 @@ class HostRun:
     def reset(self, *, anew: bool = False) -> None:
         """Make it possible to start the run again. Set `anew` if `remove_copy` was called. Raises WorkbenchError."""
         if not self._host.is_local:
-            command = ["sh", "-c", _RESET, "sh", self.directory]
-            if anew:
-                path = os.path.join(self._spec.run_directory, OUTPUT)
-                size = os.stat(path).st_size if os.path.exists(path) else 0
-                command = ["sh", "-c", _RESET_ANEW, "sh", self.directory, str(size)]
-            done = self._host.run(command)
-            if anew and done.code == LOG_REMOVED:
-                raise WorkbenchError(
-                    f"cannot start the run again: its log was removed from {self._host.label}, or truncated",
-                    remedy=f"Run it again as a new run: `workbench-tui experiment rerun -r {self._spec.run_id}`.",
-                )
-            self.require(done, "start the run again")
+            self.finish_reset(self._host.run(self.reset_command(anew=anew)))
+        else:
+            supervisor.forget(self._spec.run_directory)
+
+    def reset_command(self, *, anew: bool) -> list[str]:
+        """Return the command of `reset` for another machine. Pass its result to `finish_reset`."""
+        if not anew:
+            return ["sh", "-c", _RESET, "sh", self.directory]
+        path = os.path.join(self._spec.run_directory, OUTPUT)
+        size = os.stat(path).st_size if os.path.exists(path) else 0
+        return ["sh", "-c", _RESET_ANEW, "sh", self.directory, str(size)]
+
+    def finish_reset(self, done: Completed) -> None:
+        """Remove the files of the supervising shell from this machine. Raises WorkbenchError if the command failed."""
+        if done.code == LOG_REMOVED:
+            raise WorkbenchError(
+                f"cannot start the run again: its log was removed from {self._host.label}, or truncated",
+                remedy=f"Run it again as a new run: `workbench-tui experiment rerun -r {self._spec.run_id}`.",
+            )
+        self.require(done, "start the run again")
         supervisor.forget(self._spec.run_directory)
 
     def write(self, name: str, data: bytes) -> None:

@@ -8,7 +8,8 @@ batch       in a sweep: the batch script
 pid         the ID of the job; created exclusively, so that a duplicate job ends at once
 begun       exists if the step has begun, so that a job that is requeued without `requeue` ends at once
 exit        the script's exit code
-attempts/N  with `requeue`: a folder for each time that Slurm has started the job, from 1 on
+attempt     the number of the attempt that the workbench has started last; missing for the first attempt
+attempts/N  with `requeue`: a folder for each time that Slurm has started the script, from 1 on
   begin     the size of output.log at the beginning of the attempt, and its first node
   exit      the exit code of the attempt
 output.log  written by the first task of the step itself
@@ -39,6 +40,7 @@ from tui_workbench.targets.hosts.supervisor import EXIT, OUTPUT, PID, RANKS
 from tui_workbench.targets.slurm.containers import ContainerWords
 
 STEP, BEGUN, STARTED, ATTEMPTS, BEGIN, UNFINISHED = "step", "begun", "started", "attempts", "begin", "unfinished"
+ATTEMPT = "attempt"
 SLURM_LOG = "slurm.log"
 _NO_CONTAINER = ContainerWords()
 
@@ -57,9 +59,13 @@ FIRST_PORT = 20000
 TRIES, PAUSE_SECONDS = 60, 5
 """Number of attempts to call srun while slurmctld is restarting, and seconds between them."""
 
-ATTEMPT_LINE = "workbench-tui: attempt %s on node %s"
+ATTEMPT_BEGINNING = "workbench-tui: attempt "
+ATTEMPT_LINE = f"{ATTEMPT_BEGINNING}%s on node %s"
 """A line of slurm.log: the number of the attempt that begins, and its first node."""
 
+# An earlier attempt may have been executed on the same node, and NFS may still show its files there. Listing the folder
+# reads it again.
+#
 # The claim redirects `printf`, because in `sh` a failed redirection of a special built-in such as `exec` or `:` ends
 # the shell. Slurm's own messages about the step go to slurm.log with the output of srun, so that output.log has only
 # the script's bytes. Since Slurm 22.05, srun does not inherit --cpus-per-task from sbatch. srun needs slurmctld, which
@@ -75,10 +81,11 @@ _BATCH = """\
 run={run}
 root={root}
 id={run_id}
-attempt= sampler=
+first={attempt} attempt= sampler=
 mask=$(umask)
 umask 077
 # The step of a run that has ended is removed, so that a later start of its job does nothing.
+[ "$first" -eq 1 ] || ls "$run" >/dev/null
 [ -e "$run/{step}" ] || exit 0
 : >>"$run/{output}" || exit 1
 has_begun() {{ [ -e "$run/{begun}" ]; }}
@@ -145,7 +152,7 @@ printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" ||
 # attempt makes a new file.
 _CLAIM_ATTEMPT = f"""\
 printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || [ "$(head -n 1 "$run/{PID}")" = "$SLURM_JOB_ID" ] || exit 0
-number=$((${{SLURM_RESTART_COUNT:-0}} + 1))
+number=$((${{SLURM_RESTART_COUNT:-0}} + first))
 export {ATTEMPT_VARIABLE}="$number"
 [ "$number" -eq 1 ] || export {RESUME_VARIABLE}=1
 attempt=$run/{ATTEMPTS}/$number
@@ -235,12 +242,13 @@ def batch_script(
     root: str,
     setup: Sequence[str],
     *,
+    attempt: int = 1,
     requeues: bool = False,
     samples: bool = False,
     meets: bool = False,
     container: ContainerWords = _NO_CONTAINER,
 ) -> str:
-    """Return the batch script of a run whose directory is `directory`, below `root`.
+    """Return the batch script of attempt `attempt` of a run whose directory is `directory`, below `root`.
 
     With `requeues`, the script runs again each time Slurm requeues the job; without it, a requeued job ends at once.
     With `samples`, the job samples its GPUs while the script runs. With `meets`, the step starts torchrun on several
@@ -253,6 +261,7 @@ def batch_script(
         run=shlex.quote(directory),
         root=shlex.quote(root),
         run_id=shlex.quote(run_id),
+        attempt=attempt,
         claim=_CLAIM_ATTEMPT if requeues else _CLAIM,
         setup="".join(steps),
         options="".join(f" {shlex.quote(word)}" for word in container.options),

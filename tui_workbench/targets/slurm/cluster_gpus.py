@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tui_workbench.targets.base.values import ClusterGpus, ClusterPartition, JobGpus
-from tui_workbench.targets.slurm.options import JOB_PREFIX
+from tui_workbench.targets.slurm.options import run_of
 from tui_workbench.targets.slurm.squeue import CLEAN, LONGEST_FIELD
 
 MOST_LINES = 20_000
@@ -63,8 +63,7 @@ def _job(line: str) -> JobGpus | None:
     found = _ALLOCATED.search(allocated)
     # A cluster that does not account for GPUs reports only the requested GPUs.
     gpus = int(found[1]) if found else _sum(_REQUESTED, per_job) or int(nodes) * _sum(_REQUESTED, per_node)
-    run_id = name.removeprefix(JOB_PREFIX) if name.startswith(JOB_PREFIX) else ""
-    return JobGpus(job_id, run_id, partition, places, gpus, left)
+    return JobGpus(job_id, run_of(name), partition, places, gpus, left)
 
 
 def _sum(pattern: re.Pattern[str], text: str) -> int:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tui_workbench.core.files import open_below, read_below, write_below
+from tui_workbench.config.schema import retry
+from tui_workbench.core.errors import storage_errors
+from tui_workbench.core.files import open_below, read_below, unlink_below, write_below
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.slurm import states
-from tui_workbench.targets.slurm.batch import ATTEMPT_LINE, NOT_STARTED, SETUP_FAILED, SLURM_LOG
+from tui_workbench.targets.slurm.batch import ATTEMPT_BEGINNING, ATTEMPT_LINE, NOT_STARTED, SETUP_FAILED, SLURM_LOG
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.listing import Attempt
 from tui_workbench.targets.slurm.squeue import CLEAN, parse_accounting
@@ -42,10 +45,10 @@ _CAUSES = (
     ("NODE FAILURE", "a node of the job failed"),
     ("JOB REQUEUE", "the job was requeued"),
 )
+_RETRY_CAUSES = dict(zip((cause for _, cause in _CAUSES), (retry.PREEMPTED, retry.LOST, retry.LOST), strict=True))
 # Lines of srun about the step; it then exits with 1 (0 after a node failure in Slurm 22.05).
 _NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
 _OUT_OF_MEMORY = re.compile(r"srun: error: \S+: tasks? \S+: Out Of Memory")
-_BEGINNING = ATTEMPT_LINE.partition("%")[0]
 
 _FORGOTTEN = "Slurm no longer knows the job"
 _NOT_SAVED = ": slurmctld may have failed before it saved the job"
@@ -79,15 +82,17 @@ def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
     lines = last_attempt(tail(directory))
     if NOT_STARTED in lines[-3:]:
         said = next((line for line in reversed(lines) if line.startswith("srun: error: ")), "")
-        return Outcome(None, "; ".join(filter(None, ("Slurm did not start the script", said))), has_failed=True)
+        reason = "; ".join(filter(None, ("Slurm did not start the script", said)))
+        return Outcome(None, reason, has_failed=True, cause=states.RETRY_CAUSES.get(state))
     if code == SRUN_FAILED and (ended := state_of_step(lines)):
-        return Outcome(None, states.describe_end(ended), has_failed=True)
-    cause = states.describe_end(state) if code else ""
+        return Outcome(None, states.describe_end(ended), has_failed=True, cause=states.RETRY_CAUSES[ended])
+    cause, retry_cause = states.describe_end(state) if code else "", states.RETRY_CAUSES.get(state)
     if code and not cause and (found := last_cause(lines)):
+        retry_cause = _RETRY_CAUSES[found]
         cause = f"{found}; with `requeue: true` below `slurm`, the script would run again"
     failed_setup = next((line.partition(": ")[2] for line in lines if line.startswith(SETUP_FAILED)), "")
     reason = failed_setup or "; ".join(filter(None, (cause, supervisor.describe_exit(code))))
-    return Outcome(code, reason)
+    return Outcome(code, reason, cause=retry_cause)
 
 
 def outcome_without_code(state: str, code: int | None, directory: str, *, has_started: bool) -> Outcome:
@@ -105,7 +110,8 @@ def outcome_without_code(state: str, code: int | None, directory: str, *, has_st
         details += f"; slurm.log: {said}"
     elif state == "FAILED" and not has_started:
         details += f"; {_NOTHING_WRITTEN}"
-    return Outcome(None, f"{reason}; {details}", has_failed=bool(state) and state != "COMPLETED")
+    has_failed = bool(state) and state != "COMPLETED"
+    return Outcome(None, f"{reason}; {details}", has_failed=has_failed, cause=states.RETRY_CAUSES.get(state))
 
 
 def tail(directory: str) -> list[str]:
@@ -121,8 +127,8 @@ def tail(directory: str) -> list[str]:
 def read_info(directory: str) -> dict[str, Any]:
     """Read the recorded facts about a run's job; empty if none are recorded.
 
-    `job` is the job's ID. After the end of the run, `reason` explains the outcome; without an exit code, `ended` is
-    `failed` or `unknown`.
+    `job` is the job's ID. After the end of the run, `reason` and `cause` are those of the outcome. Without an exit
+    code, `ended` is `failed` or `unknown`.
     """
     try:
         found = json.loads(read_below(directory, INFO, supervisor.LARGEST * 4))
@@ -140,22 +146,30 @@ def outcome_here(directory: str) -> Outcome | None:
     """Return the outcome of a run that is recorded on this machine; None without a record."""
     info = read_info(directory)
     code = supervisor.read_exit_code(directory)
+    cause = str(info["cause"]) if info.get("cause") is not None else None
     if code is not None:
-        return Outcome(code, str(info.get("reason") or supervisor.describe_exit(code)))
+        return Outcome(code, str(info.get("reason") or supervisor.describe_exit(code)), cause=cause)
     if "ended" not in info:
         return None
-    return Outcome(None, str(info.get("reason", "")), has_failed=info["ended"] == "failed")
+    return Outcome(None, str(info.get("reason", "")), has_failed=info["ended"] == "failed", cause=cause)
 
 
 def keep_outcome(directory: str, outcome: Outcome) -> None:
     """Record the outcome of a run on this machine, unless it is already recorded. Raises OSError."""
     if outcome_here(directory) is not None:
         return
+    facts = {"reason": outcome.reason, "cause": outcome.cause}
     if outcome.exit_code is None:
-        write_info(directory, reason=outcome.reason, ended="failed" if outcome.has_failed else "unknown")
+        write_info(directory, **facts, ended="failed" if outcome.has_failed else "unknown")
     else:
-        write_info(directory, reason=outcome.reason)
+        write_info(directory, **facts)
         write_below(directory, supervisor.EXIT, b"%-4d\n" % outcome.exit_code)
+
+
+def forget(directory: str) -> None:
+    """Remove the facts about the job of an earlier attempt. Raises StorageError."""
+    with storage_errors("remove", f"{directory}/{INFO}"), contextlib.suppress(FileNotFoundError):
+        unlink_below(directory, INFO)
 
 
 # --- The attempts of a job
@@ -184,7 +198,7 @@ def was_interrupted(attempts: Mapping[int, Attempt], lines: Sequence[str]) -> bo
 
 def last_attempt(lines: Sequence[str]) -> Sequence[str]:
     """Return the lines of the last attempt; all lines of a job that cannot start again."""
-    start = max((number for number, line in enumerate(lines, 1) if line.startswith(_BEGINNING)), default=0)
+    start = max((number for number, line in enumerate(lines, 1) if line.startswith(ATTEMPT_BEGINNING)), default=0)
     return lines[start:]
 
 

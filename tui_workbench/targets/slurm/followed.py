@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterator
 
+from tui_workbench.config.schema.retry import TIMEOUT
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.model import ClusterJob
 from tui_workbench.targets.base.values import Outcome, Report
@@ -16,6 +17,7 @@ from tui_workbench.targets.slurm import ends, states
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.ends import cause_of, was_interrupted
 from tui_workbench.targets.slurm.listing import Files
+from tui_workbench.targets.slurm.options import job_name
 from tui_workbench.targets.slurm.squeue import Queue, facts_of, is_news
 
 EXPLAIN_SECONDS = 10.0
@@ -51,20 +53,27 @@ class FollowedRun:
         job_id: str,
         report: Report,
         *,
+        attempt: int = 1,
         may_restart: bool,
+        retries: bool = False,
         has_samples: bool,
         warning: int = 0,
     ) -> None:
-        """`may_restart` is True if Slurm may requeue the job, and `has_samples` if the job samples its GPUs.
+        """Follow an attempt of a run that the workbench has started.
 
-        `warning` is the number of seconds between SIGTERM and the time limit; 0 without SIGTERM.
+        `may_restart` is True if Slurm may requeue the job, `retries` if `Retry` needs the cause of each failure, and
+        `has_samples` if the job samples its GPUs. `warning` is the number of seconds between SIGTERM and the
+        time limit; 0 without SIGTERM.
         """
         self.run_id, self.directory, self.job_id = run_id, directory, job_id
         self.files = Files()
         self.copies_at = 0.0
         self._host = host
         self._report = report
+        self._attempt = attempt
+        self._name = job_name(run_id, attempt)
         self._may_restart = may_restart
+        self._retries = retries
         self._has_samples = has_samples
         self._added = time.monotonic()
         self._live: LiveFiles | None = None
@@ -73,7 +82,7 @@ class FollowedRun:
         self._started = math.inf  # when its files first showed the last attempt
         self._is_put_back = False  # Slurm has requeued its job
         self._waits_for = ""
-        self._last_attempt = 1  # the number of the last reported attempt
+        self._last_attempt = attempt  # the number of the last reported attempt
         self._is_lost = False
         self._is_blocked = False  # this machine cannot write the copies of its files
         self._failures = 0
@@ -94,7 +103,10 @@ class FollowedRun:
             self.lose(str(error))
 
     def take_files(self, files: Files) -> None:
-        """Process the files that the loop on the login node has listed."""
+        """Process the files that the loop on the login node has listed. Those of an earlier attempt are ignored."""
+        if files.attempt != self._attempt:
+            return
+        files = files._replace(attempts={key: each for key, each in files.attempts.items() if key >= self._attempt})
         is_new = files.sizes != self.files.sizes
         if len(files.attempts) > len(self.files.attempts):
             self._is_put_back, self._explain_until, self._started = False, math.inf, time.monotonic()
@@ -117,9 +129,9 @@ class FollowedRun:
         if asked < self._added:
             return
         if not self.job_id:
-            self.job_id = next((each.job_id for each in queue.jobs.values() if each.run_id == self.run_id), "")
+            self.job_id = next((each.job_id for each in queue.jobs.values() if each.name == self._name), "")
         job = queue.jobs.get(self.job_id)
-        if job is not None and job.run_id not in ("", self.run_id):
+        if job is not None and job.run_id and job.name != self._name:
             job = None  # a slurmctld that lost its last jobs gives their IDs to other jobs
         if job is None or job.state in states.ENDED:
             self._end_state = job.state if job is not None else self._end_state
@@ -156,6 +168,8 @@ class FollowedRun:
     def take_look(self, files: Files) -> None:
         """Process the files of a run whose job is gone."""
         now = time.monotonic()
+        if files.attempt != self._attempt:
+            files = Files()
         if files.job_id and files.job_id != self.job_id:
             # Another job of the same name executes the run; the job that this machine knew ended at once.
             self._gone_since = self._next_look = math.inf
@@ -279,7 +293,7 @@ class FollowedRun:
         code = self._exit_code
         if code is not None:
             found = ends.outcome_with_code(code, self._end_state, self.directory)
-            return found._replace(reason=f"{ends.NEAR_LIMIT}; {found.reason}") if self._was_warned(found) else found
+            return self._with_warning(found)
         _, code = self._account or ("", None)
         return ends.outcome_without_code(self._end_state, code, self.directory, has_started=bool(self.files.job_id))
 
@@ -295,12 +309,17 @@ class FollowedRun:
     def _was_ended_by_slurm(self) -> bool:
         """True if Slurm may have ended the script. After SIGTERM, a script such as torchrun can have any exit code."""
         code = self.files.exit_code or 0
-        return code >= ends.KILLED_FROM or (code != 0 and bool(ends.last_cause(ends.tail(self.directory))))
+        return code >= ends.KILLED_FROM or (
+            code != 0 and (self._retries or bool(ends.last_cause(ends.last_attempt(ends.tail(self.directory)))))
+        )
 
-    def _was_warned(self, outcome: Outcome) -> bool:
-        """Return True if the script was ended by the SIGTERM that Slurm sends before the time limit."""
+    def _with_warning(self, outcome: Outcome) -> Outcome:
+        """Return the outcome. If Slurm has sent SIGTERM before the time limit, the limit is the cause of a failure."""
         is_close = 0 < self._facts.warning < time.time() + EARLY_SECONDS
-        return is_close and outcome.exit_code == ends.TERMINATED and not states.describe_end(self._end_state)
+        if not is_close or not outcome.exit_code or states.describe_end(self._end_state):
+            return outcome
+        reason = f"{ends.NEAR_LIMIT}; {outcome.reason}" if outcome.exit_code == ends.TERMINATED else outcome.reason
+        return outcome._replace(reason=reason, cause=TIMEOUT)
 
     def _is_over(self, now: float) -> bool:
         code = self.files.exit_code

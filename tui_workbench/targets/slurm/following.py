@@ -62,7 +62,9 @@ class ClusterWatch(RunGroup):
             directory,
             job_id,
             report,
+            attempt=spec.attempt,
             may_restart=requeues(spec.slurm),
+            retries=bool(spec.run_configuration.retry),
             warning=warning_of(spec.slurm, spec.run_configuration.signal_before_end_minutes),
             has_samples=requested_gpus(spec.slurm) != 0,
         )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.targets.hosts.supervisor import EXIT, OUTPUT, PID
-from tui_workbench.targets.slurm.batch import ATTEMPTS, BEGIN, SLURM_LOG, STARTED
+from tui_workbench.targets.slurm.batch import ATTEMPT, ATTEMPTS, BEGIN, SLURM_LOG, STARTED
 from tui_workbench.targets.slurm.cluster import LoginHost
 
 COPIED = (OUTPUT, SLURM_LOG)
@@ -20,9 +20,9 @@ LOOK_SECONDS = 0.5
 MOST_LINE = 1 << 22
 """Maximum number of bytes in a line of the output. Longer lines are invalid."""
 
-# Prints `= RUN JOB CODE` for each run ID, `+ NUMBER START NODE CODE` per attempt, then the sizes. `none` stands for
-# a missing file, `-` for an empty one. The exit code is read before the sizes, so the sizes in a listing with an exit
-# code are final.
+# Prints `= RUN JOB CODE ATTEMPT` for each run ID, `+ NUMBER START NODE CODE` for each folder in `attempts`, then the
+# sizes. `none` stands for a missing file, `-` for an empty one. The exit code is read before the sizes, so the sizes in
+# a listing with an exit code are final.
 _LIST = f"""\
 text_of() {{ if [ -f "$1" ]; then text=; read -r text <"$1"; text=${{text:--}}; else text=none; fi; }}
 list() {{
@@ -30,7 +30,9 @@ list() {{
         text_of "runs/$id/{PID}"
         job=$text
         text_of "runs/$id/{EXIT}"
-        printf '= %s %s %s\\n' "$id" "$job" "$text"
+        code=$text
+        text_of "runs/$id/{ATTEMPT}"
+        printf '= %s %s %s %s\\n' "$id" "$job" "$code" "$text"
         for attempt in "runs/$id/{ATTEMPTS}"/*; do
             [ -s "$attempt/{BEGIN}" ] || continue
             text_of "$attempt/{BEGIN}"
@@ -84,7 +86,7 @@ exec 3<&-
 wait "$follower"
 """
 
-_RUN = re.compile(r"= (\S+) (\S+) (\S+)")
+_RUN = re.compile(r"= (\S+) (\S+) (\S+) (\S+)")
 _ATTEMPT = re.compile(r"\+ (\d{1,6}) (\d{1,18}) ([\w.-]{1,255}) (\S+)")
 _SIZE = re.compile(r" *(\d+) runs/([^/]+)/([^/]+)")
 
@@ -105,6 +107,7 @@ class Files(NamedTuple):
     has_exit: bool = False  # the file for the exit code exists
     sizes: Mapping[str, int] = {}  # of the files to copy, by name
     attempts: Mapping[int, Attempt] = {}  # by number, from 1 on
+    attempt: int = 1  # the attempt that the workbench has started last
 
 
 class Listing:
@@ -152,16 +155,20 @@ def _parse(lines: Sequence[str]) -> dict[str, Files]:
     attempts: dict[int, Attempt] = {}
     for line in lines:
         if run := _RUN.fullmatch(line):
-            name, job, code = run.groups()
+            name, job, code, number = run.groups()
             sizes[name], attempts = {}, {}
             job = job if job.isdecimal() else ""
-            runs[name] = Files(job, _exit_code(code), code != "none", sizes[name], attempts)
+            runs[name] = Files(job, _exit_code(code), code != "none", sizes[name], attempts, _number(number))
         elif attempt := _ATTEMPT.fullmatch(line):
             number, start, node, code = attempt.groups()
             attempts[int(number)] = Attempt(int(start), node, _exit_code(code))
         elif (size := _SIZE.fullmatch(line)) and size[2] in runs and size[3] in COPIED:
             sizes[size[2]][size[3]] = int(size[1])
     return runs
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) <= 6 else 1
 
 
 def _exit_code(text: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,9 +35,17 @@ VALUES = {
 """The keys of `slurm` that have one value, and their options of sbatch."""
 
 
-def job_name(run_id: str) -> str:
-    """Return the job name of a run."""
-    return JOB_PREFIX + run_id
+_ATTEMPT = re.compile(r"\.\d+$")  # no run ID ends like this
+
+
+def job_name(run_id: str, attempt: int = 1) -> str:
+    """Return the job name of a run. Each attempt that the workbench starts is a job with another name."""
+    return f"{JOB_PREFIX}{run_id}{f'.{attempt}' if attempt > 1 else ''}"
+
+
+def run_of(name: str) -> str:
+    """Return the run ID in the name of a job; "" for any other job."""
+    return _ATTEMPT.sub("", name.removeprefix(JOB_PREFIX)) if name.startswith(JOB_PREFIX) else ""
 
 
 def resource_words(values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -47,8 +56,10 @@ def resource_words(values: Mapping[str, Any]) -> tuple[str, ...]:
     return (*words, *values.get("extra", ()))
 
 
-def job_words(values: Mapping[str, Any], run_id: str, directory: str, *, minutes: int = 0) -> tuple[str, ...]:
-    """Return all options of sbatch for a run whose directory on the cluster is `directory`.
+def job_words(
+    values: Mapping[str, Any], run_id: str, directory: str, *, minutes: int = 0, attempt: int = 1
+) -> tuple[str, ...]:
+    """Return all options of sbatch for an attempt of a run whose directory on the cluster is `directory`.
 
     `minutes` is `SignalBeforeEndMinutes`, or 0.
     """
@@ -56,7 +67,7 @@ def job_words(values: Mapping[str, Any], run_id: str, directory: str, *, minutes
     signal = (f"--signal=TERM@{warning}",) if warning else ()
     return (
         "--parsable",
-        f"--job-name={job_name(run_id)}",
+        f"--job-name={job_name(run_id, attempt)}",
         "--requeue" if requeues(values) else "--no-requeue",
         "--open-mode=append",
         f"--output={log_of(directory)}",

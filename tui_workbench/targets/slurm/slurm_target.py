@@ -54,6 +54,7 @@ from tui_workbench.targets.slurm.submission import (
     Submitted,
     job_of,
     place_and_submit,
+    reset,
     submit,
 )
 from tui_workbench.targets.slurm.trying import problems, test_only
@@ -150,6 +151,7 @@ class SlurmTarget(Target):
             directory,
             root,
             spec.target.setup,
+            attempt=spec.attempt,
             requeues=requeues(spec.slurm),
             samples=requested_gpus(spec.slurm) != 0,
             meets=_meets(spec),
@@ -158,12 +160,13 @@ class SlurmTarget(Target):
         self.report.begin("submit", "submit the job")
         job = Submission(
             directory,
-            job_name(spec.run_id),
+            job_name(spec.run_id, spec.attempt),
             step.encode("utf-8", "surrogateescape"),
             batch.encode("utf-8", "surrogateescape"),
             _options(spec, directory),
             f"`workbench-tui experiment clean -t {shlex.quote(self.target.name)}`",
-            _array_task(spec, root, directory),
+            _array_task(spec, root, directory) if spec.attempt == 1 else None,
+            spec.attempt,
         )
         submitted = self._send_and_submit(spec, job)
         self.limits_sweep = bool(submitted.task)
@@ -241,6 +244,10 @@ class SlurmTarget(Target):
         HostRun(self.login, spec).fetch(self.report)
         remove_below(spec.run_directory, GPU)  # gpu.jsonl has these samples
 
+    def reset(self, spec: RunSpec, *, anew: bool = False) -> None:
+        reset(self.login, spec, anew=anew)
+        ends.forget(spec.run_directory)
+
     def release(self, spec: RunSpec) -> None:
         root = self.login.home()
         task = _array_task(spec, root, HostLayout(root).run(spec.run_id))
@@ -266,6 +273,9 @@ class SlurmTarget(Target):
     def _variables(self, spec: RunSpec, root: str) -> dict[str, str]:
         layout = HostLayout(root)
         directory = layout.run(spec.run_id)
+        if requeues(spec.slurm):
+            # The batch script sets the variables of the attempt, because only it knows how often Slurm has started it.
+            spec = spec._replace(attempt=1, run_configuration=spec.run_configuration._replace(retry={}))
         return run_environment.run_variables(
             spec,
             share=run_environment.shared_folder(spec, root),
@@ -291,7 +301,7 @@ def _data_of(spec: RunSpec) -> Collection[str]:
 
 def _options(spec: RunSpec, directory: str) -> tuple[str, ...]:
     minutes = spec.run_configuration.signal_before_end_minutes
-    return job_words(spec.slurm, spec.run_id, directory, minutes=minutes)
+    return job_words(spec.slurm, spec.run_id, directory, minutes=minutes, attempt=spec.attempt)
 
 
 def _meets(spec: RunSpec) -> bool:

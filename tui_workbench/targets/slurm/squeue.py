@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tui_workbench.core.model import ClusterJob
-from tui_workbench.targets.slurm.options import JOB_PREFIX, seconds_of
+from tui_workbench.targets.slurm.options import run_of, seconds_of
 from tui_workbench.targets.slurm.states import WAITING, base_state
 
 CLEAN = """\
@@ -80,7 +80,7 @@ class Job(NamedTuple):
     @property
     def run_id(self) -> str:
         """The run ID in the job's name; "" for any other job."""
-        return self.name.removeprefix(JOB_PREFIX) if self.name.startswith(JOB_PREFIX) else ""
+        return run_of(self.name)
 
 
 class Queue(NamedTuple):

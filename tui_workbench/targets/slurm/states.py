@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from tui_workbench.config.schema import retry
+
 WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
 """States of a job that waits to run, or to run again."""
 
@@ -29,6 +31,18 @@ _ENDS = {
     "REVOKED": "another cluster of the federation ran it",
 }
 """Causes of the end of a job, by state; "" for a state that names no cause."""
+
+RETRY_CAUSES = {
+    "TIMEOUT": retry.TIMEOUT,
+    "DEADLINE": retry.TIMEOUT,
+    "OUT_OF_MEMORY": retry.OUT_OF_MEMORY,
+    "NODE_FAIL": retry.LOST,
+    "BOOT_FAIL": retry.LOST,
+    "PREEMPTED": retry.PREEMPTED,
+    "CANCELLED": "",
+}
+"""The values of `Retry.on` for the ends of jobs; "" if the run must not start again. After other ends, the exit code
+decides."""
 
 ENDED = frozenset(_ENDS) - {"REVOKED"}
 """States of a job that has ended. A REVOKED job runs on another cluster; a job in an unknown state has not ended."""

@@ -109,7 +109,8 @@ def warn(host: LoginHost, spec: RunSpec) -> None:
     """Send SIGTERM to the processes of the job. Raises TargetUnreachable or another WorkbenchError."""
     done = host.ask(_WARN, HostLayout(host.home()).run(spec.run_id))
     if done.code != 0:
-        remedy = f"Send the signal on that machine: `scancel --signal=TERM --name={job_name(spec.run_id)}`."
+        name = job_name(spec.run_id, spec.attempt)
+        remedy = f"Send the signal on that machine: `scancel --signal=TERM --name={name}`."
         raise WorkbenchError(f"cannot send SIGTERM to the job on {host.label}: {done.complaint}", remedy=remedy)
 
 
@@ -120,7 +121,8 @@ def stop(host: LoginHost, spec: RunSpec, grace: float) -> bool | None:
     TargetUnreachable if it is unknown whether the job has ended, and WorkbenchError if it cannot be canceled.
     """
     tenths, directory = str(int(grace * 10)), HostLayout(host.home()).run(spec.run_id)
-    arguments = (directory, job_name(spec.run_id), tenths, str(PATIENCE_SECONDS))
+    name = job_name(spec.run_id, spec.attempt)
+    arguments = (directory, name, tenths, str(PATIENCE_SECONDS))
     done = host.ask(_STOP, *arguments, timeout=grace + STOP_SECONDS)
     if done.code == _UNKNOWN:
         raise SlurmSilent(
@@ -128,6 +130,6 @@ def stop(host: LoginHost, spec: RunSpec, grace: float) -> bool | None:
             remedy="Try again. `squeue` on that machine shows the state of the job.",
         )
     if done.code != 0:
-        remedy = f"Cancel the job on that machine: `scancel --name={job_name(spec.run_id)}`."
+        remedy = f"Cancel the job on that machine: `scancel --name={name}`."
         raise WorkbenchError(f"cannot cancel the job on {host.label}: {done.complaint}", remedy=remedy)
     return done.text == "forced" if done.text else None

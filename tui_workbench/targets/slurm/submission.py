@@ -8,6 +8,8 @@ submitted. If there are two jobs nevertheless, the second ends at once, because 
 A sweep is one job array, whose tasks are held. The first request for any of its runs submits the array. The request for
 a run gives one task of the array the name and the log of a single job, and releases the task. Slurm then gives the task
 a separate job ID, and the task is treated as a single job. If Slurm refuses the array, the runs are single jobs.
+
+Another attempt of a run is another job, with another name. `reset` removes the files of the job before.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
+from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.hosts.host import Completed, Host, disk_full, is_disk_full
-from tui_workbench.targets.hosts.host_run import COPY_SECONDS, Placing
-from tui_workbench.targets.slurm.batch import STEP
-from tui_workbench.targets.slurm.cluster import TRANSIENT, SlurmSilent
-from tui_workbench.targets.slurm.options import VALUES
+from tui_workbench.targets.hosts.host_run import COPY_SECONDS, HostRun, Placing
+from tui_workbench.targets.hosts.supervisor import EXIT
+from tui_workbench.targets.slurm.batch import ATTEMPT, ATTEMPT_BEGINNING, BEGUN, SLURM_LOG, STARTED, STEP, UNFINISHED
+from tui_workbench.targets.slurm.cluster import TRANSIENT, LoginHost, SlurmSilent
+from tui_workbench.targets.slurm.options import VALUES, job_name
 from tui_workbench.targets.slurm.squeue import CLEAN
 
 JOB = "job"
@@ -82,15 +86,25 @@ use_array() {{
 }}
 """
 
-# $1: run directory, $2: size of the step, $3: size of the batch script, $4: name of the job, $5: pattern of temporary
-# errors, $6 to $11: an `ArrayTask` or empty arguments, then the options of sbatch. The input is the step and the batch
-# script; nothing happens unless both are complete. The lock makes a second request wait for the first, which continues
-# if its connection is lost. If flock fails with a code other than 1, the file system has no locks, and none is held.
-# sbatch gives its umask to the job. A job that sbatch refused is listed as FAILED, BadConstraints.
+# Makes a second request wait for the first, which continues if its connection is lost. If flock fails with a code other
+# than 1, the file system has no locks, and none is held.
+_LOCK = f"""\
+exec 9>>submit.lock
+flock -w 120 9 2>/dev/null || [ $? -ne 1 ] || {{
+    echo 'another request is submitting this run' >&2
+    exit {_NOT_ASKED}
+}}
+"""
+
+# $1: run directory, $2: size of the step, $3: size of the batch script, $4: name of the job, $5: number of the attempt,
+# $6: pattern of temporary errors, $7 to $12: an `ArrayTask` or empty arguments, then the options of sbatch. The input
+# is the step and the batch script; nothing happens unless both are complete. sbatch gives its umask to the job. A job
+# that sbatch refused is listed as FAILED, BadConstraints.
 _SUBMIT = f"""\
 {CLEAN}
-run=$1 step=$2 batch=$3 name=$4 transient=$5 array=$6 sweep=$7 tasks=$8 number=$9 log=${{10}} script=${{11}}
-shift 11
+run=$1 step=$2 batch=$3 name=$4 attempt=$5 transient=$6 array=$7 sweep=$8 tasks=$9 number=${{10}} log=${{11}}
+script=${{12}}
+shift 12
 mask=$(umask)
 umask 077
 trap '' HUP PIPE
@@ -101,11 +115,7 @@ head -c "$step" >"step.$$" && cat >"batch.$$" || exit
     echo 'the request is incomplete' >&2
     exit {_NOT_ASKED}
 }}
-exec 9>>submit.lock
-flock -w 120 9 2>/dev/null || [ $? -ne 1 ] || {{
-    echo 'another request is submitting this run' >&2
-    exit {_NOT_ASKED}
-}}
+{_LOCK}\
 keep() {{
     printf '%s\\n' "$@" >"{JOB}.$$" && mv -f "{JOB}.$$" {JOB} || rm -f "{JOB}.$$"
     printf 'job %s\\n' "$@"
@@ -128,7 +138,10 @@ look() {{
     [ -z "$first" ] || keep "$first"
 }}
 enqueue() {{ (umask "$mask" && exec sbatch "$@"); }}
-{_ARRAY}[ ! -e {CANCELED} ] || {{ echo 'the run was canceled' >&2; exit {_CANCELED}; }}
+{_ARRAY}\
+current=$(cat {ATTEMPT} 2>/dev/null || echo 1)
+[ "$current" = "$attempt" ] || {{ echo "attempt $current has begun" >&2; exit {_CANCELED}; }}
+[ ! -e {CANCELED} ] || {{ echo 'the run was canceled' >&2; exit {_CANCELED}; }}
 [ ! -s {JOB} ] || keep $(head -n 2 {JOB})
 [ ! -s pid ] || keep "$(head -n 1 pid)"
 command -v sbatch >/dev/null || {{ echo 'sbatch: not found' >&2; exit {_MISSING}; }}
@@ -152,6 +165,25 @@ placed=$(head -c "$7" | sh -c "$1" sh "$2" "$3" "$4" "$5" "$6" "$7" 2>/dev/null)
 script=$8
 shift 8
 exec sh -c "$script" sh "$@"
+"""
+
+# $1: run directory, $2: number of the next attempt, $3: name of the job of the first attempt, $4: file that lists the
+# run as started, then a command that removes the other files of the job before. A second request for the same attempt
+# does nothing. A job without an exit code may still be in the queue, or become active again. The line in slurm.log ends
+# the messages about the job before.
+_RESET = f"""\
+{CLEAN}
+number=$2 name=$3 started=$4
+cd -- "$1" 2>/dev/null || {{ shift 4; exec "$@"; }}
+shift 4
+{_LOCK}\
+before=$(cat {ATTEMPT} 2>/dev/null)
+[ "$before" != "$number" ] || exit 0
+{{ read -r code <{EXIT} && [ -n "$code" ]; }} 2>/dev/null ||
+    scancel -u "$(id -un)" -n "$name${{before:+.$before}}" 2>/dev/null
+"$@" && rm -rf -- {JOB} attempted {CANCELED} {STEP} {BEGUN} {UNFINISHED} "$started" || exit
+[ ! -e {SLURM_LOG} ] || printf '{ATTEMPT_BEGINNING}%s\\n' "$number" >>{SLURM_LOG} || exit
+printf '%s\\n' "$number" >"{ATTEMPT}.$$" && mv -f "{ATTEMPT}.$$" {ATTEMPT}
 """
 
 # $1: run directory. Prints the ID of the job, or nothing if the run was never submitted.
@@ -194,13 +226,15 @@ class Submission(NamedTuple):
     options: tuple[str, ...]
     clean: str  # the command that frees space, for errors
     array: ArrayTask | None = None
+    attempt: int = 1
 
     @property
     def words(self) -> list[str]:
         """The script that submits the job, and its arguments."""
         sizes = [str(len(self.step)), str(len(self.batch))]
         array = map(str, self.array or [""] * len(ArrayTask._fields))
-        return [_SUBMIT, self.directory, *sizes, self.name, "|".join(TRANSIENT), *array, *self.options]
+        attempt, transient = str(self.attempt), "|".join(TRANSIENT)
+        return [_SUBMIT, self.directory, *sizes, self.name, attempt, transient, *array, *self.options]
 
 
 def submit(host: Host, job: Submission) -> Submitted:
@@ -230,6 +264,22 @@ def _submitted(host: Host, job: Submission, done: Completed) -> Submitted:
     if done.code == 0 and found is not None:
         return Submitted(found[1], tuple(messages(done)), found[2] or "")
     raise refusal(host.label, done, job.clean, job.options)
+
+
+def reset(host: LoginHost, spec: RunSpec, *, anew: bool) -> None:
+    """Make it possible to submit the job of attempt `spec.attempt`; see `Target.reset`.
+
+    Raises TargetUnreachable, StorageError or another WorkbenchError.
+    """
+    run = HostRun(host, spec)
+    started = f"{host.home()}/{STARTED}/{spec.run_id}"
+    words = ["sh", "-c", _RESET, "sh", run.directory, str(spec.attempt), job_name(spec.run_id), started]
+    done = host.run([*words, *run.reset_command(anew=anew)], timeout=SUBMIT_SECONDS)
+    if done.code == _NOT_ASKED:
+        raise TargetUnreachable(
+            f"cannot start the run again on {host.label}: {done.complaint}", remedy="Wait: the workbench tries again."
+        )
+    run.finish_reset(done)
 
 
 def job_of(host: Host, directory: str) -> str:
