@@ -8,7 +8,14 @@ import pytest
 
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.slurm.batch import NOT_STARTED, SETUP_FAILED
-from tui_workbench.targets.slurm.ends import cause_of, outcome_with_code, was_interrupted
+from tui_workbench.targets.slurm.ends import (
+    cause_of,
+    keep_outcome,
+    outcome_here,
+    outcome_with_code,
+    outcome_without_code,
+    was_interrupted,
+)
 from tui_workbench.targets.slurm.listing import Attempt, Listing
 
 ATTEMPTS = {1: Attempt(0, "node1"), 2: Attempt(6, "node2")}
@@ -62,8 +69,31 @@ def test_failed_node_of_another_task_is_named() -> None:
 )
 def test_exit_code_of_srun_is_not_that_of_the_script(line: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "slurm.log").write_text(f"{line}\n")
-    assert outcome_with_code(1, "", str(tmp_path)) == Outcome(None, reason, has_failed=True)
+    assert outcome_with_code(1, "", str(tmp_path))._replace(cause=None) == Outcome(None, reason, has_failed=True)
     assert outcome_with_code(3, "", str(tmp_path)).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "line", "cause"),
+    [
+        ("TIMEOUT", "", "timeout"),
+        ("OUT_OF_MEMORY", "", "oom"),
+        ("NODE_FAIL", "", "lost"),
+        ("PREEMPTED", "", "preempted"),
+        ("", ended("PREEMPTION"), "preempted"),
+        ("CANCELLED", "", ""),
+        ("FAILED", "", None),
+        ("", "", None),
+    ],
+)
+def test_end_of_a_job_is_a_cause_of_retry(state: str, line: str, cause: str | None, tmp_path: Path) -> None:
+    (tmp_path / "slurm.log").write_text(f"{line}\n")
+    assert outcome_with_code(143, state, str(tmp_path)).cause == cause
+    if not line:
+        outcome = outcome_without_code(state, None, str(tmp_path), has_started=True)
+        assert outcome.cause == cause
+        keep_outcome(str(tmp_path), outcome)
+        assert outcome_here(str(tmp_path)) == outcome
 
 
 def test_attempt_without_files_did_not_start() -> None:

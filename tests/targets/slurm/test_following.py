@@ -18,8 +18,10 @@ from tui_workbench.runs.lifecycle.step_progress import Progress
 from tui_workbench.runs.store.rundir import EVENTS, RunDirectory
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, Completed, LocalHost
+from tui_workbench.targets.hosts.supervisor import EXIT
 from tui_workbench.targets.slurm import followed
 from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.ends import INFO
 from tui_workbench.targets.slurm.followed import FollowedRun
 from tui_workbench.targets.slurm.following import ClusterWatch
 from tui_workbench.targets.slurm.listing import Files
@@ -107,6 +109,21 @@ def test_file_that_cannot_be_copied_does_not_affect_others(login: Login) -> None
     until(lambda: login.watch.wait(-1, 0.1) or (events.exists() and "ranks" in events.read_text()), "the error")
     login.end("exp_2")
     assert login.follow_until("exp_2").exit_code == 0
+
+
+def test_end_of_an_earlier_attempt_does_not_end_the_next(login: Login) -> None:
+    login.end("exp_1", "one", code="3")
+    assert login.follow_until("exp_1").exit_code == 3
+    for name in (EXIT, INFO):
+        (login.here / "exp_1" / name).unlink()
+    login.specs[0] = login.specs[0]._replace(attempt=2)
+    login.end("exp_2")
+    assert login.follow_until("exp_2").exit_code == 0
+    assert login.watch.wait(-1, 1.0) == {}
+    (login.root / "runs" / "exp_1" / "attempt").write_text("2\n")
+    login.end("exp_1", "one, two")
+    until(lambda: "exp_1" in login.watch.wait(-1, 1.0), "the end of the second attempt")
+    assert (login.here / "exp_1" / "output.log").read_text() == "one, two"
 
 
 def test_end_between_two_attempts_comes_from_sacct(login: Login) -> None:

@@ -85,6 +85,16 @@ def test_short_job_gets_a_verdict_from_its_samples(gpus: Gpus, project: SlurmPro
     assert gpus.verdict("1")["verdict"] == "proven"
 
 
+def test_each_attempt_has_a_verdict_from_its_own_job(gpus: Gpus, project: SlurmProject) -> None:
+    gpus.configure({"gpus": 1}, Retry={"delay": 0})
+    project.gate.touch()
+    project.write(f"{TRAIN}time.sleep(4)\nsys.exit(os.environ['WORKBENCH_ATTEMPT'] == '1')")
+    ended = project.submit("train.py", str(project.gate), configuration="cluster")
+    assert ended.code == 0, ended
+    attempts = project.info(project.history()[0]["run_id"])["attempts"]
+    assert [each["gpu"]["verdict"] for each in attempts] == ["proven", "proven"]
+
+
 def test_job_without_gpu_request_has_no_samples(gpus: Gpus, project: SlurmProject) -> None:
     gpus.configure({})
     project.write("print('cpu')")

@@ -12,7 +12,7 @@ from tests.runs.lifecycle.test_starting_again import GROWS
 from tests.runs.lifecycle.test_starting_again import LOG as GROWN
 from tests.targets.slurm.test_requeue import later_attempts
 from tests.targets.slurm.test_slurm_faults import AFTER, held
-from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.store.rundir import LIMIT, RunDirectory
 
 if TYPE_CHECKING:
     from tests.targets.slurm.project import SlurmProject
@@ -78,6 +78,19 @@ def test_job_that_reached_its_time_limit_starts_again(project: SlurmProject) -> 
     assert project.log(run_id) == ONCE_MORE
     ((number, _, reason),) = attempts(project, run_id)
     assert (number, "it reached its time limit (TIMEOUT)" in reason) == (2, True)
+
+
+def test_attempt_that_reached_its_longest_duration_starts_again(project: SlurmProject) -> None:
+    """The event is written here, because the shortest limit is a minute. A new watcher finds it."""
+    project.configure(Retry={"on": ["timeout"], "delay": 0})
+    run_id = begin(project)
+    directory = project.run_directory(run_id)
+    kill_controller(directory)
+    RunDirectory(str(directory)).append_event(LIMIT, reason="MaxDurationMinutes: ended after 1 min", reached=True)
+    assert project.run("experiment", "resume").code == 0
+    project.until_status(run_id, "Completed")
+    assert project.log(run_id) == ONCE_MORE
+    assert attempts(project, run_id) == [(2, len("attempt 1 None\n"), "MaxDurationMinutes: ended after 1 min")]
 
 
 def test_job_canceled_in_slurm_does_not_start_again(project: SlurmProject) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,16 @@ import os, signal, time
 print("rank", os.environ["RANK"], "is", os.getpid(), flush=True)
 while True:
     time.sleep(0.1)
+"""
+
+FAILS_ONCE = """
+import glob, os, time
+attempt, folder = os.environ["WORKBENCH_ATTEMPT"], os.environ["WORKBENCH_RUN_DIRECTORY"]
+print("attempt", attempt, flush=True)
+open(f"{folder}/rank-{attempt}-{os.environ['RANK']}", "w").close()
+while len(glob.glob(f"{folder}/rank-{attempt}-*")) < 4:
+    time.sleep(0.05)
+raise SystemExit(attempt == "1")
 """
 
 DEAF = WAITS.replace("while", "signal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile")
@@ -181,6 +192,16 @@ def test_requeued_job_copies_each_line_once(nodes: SlurmProject) -> None:
     for rank in range(4):
         lines = [line for line in nodes.log(run_id).splitlines() if line.startswith(f"[rank{rank}]: ")]
         assert [line.split()[1] for line in lines] == ["rank", "rank", "trained"], nodes.log(run_id)
+
+
+def test_failed_ranks_start_again_in_the_same_logs(nodes: SlurmProject) -> None:
+    path = nodes.folder / "aml_config" / "cluster.runconfig"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "Retry": {"delay": 0}}))
+    nodes.write(FAILS_ONCE)
+    run_id, directory, errors = run_of(nodes)
+    assert nodes.info(run_id)["status"] == "Completed", (errors, nodes.log(run_id))
+    logs = [rank_log(str(directory), rank) for rank in range(4)]
+    assert [Path(log).read_text().splitlines() for log in logs] == [["attempt 1", "attempt 2"]] * 4
 
 
 def test_unknown_first_node_is_reported(nodes: SlurmProject) -> None:

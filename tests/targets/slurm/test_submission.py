@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.runs.support import record_of
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.host_run import Placing
+from tui_workbench.targets.slurm import submission
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.submission import (
     Submission,
@@ -222,6 +224,36 @@ def test_request_that_stops_before_slurm_can_be_repeated(login: Login, command: 
     with pytest.raises(TargetUnreachable, match=f"^cannot submit the job on this machine: {said}"):
         login.submit()
     assert login.submissions == 0
+
+
+def reset(login: Login, tmp_path: Path, attempt: int) -> None:
+    spec = record_of(tmp_path / "here" / "exp_1").spec
+    submission.reset(login.host, spec._replace(attempt=attempt), anew=False)
+
+
+def test_next_attempt_is_another_job(login: Login, tmp_path: Path) -> None:
+    login.submit()
+    (login.run / "output.log").write_text("one")
+    for _ in range(2):
+        reset(login, tmp_path, 2)
+        assert job_of(login.host, str(login.run)) == ""
+        assert sorted(os.listdir(login.run)) == ["attempt", "output.log", "submit.lock"]
+    with pytest.raises(SubmissionRefused, match="attempt 2 has begun"):
+        login.submit()  # a late request of the first attempt
+    submit(login.host, login.job._replace(attempt=2))
+    reset(login, tmp_path, 2)  # a late request, after the submission
+    assert job_of(login.host, str(login.run)) == "12"
+    assert login.submissions == 2
+
+
+def test_job_without_an_exit_code_is_canceled_before_the_next_attempt(login: Login, tmp_path: Path) -> None:
+    login.submit()
+    reset(login, tmp_path, 2)
+    reset(login, tmp_path, 4)
+    (login.run / "exit").write_text("3   \n")
+    reset(login, tmp_path, 5)
+    canceled = (login.folder / "scancel").read_text().splitlines()
+    assert [line.partition("-n ")[2] for line in canceled] == ["wb-exp_1", "wb-exp_1.2"]
 
 
 def test_missing_directory_is_an_error(login: Login) -> None:
