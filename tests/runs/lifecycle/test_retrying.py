@@ -12,8 +12,11 @@ import pytest
 
 from tests.faults.support import Workbench, controller_of, is_running, until
 from tests.proc import PROC
+from tests.runs.support import record_of
+from tui_workbench.core.model import RunState
+from tui_workbench.runs.lifecycle.retrying import plan_attempt
 from tui_workbench.runs.lifecycle.starting import CANCEL_SIGNAL
-from tui_workbench.runs.store.rundir import LIMIT, RunDirectory
+from tui_workbench.runs.store.rundir import FOLLOWED, LIMIT, Ending, RunDirectory
 from tui_workbench.ui.details.run_details_read import plan_of
 
 CHECKPOINT = """\
@@ -240,6 +243,17 @@ def test_other_types_of_targets_are_refused(workbench: Workbench) -> None:
     assert "local.runconfig:7: " in error
     findings = workbench.run("config", "check").out
     assert "`Retry` cannot start a run again on a cluster target, so runs are refused" in findings
+
+
+def test_run_of_another_machine_is_not_started_again(tmp_path: Path) -> None:
+    directory = RunDirectory(str(tmp_path))
+    record = record_of(tmp_path)
+    configuration = record.spec.run_configuration._replace(retry={"times": 1})
+    record = record._replace(spec=record.spec._replace(run_configuration=configuration))
+    (tmp_path / FOLLOWED).touch()
+    assert not plan_attempt(directory, record, Ending(RunState.FAILED, exit_code=3))
+    (tmp_path / FOLLOWED).unlink()
+    assert plan_attempt(directory, record, Ending(RunState.FAILED, exit_code=3))
 
 
 @pytest.mark.parametrize(

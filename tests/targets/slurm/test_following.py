@@ -126,6 +126,13 @@ def test_end_of_an_earlier_attempt_does_not_end_the_next(login: Login) -> None:
     assert (login.here / "exp_1" / "output.log").read_text() == "one, two"
 
 
+def test_later_attempt_that_another_machine_started_is_followed(login: Login) -> None:
+    login.end("exp_1", "one, two")
+    (login.root / "runs" / "exp_1" / "attempt").write_text("2\n")
+    assert login.follow_until("exp_1").exit_code == 0
+    assert (login.here / "exp_1" / "output.log").read_text() == "one, two"
+
+
 def test_end_between_two_attempts_comes_from_sacct(login: Login) -> None:
     options = {"partition": "gpu", "requeue": True}
     login.specs = [spec._replace(target=spec.target._replace(slurm=options)) for spec in login.specs]

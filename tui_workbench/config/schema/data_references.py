@@ -34,8 +34,8 @@ RESERVED = frozenset(("outputs", ".workbench", ".git", "aml_config"))
 """Folders of a project in which `DataReferences` must not declare paths."""
 
 RESERVED_BESIDE = frozenset((
-    "annotations.json", "annotations.lock", "attempted", "attempts", "batch", "begin", "begun", "boot", "cache",
-    "cancel", "canceled", "controller.lock", "copy", "dependents", "driver", "driver.err", "driver.lock",
+    "annotations.json", "annotations.lock", "attempt", "attempted", "attempts", "batch", "begin", "begun", "boot",
+    "cache", "cancel", "canceled", "controller.lock", "copy", "dependents", "driver", "driver.err", "driver.lock",
     "driver.log", "driver.new", "driver.start", "earlier", "engine-log", "environment.json", "events.jsonl", "exit",
     "followed", "git.diff", "gpu", "gpu.json", "gpu.jsonl", "gpus", "imported.json", "job", "job.json", "jupyter",
     "launch", "live", "made", "metrics.cache", "metrics.json", "metrics.jsonl", "metrics.jsonl.gz", "notifications",

@@ -12,7 +12,7 @@ import time
 
 from tui_workbench.config.schema.retry import FAILED, LOST, OUT_OF_MEMORY, TIMEOUT, retry_of
 from tui_workbench.core.model import RunState
-from tui_workbench.runs.store.rundir import ATTEMPT, OUTPUT, Attempt, Ending, Record, RunDirectory
+from tui_workbench.runs.store.rundir import ATTEMPT, FOLLOWED, OUTPUT, Attempt, Ending, Record, RunDirectory
 
 _KILLED = 128 + signal.SIGKILL
 
@@ -34,7 +34,12 @@ def last_number(directory: RunDirectory) -> int:
 
 
 def plan_attempt(directory: RunDirectory, record: Record, ending: Ending) -> bool:
-    """Record another attempt after this ending if `Retry` requests one. Return True if so. Raises StorageError."""
+    """Record another attempt after this ending if `Retry` requests one. Return True if so. Raises StorageError.
+
+    A run of another machine is started again by that machine.
+    """
+    if os.path.lexists(directory.file(FOLLOWED)):
+        return False
     retry = retry_of(record.spec.run_configuration)
     if not retry.times or cause_of(directory, ending) not in retry.on or directory.cancel_requested:
         return False

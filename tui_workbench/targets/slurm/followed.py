@@ -103,8 +103,8 @@ class FollowedRun:
             self.lose(str(error))
 
     def take_files(self, files: Files) -> None:
-        """Process the files that the loop on the login node has listed. Those of an earlier attempt are ignored."""
-        if files.attempt != self._attempt:
+        """Process the files that the loop on the login node has listed."""
+        if not self._is_current(files):
             return
         files = files._replace(attempts={key: each for key, each in files.attempts.items() if key >= self._attempt})
         is_new = files.sizes != self.files.sizes
@@ -123,6 +123,14 @@ class FollowedRun:
                 self._live = LiveFiles(self._host, f"{self._host.home()}/runs/{self.run_id}", self.directory)
             elif is_new:
                 self._live.poll_soon()
+
+    def _is_current(self, files: Files) -> bool:
+        """Return False for the files of an earlier attempt. Another machine may have started a later attempt."""
+        if files.attempt > self._attempt:
+            self._attempt = self._last_attempt = files.attempt
+            self._name, self.job_id = job_name(self.run_id, files.attempt), ""
+            self._gone_since, self._next_look, self._end_state = math.inf, math.inf, ""
+        return files.attempt == self._attempt
 
     def take_queue(self, queue: Queue, asked: float) -> None:
         """Process an answer of squeue to a request at the time `asked`."""
@@ -168,7 +176,7 @@ class FollowedRun:
     def take_look(self, files: Files) -> None:
         """Process the files of a run whose job is gone."""
         now = time.monotonic()
-        if files.attempt != self._attempt:
+        if not self._is_current(files):
             files = Files()
         if files.job_id and files.job_id != self.job_id:
             # Another job of the same name executes the run; the job that this machine knew ended at once.

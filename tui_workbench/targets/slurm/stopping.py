@@ -6,6 +6,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.supervisor import EXIT, PID
+from tui_workbench.targets.slurm.batch import ATTEMPT
 from tui_workbench.targets.slurm.cluster import LoginHost, SlurmSilent
 from tui_workbench.targets.slurm.options import JOB_PREFIX, job_name
 from tui_workbench.targets.slurm.squeue import CLEAN
@@ -23,16 +24,17 @@ LOCK_SECONDS = 60
 
 _UNKNOWN = 75  # EX_TEMPFAIL
 
-# $1: run directory, $2: name of the job, $3: tenths of a second between SIGTERM and SIGKILL, $4: seconds for the job to
-# end after that. A submission that is still on its way finds `canceled` and submits nothing. SIGTERM is sent to the
-# step: if the whole job were canceled, Slurm would kill it after KillWait, whatever the grace period is. The job ID of
-# one task of an array is also that of the array, so a task is canceled by its other ID, such as `12_3`. The job of
-# another run is not canceled: a slurmctld that lost its last jobs gives their IDs to other jobs. Prints `forced` if the
-# script was killed, `ended` if not, and nothing without a job.
+# $1: run directory, $2: name of the job of the first attempt, $3: tenths of a second between SIGTERM and SIGKILL, $4:
+# seconds for the job to end after that. A submission that is still on its way finds `canceled` and submits nothing.
+# SIGTERM is sent to the step: if the whole job were canceled, Slurm would kill it after KillWait, whatever the grace
+# period is. The job ID of one task of an array is also that of the array, so a task is canceled by its other ID, such
+# as `12_3`. The job of another run is not canceled: a slurmctld that lost its last jobs gives their IDs to other jobs.
+# Prints `forced` if the script was killed, `ended` if not, and nothing without a job.
 _STOP = f"""\
 {CLEAN}
 cd -- "$1" 2>/dev/null || exit 0
 name=$2 grace=$3 patience=$4 result=ended job=
+[ ! -s {ATTEMPT} ] || name=$name.$(cat {ATTEMPT})
 said=$(mktemp) || exit
 trap 'rm -f "$said"' EXIT
 ask() {{
@@ -121,8 +123,7 @@ def stop(host: LoginHost, spec: RunSpec, grace: float) -> bool | None:
     TargetUnreachable if it is unknown whether the job has ended, and WorkbenchError if it cannot be canceled.
     """
     tenths, directory = str(int(grace * 10)), HostLayout(host.home()).run(spec.run_id)
-    name = job_name(spec.run_id, spec.attempt)
-    arguments = (directory, name, tenths, str(PATIENCE_SECONDS))
+    arguments = (directory, job_name(spec.run_id), tenths, str(PATIENCE_SECONDS))
     done = host.ask(_STOP, *arguments, timeout=grace + STOP_SECONDS)
     if done.code == _UNKNOWN:
         raise SlurmSilent(
@@ -130,6 +131,6 @@ def stop(host: LoginHost, spec: RunSpec, grace: float) -> bool | None:
             remedy="Try again. `squeue` on that machine shows the state of the job.",
         )
     if done.code != 0:
-        remedy = f"Cancel the job on that machine: `scancel --name={name}`."
+        remedy = f"Cancel the job on that machine: `scancel --name={job_name(spec.run_id, spec.attempt)}`."
         raise WorkbenchError(f"cannot cancel the job on {host.label}: {done.complaint}", remedy=remedy)
     return done.text == "forced" if done.text else None
