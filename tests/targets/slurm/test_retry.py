@@ -10,11 +10,13 @@ from tests.faults.support import kill_controller, until
 from tests.runs.lifecycle.test_retrying import CHECKPOINT
 from tests.runs.lifecycle.test_starting_again import GROWS
 from tests.runs.lifecycle.test_starting_again import LOG as GROWN
-from tests.targets.slurm.test_requeue import later_attempts
+from tests.targets.slurm.test_requeue import later_attempts, preempt
 from tests.targets.slurm.test_slurm_faults import AFTER, held
 from tui_workbench.runs.store.rundir import LIMIT, RunDirectory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.targets.slurm.project import SlurmProject
 
 WAITS_ONCE = """\
@@ -70,14 +72,33 @@ def test_failed_run_continues_from_its_checkpoint(project: SlurmProject) -> None
     ]
 
 
-def test_job_that_reached_its_time_limit_starts_again(project: SlurmProject) -> None:
-    project.configure(Retry={"on": ["timeout"], "delay": 0})
-    run_id = begin(project)
+def end_time_limit(project: SlurmProject) -> None:
     project.cluster.end_time_limit(project.job)
+
+
+def mark_node_down(project: SlurmProject) -> None:
+    """Let slurmctld consider the node failed, although the script still runs there."""
+    project.cluster.mark_down(project.node)
+
+
+@pytest.mark.parametrize(
+    ("end", "cause", "words"),
+    [
+        (end_time_limit, "timeout", "(TIMEOUT)"),
+        (mark_node_down, "lost", "(NODE_FAIL)"),
+        (preempt, "preempted", "(PREEMPTED)"),
+    ],
+)
+def test_job_that_slurm_ended_starts_again(
+    project: SlurmProject, end: Callable[[SlurmProject], object], cause: str, words: str
+) -> None:
+    project.configure({"slurm": {"partition": "scavenge"}}, Retry={"on": [cause], "delay": 0})
+    run_id = begin(project)
+    end(project)
     project.until_status(run_id, "Completed")
     assert project.log(run_id) == ONCE_MORE
     ((number, _, reason),) = attempts(project, run_id)
-    assert (number, "it reached its time limit (TIMEOUT)" in reason) == (2, True)
+    assert (number, words in reason) == (2, True)
 
 
 def test_attempt_that_reached_its_longest_duration_starts_again(project: SlurmProject) -> None:

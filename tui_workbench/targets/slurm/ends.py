@@ -41,11 +41,10 @@ NEAR_LIMIT = "Slurm sent SIGTERM because the job was close to its time limit: in
 # Lines of slurmstepd when it ends a job (slurm/src/slurmd/slurmstepd/req.c).
 _ENDED = re.compile(r"error: \*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO (.+?) \*\*\*")
 _CAUSES = (
-    ("PREEMPTION", "a job with a higher priority took its nodes"),
-    ("NODE FAILURE", "a node of the job failed"),
-    ("JOB REQUEUE", "the job was requeued"),
+    ("PREEMPTION", "a job with a higher priority took its nodes", retry.PREEMPTED),
+    ("NODE FAILURE", "a node of the job failed", retry.LOST),
+    ("JOB REQUEUE", "the job was requeued", retry.LOST),
 )
-_RETRY_CAUSES = dict(zip((cause for _, cause in _CAUSES), (retry.PREEMPTED, retry.LOST, retry.LOST), strict=True))
 # Lines of srun about the step; it then exits with 1 (0 after a node failure in Slurm 22.05).
 _NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
 _OUT_OF_MEMORY = re.compile(r"srun: error: \S+: tasks? \S+: Out Of Memory")
@@ -87,8 +86,8 @@ def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
     if code == SRUN_FAILED and (ended := state_of_step(lines)):
         return Outcome(None, states.describe_end(ended), has_failed=True, cause=states.RETRY_CAUSES[ended])
     cause, retry_cause = states.describe_end(state) if code else "", states.RETRY_CAUSES.get(state)
-    if code and not cause and (found := last_cause(lines)):
-        retry_cause = _RETRY_CAUSES[found]
+    if code and not cause and last_cause(lines):
+        found, retry_cause = _last_end(lines)
         cause = f"{found}; with `requeue: true` below `slurm`, the script would run again"
     failed_setup = next((line.partition(": ")[2] for line in lines if line.startswith(SETUP_FAILED)), "")
     reason = failed_setup or "; ".join(filter(None, (cause, supervisor.describe_exit(code))))
@@ -204,8 +203,14 @@ def last_attempt(lines: Sequence[str]) -> Sequence[str]:
 
 def last_cause(lines: Sequence[str]) -> str:
     """Return the cause that slurm.log names when Slurm ends a job for reasons outside the job; "" without a cause."""
+    return _last_end(lines)[0]
+
+
+def _last_end(lines: Sequence[str]) -> tuple[str, str | None]:
+    """Return the cause as in `last_cause`, and as in `Outcome`."""
     found = [match[1] for line in lines if (match := _ENDED.search(line))]
-    return next((cause for words, cause in _CAUSES if found and found[-1].startswith(words)), "")
+    known = ((cause, value) for words, cause, value in _CAUSES if found and found[-1].startswith(words))
+    return next(known, ("", None))
 
 
 def failed_node(lines: Sequence[str]) -> str:
