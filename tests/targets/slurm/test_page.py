@@ -64,7 +64,7 @@ def test_commands_of_the_page_work_as_typed(shell: Shell, slurm_accounting: Slur
 
 
 def test_target_and_overrides_of_the_page_are_valid(shell: Shell, slurm_accounting: SlurmCluster) -> None:
-    target, overrides, nodes = (typed(block, slurm_accounting) for block in blocks("yaml"))
+    target, overrides, nodes, again = (typed(block, slurm_accounting) for block in blocks("yaml"))
     (shell.folder / "aml_config" / "cluster.compute").write_text(target)
     (shell.folder / "aml_config" / "cluster.runconfig").write_text(overrides)
     assert "0 errors" in shell.type("workbench-tui config check")
@@ -75,3 +75,6 @@ def test_target_and_overrides_of_the_page_are_valid(shell: Shell, slurm_accounti
     plan = shell.type("workbench-tui experiment submit -c cluster --dry-run train.py")
     assert "--nodes=2" in plan
     assert "--gpus=8" in plan
+    (shell.folder / "aml_config" / "cluster.runconfig").write_text(again)
+    assert "0 errors" in shell.type("workbench-tui config check")
+    assert "--signal=TERM@600" in shell.type("workbench-tui experiment submit -c cluster --dry-run train.py")

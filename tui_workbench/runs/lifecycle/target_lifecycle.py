@@ -159,9 +159,10 @@ class TargetLifecycle:
             return
         when = time.strftime("%H:%M:%S", time.localtime(attempt.due))
         reason = f"attempt {attempt.number} at {when}: {attempt.reason}"
-        if (status.state, status.reason) != (RunState.QUEUED, reason):
+        is_due = attempt.due <= time.time()
+        if status.reason != reason and not (is_due and status.state == RunState.UNKNOWN):
             self.progress.enter(RunState.QUEUED, reason)
-        if not self._patient and attempt.due > time.time():
+        if not (is_due or self._patient):
             raise NotDue(attempt.due)
         self._unless_canceled(lambda: self._pause(attempt.due), ending=False)
         self.progress.begin(RESET, "")
