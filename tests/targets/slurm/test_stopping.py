@@ -81,6 +81,14 @@ def test_cancel_spares_the_job_of_another_run(run: Submitting, tmp_path: Path) -
     assert (tmp_path / "jobs").exists()
 
 
+def test_cancel_ends_the_job_of_the_current_attempt(run: Submitting, tmp_path: Path) -> None:
+    (run.there / "attempt").write_text("2\n")
+    (run.there / "attempted").touch()  # the request was killed before it stored the ID of the job
+    (tmp_path / "jobs").write_text("6|6|RUNNING|None|wb-exp_1\n7|7|PENDING|None|wb-exp_1.2\n")
+    assert stop(run.host, run.spec, 0.0) is False
+    assert (tmp_path / "canceled").read_text() == "7\n"
+
+
 def test_canceled_sweep_leaves_no_held_tasks(run: Submitting, tmp_path: Path) -> None:
     spec = run.spec._replace(sweep=SweepTask("sweep-1", 1, 2, 1))
     target = SlurmTarget(spec.target._replace(run_root=run.host.home()), LocalHost())

@@ -34,7 +34,8 @@ _STOP = f"""\
 {CLEAN}
 cd -- "$1" 2>/dev/null || exit 0
 name=$2 grace=$3 patience=$4 result=ended job=
-[ ! -s {ATTEMPT} ] || name=$name.$(cat {ATTEMPT})
+number=$(head -n 1 {ATTEMPT} 2>/dev/null | grep -x '[0-9]*')
+name=$name${{number:+.$number}}
 said=$(mktemp) || exit
 trap 'rm -f "$said"' EXIT
 ask() {{
