@@ -174,8 +174,10 @@ def test_cancel_before_and_in_the_second_attempt(project: SlurmProject, delay: i
     run_id = project.detach("train.py", configuration="cluster")
     until(lambda: attempts(project, run_id), "the second attempt")
     project.until_status(run_id, state)
-    assert project.run("experiment", "cancel", "--run", run_id).code == 0
+    later = project.detach("--after", f"{run_id}:failed", "train.py", configuration="cluster")
+    assert project.run("experiment", "cancel", "--yes", "--run", run_id).code == 0
     assert project.status(run_id) == "Canceled"
+    project.until_status(later, "Canceled")  # it would have started if the first attempt had counted as the end
     assert project.job == ""
     assert jobs(project, run_id) == ["", ".2"][: 1 if delay else 2]
 
