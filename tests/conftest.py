@@ -43,6 +43,7 @@ LONGEST_FILES = (
     "tests/gpu/test_real.py",
     "tests/targets/test_spark_runs.py",
     "tests/targets/slurm/test_several_nodes.py",
+    "tests/targets/slurm/test_retry.py",
     "tests/targets/test_group.py",
     "tests/targets/slurm/test_requeue.py",
     "tests/targets/slurm/test_soak.py",

@@ -474,8 +474,7 @@ def _after_state(status: Status, event: dict[str, Any]) -> Status:
 def _ending(event: dict[str, Any]) -> Ending | None:
     state, reason, code, end = (event.get(key) for key in ("state", "reason", "exit_code", "end"))
     if isinstance(state, str) and isinstance(reason, str) and isinstance(code, int | None):
-        moment = float(end) if isinstance(end, int | float) else 0.0
-        return Ending(state, reason, code, moment, _error_code(event))
+        return Ending(state, reason, code, float(end) if isinstance(end, int | float) else 0.0, _error_code(event))
     return None
 
 
