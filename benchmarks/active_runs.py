@@ -3,7 +3,7 @@
     python -m benchmarks.active_runs [RUNS [REMOTE_RUNS [CONTAINERS]]]
 
 The scripts only wait, and are not measured. The memory is proportional (PSS). The processes that hold the locks of the
-runs are measured when no run has changed hands for some seconds. The process that holds the SSH connections is measured
+runs are measured when one process drives all of them. The process that holds the SSH connections is measured
 separately.
 """
 
@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.harness import (
     COUNT,
@@ -36,12 +37,12 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
-RUNS, REMOTE_RUNS, CONTAINERS = 1000, 100, 12
+RUNS, REMOTE_RUNS, CONTAINERS = 1000, 50, 12
 SHARE, MEMORY = 0.02, 150e6
 LINK_SHARE, LINK_MEMORY = 0.02, 80e6
 WINDOW = 8.0  # seconds for which the processes are measured
 CONTAINER_WINDOW = 6.0  # shorter, because the engine takes long to start
-SETTLE_SECONDS, PATIENCE = 10.0, 600.0
+SETTLE_SECONDS, PATIENCE = 2.0, 600.0
 
 WAITING_SCRIPT = "import os\nos.execvp('sleep', ['sleep', '100000'])\n"
 
@@ -69,7 +70,7 @@ def _measure_here(folder: Path, count: int) -> None:
     directories: list[RunDirectory] = []
     try:
         _submit(Runs(_project(folder)), RunRequest("local", "wait.sh"), count, directories)
-        _measure(f"{count:,} active runs on this machine", _settled(directories))
+        _measure(Use(f"{count:,} active runs on this machine", _settled(directories)))
     finally:
         _kill_holders(directories)
         for directory in directories:
@@ -85,7 +86,8 @@ def _measure_containers(engine: DockerEngine, folder: Path, count: int) -> None:
         project.runconfig(TrackedRun=False)
         project.script(WAITING_SCRIPT, "wait.py")
         _submit(project.runs, RunRequest("docker", "wait.py"), count, directories)
-        _measure(f"{count:,} active runs in containers", _settled(directories), window=CONTAINER_WINDOW)
+        use = Use(f"{count:,} active runs in containers", _settled(directories))
+        _measure(use, window=CONTAINER_WINDOW)
     finally:
         _kill_holders(directories)
 
@@ -96,9 +98,9 @@ def _measure_there(box: Remote, count: int) -> None:
         project = box.make_project("wait.py", WAITING_SCRIPT)
         _submit(Runs(project), RunRequest("box", "wait.py"), count, directories)
         name = f"{count:,} active runs on a machine over SSH"
-        holders = _settled(directories)
-        _measure(name, holders)
-        _measure(f"{name}, SSH connections", set(link_processes(box.folder / "run")), LINK_SHARE, LINK_MEMORY)
+        links = set(link_processes(box.folder / "run"))
+        of_links = Use(f"{name}, SSH connections", links, LINK_SHARE, LINK_MEMORY)
+        _measure(Use(name, _settled(directories)), of_links)
     finally:
         _kill_holders(directories)
 
@@ -111,29 +113,42 @@ def _submit(runs: Runs, request: RunRequest, count: int, directories: list[RunDi
     print(f"{count} runs submitted in {time.perf_counter() - begun:.0f} s", flush=True)
 
 
-def _measure(
-    name: str,
-    processes: set[int],
-    share_limit: float = SHARE,
-    memory_limit: float = MEMORY,
-    *,
-    window: float = WINDOW,
-) -> None:
-    before, begun = sum(map(time_on_processors, processes)), time.perf_counter()
+class Use(NamedTuple):
+    """Processes to measure, and the limits of their share of a core and of their memory in bytes."""
+
+    name: str
+    processes: set[int]
+    share: float = SHARE
+    memory: float = MEMORY
+
+    @property
+    def seconds(self) -> float:
+        """The processor time that the processes have used."""
+        return sum(map(time_on_processors, self.processes))
+
+
+def _measure(*uses: Use, window: float = WINDOW) -> None:
+    before, begun = [use.seconds for use in uses], time.perf_counter()
     time.sleep(window)
-    share = (sum(map(time_on_processors, processes)) - before) / (time.perf_counter() - begun)
-    check(f"{name}, processes", len(processes), 1, COUNT)
-    check(f"{name}, share of a core", share, share_limit, PERCENT)
-    check(f"{name}, memory", float(sum(map(proportional_memory, processes))), memory_limit, MEGABYTES)
+    after, took = [use.seconds for use in uses], time.perf_counter() - begun
+    for use, first, last in zip(uses, before, after, strict=True):
+        check(f"{use.name}, processes", len(use.processes), 1, COUNT)
+        check(f"{use.name}, share of a core", (last - first) / took, use.share, PERCENT)
+        check(f"{use.name}, memory", float(sum(map(proportional_memory, use.processes))), use.memory, MEGABYTES)
 
 
 def _settled(directories: list[RunDirectory]) -> set[int]:
-    """Return the processes that drive the runs, once all scripts run and they have been the same for SETTLE_SECONDS."""
+    """Return the process that drives the runs, once all scripts run and it has been the same for SETTLE_SECONDS."""
     deadline = time.monotonic() + PATIENCE
     holders, since = _holders(directories), time.monotonic()
-    while time.monotonic() < since + SETTLE_SECONDS or min(holders) <= 0 or not _are_running(directories):
+    while (
+        time.monotonic() < since + SETTLE_SECONDS
+        or len(holders) > 1
+        or min(holders) <= 0
+        or not _are_running(directories)
+    ):
         if time.monotonic() > deadline:
-            raise TimeoutError("the runs have no controllers")
+            raise TimeoutError(f"{len(holders)} processes drive the runs")
         time.sleep(0.5)
         found = _holders(directories)
         if found != holders:

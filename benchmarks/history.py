@@ -254,34 +254,34 @@ class Dashboard:
     def open(self) -> float:
         """Return the seconds from the key to the first rows, and close the dashboard."""
         taken = self._seen.after("6", b"exit 1")
-        self._terminal.settle(0.5)
+        self._terminal.settle(0.3)
         self._terminal.send(ESCAPE)
-        self._terminal.settle(0.5)
+        self._terminal.settle(0.3)
         return taken
 
     def type_filter(self) -> float:
         """Return the longest time from a key of the filter to its rows."""
         self._seen.after("6", b"exit 1")
-        self._terminal.settle(0.5)
+        self._terminal.settle(0.3)
         self._seen.after("/", b"/")
         words = [FILTER[:place] for place in range(1, len(FILTER) + 1)]
         taken = max(self._seen.after(word[-1], f"with {word}".encode()) for word in words)
         for _ in range(2):
             self._terminal.settle(0.3)
             self._terminal.send(ESCAPE)
-        self._terminal.settle(0.5)
+        self._terminal.settle(0.3)
         return taken
 
     def group_by_family(self) -> float:
         """Return the seconds from the key that groups by family to the first families, and remove the groups."""
         self._seen.after("6", b"exit 1")
-        self._terminal.settle(0.5)
+        self._terminal.settle(0.3)
         for group in GROUPS[1:-1]:
             self._seen.after("b", f"by {group}".encode())
         taken = self._seen.after("b", f"\u00d7{SEEDS}".encode())
         self._seen.after("b", b"exit 1")
         self._terminal.send(ESCAPE)
-        self._terminal.settle(0.5)
+        self._terminal.settle(0.3)
         return taken
 
 

@@ -51,7 +51,7 @@ from tui_workbench.runs.logs.log_search import Pattern, Search
 BIG, SMALL = 1 << 28, 10_000
 """Bytes of the logs that are opened."""
 
-OPEN_LIMIT, OPEN_ROUNDS = 1.2, 3
+OPEN_LIMIT, OPEN_ROUNDS = 1.2, 2
 MEMORY_LIMIT = 1.1
 SEARCH_LIMIT, SEARCH_ROUNDS = 2.0, 3
 DENSE_LIMIT = 3.0

@@ -10,8 +10,8 @@ First line: the time from the call of print in the job until the line is in the 
 `ssh LOGIN tail -F`.
 
 Queued runs on the cluster: processor time and memory of the watcher and the SSH connection together, and the number of
-squeue calls. Running runs: processor time and memory of the watcher, with a target that executes nothing. Both are
-measured with two numbers of runs and extrapolated to 1,000 runs.
+squeue calls. Running runs: processor time and memory of the watcher, with a target that executes nothing. The memory is
+measured with two numbers of runs and extrapolated to 1,000 runs. The processor time of the larger number is multiplied.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def measure_queued(project: SlurmProject, connections: Path) -> None:
     calls = project.cluster.scratch / "calls"
     calls.touch()
     calls.chmod(0o666)
-    used = []
+    memory = []
     with project.cluster.login.replaced("/usr/bin/squeue", f'echo >>{calls}; exec "$ORIGINAL" "$@"'):
         for count in CLUSTER_RUNS:
             _submit(runs, "cluster", "train.py", count)
@@ -254,27 +254,29 @@ def measure_queued(project: SlurmProject, connections: Path) -> None:
             first = len(calls.read_bytes())
             while len(calls.read_bytes()) == first:  # the call that follows the last submission
                 time.sleep(0.1)
-            first = len(calls.read_bytes())
-            used.append(_use(processes, WINDOW))
-            asked = len(calls.read_bytes()) - first
+            memory.append(_memory(processes))
+        first = len(calls.read_bytes())
+        share = _share(processes, WINDOW)
+        asked = len(calls.read_bytes()) - first
     name = f"{MANY:,} queued runs, watcher and connection"
     check(f"{name}, processes", len(processes), 2, COUNT)
-    _check_use(name, CLUSTER_RUNS, used, QUEUED_SHARE, QUEUED_MEMORY)
+    _check_use(name, CLUSTER_RUNS, share, memory, QUEUED_SHARE, QUEUED_MEMORY)
     check(f"{CLUSTER_RUNS[-1]} queued runs, squeue calls in {WINDOW:.0f} s", asked, WINDOW // INTERVAL + 1, COUNT)
 
 
 def measure_watcher(folder: Path) -> None:
     """Measure the watcher of running runs, which execute nothing."""
     runs = Runs(_watched_project(folder))
-    used, holders = [], []
+    memory, holders = [], []
     try:
         for count in WATCHER_RUNS:
             _submit(runs, TOGETHER, ACTIVE, count)
             holders = _holders(runs)
-            used.append(_use(holders, WATCHER_WINDOW))
+            memory.append(_memory(holders))
+        share = _share(holders, WATCHER_WINDOW)
     finally:
         _kill(holders)
-    _check_use(f"{MANY:,} running runs, watcher", WATCHER_RUNS, used, ACTIVE_SHARE, ACTIVE_MEMORY)
+    _check_use(f"{MANY:,} running runs, watcher", WATCHER_RUNS, share, memory, ACTIVE_SHARE, ACTIVE_MEMORY)
 
 
 def _submit(runs: Runs, configuration: str, script: str, count: int) -> None:
@@ -299,22 +301,25 @@ def _kill(processes: list[int]) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _use(processes: list[int], seconds: float) -> tuple[float, float]:
-    """Return the share of a core that processes use, and their memory."""
+def _share(processes: list[int], seconds: float) -> float:
+    """Return the share of a core that processes use."""
     before, begun = sum(map(time_on_processors, processes)), time.perf_counter()
     time.sleep(seconds)
-    share = (sum(map(time_on_processors, processes)) - before) / (time.perf_counter() - begun)
-    return share, float(sum(map(proportional_memory, processes)))
+    return (sum(map(time_on_processors, processes)) - before) / (time.perf_counter() - begun)
+
+
+def _memory(processes: list[int]) -> float:
+    return float(sum(map(proportional_memory, processes)))
 
 
 def _check_use(
-    name: str, counts: tuple[int, int], used: list[tuple[float, float]], share: float, memory: float
+    name: str, counts: tuple[int, int], share: float, memory: list[float], share_limit: float, memory_limit: float
 ) -> None:
     """Check the processor time and the memory of MANY runs."""
-    (few_share, few_memory), (more_share, more_memory) = used
-    factor = (MANY - counts[1]) / (counts[1] - counts[0])
-    check(f"{name}, share of a core", more_share + max(0.0, more_share - few_share) * factor, share, PERCENT)
-    check(f"{name}, memory", more_memory + max(0.0, more_memory - few_memory) * factor, memory, MEGABYTES)
+    few, more = memory
+    each = max(0.0, more - few) / (counts[1] - counts[0])
+    check(f"{name}, share of a core", share * MANY / counts[1], share_limit, PERCENT)
+    check(f"{name}, memory", more + each * (MANY - counts[1]), memory_limit, MEGABYTES)
 
 
 def _watched_project(folder: Path) -> Project:
