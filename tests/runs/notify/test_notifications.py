@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tui_workbench.runs.metrics import recording
 from tui_workbench.runs.notify import delivery, pending, sender, sending
 from tui_workbench.runs.notify.announcing import announce
 from tui_workbench.runs.notify.buses import Address
+from tui_workbench.runs.notify.changing import add_channel
 from tui_workbench.runs.notify.channels import END, METRIC, STALLED, load_channels, parse_condition
 from tui_workbench.runs.notify.delivery import Delivery
 from tui_workbench.runs.store.rundir import GPU_VERDICT, Ending, RunDirectory
@@ -215,6 +217,13 @@ def test_channels_are_listed_replaced_and_removed(shell: Installed, project: Pro
     assert json.loads(shell.run("notify", "remove", "phone", "-o", "json").out) == record
     assert pending.names("phone") == []
     assert "no channel is configured" in shell.run("notify", "test").err
+
+
+def test_channels_that_are_added_at_once_are_all_kept(keyring: Path, topic: Topic) -> None:
+    names = [f"phone{number}" for number in range(8)]
+    with ThreadPoolExecutor(len(names)) as threads:
+        list(threads.map(lambda name: add_channel(name, topic.url, ["end"], []), names))
+    assert [channel.name for channel in load_channels()] == names
 
 
 def test_url_is_asked_for_only_in_a_terminal(shell: Installed, home: Path) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.core.locks import cache_lock
 from tui_workbench.runs.notify import pending
 from tui_workbench.runs.notify.buses import remember_bus
 from tui_workbench.runs.notify.channels import Channel, check_name, load_channels, parse_condition, save_channels
 from tui_workbench.runs.notify.delivery import is_known_service
 from tui_workbench.targets.base.secrets import SecretStore, new_reference
+
+_LOCK = "channels"  # two processes must not replace the file of the channels at once
 
 
 def check_channel(name: str, metrics: Sequence[str], *, replace: bool = False) -> None:
@@ -52,8 +55,9 @@ def add_channel(
             f"cannot store the URL, which contains a secret: {kept.reason}",
             remedy="Unlock your keyring. If you have no keyring, `workbench-tui doctor` shows how to get one.",
         )
-    known = {each.name: each for each in load_channels()}
-    save_channels([*(known | {name: channel}).values()])
+    with cache_lock(_LOCK):
+        known = {each.name: each for each in load_channels()}
+        save_channels([*(known | {name: channel}).values()])
     remember_bus()
     if name in known:
         SecretStore().forget(known[name].reference)
@@ -62,6 +66,7 @@ def add_channel(
 
 def remove_channel(channel: Channel) -> None:
     """Remove a channel, its URL and its unsent notifications. Raises ConfigurationError and StorageError."""
-    save_channels([each for each in load_channels() if each.name != channel.name])
+    with cache_lock(_LOCK):
+        save_channels([each for each in load_channels() if each.name != channel.name])
     SecretStore().forget(channel.reference)
     pending.discard(channel.name)
