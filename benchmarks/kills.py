@@ -85,9 +85,10 @@ EXPLANATION = """\
 A process of each run was killed with SIGKILL, while its script was executing. The end state is the one
 that the system showed within 30 seconds after the end of the script. It is *unknown* if the system said
 that it does not know how the run has ended, and *never known* if it still showed the run as active or
-had no answer. A script is lost if it did not reach its end although it was not killed itself. These
-counts are stored, because they take long; `python -m benchmarks.kills --count 1000 --peers 100` takes
-them again. `benchmarks/kill_systems.py` describes how each system was used."""
+had no answer. Only the supervising shell knows the exit code of a script of the workbench, so the state
+is unknown after this shell was killed. A script is lost if it did not reach its end although it was not
+killed itself. These counts are stored, because they take long; `python -m benchmarks.kills --count 1000
+--peers 100` takes them again. `benchmarks/kill_systems.py` describes how each system was used."""
 
 
 def main() -> int:
@@ -240,17 +241,21 @@ def report() -> None:
             }
             kills = sum(each["kills"] for each in killed.values())
             if system != OURS and kills:
-                correct = sum(each["correct"] for each in killed.values())
                 compare_values(
-                    f"{name}, end states not correct",
-                    1 - counts["correct"] / counts["kills"],
-                    1 - correct / kills,
+                    f"{name}, end states wrong or never known",
+                    _bad(counts) / counts["kills"],
+                    sum(map(_bad, killed.values())) / kills,
                     1.0,
                     baseline_name=f"{system}, {' or '.join(killed)} killed, {kills:,} times",
                     unit=PERCENT,
                 )
     text(EXPLANATION)
     text(_table(stored))
+
+
+def _bad(counts: dict[str, int]) -> int:
+    """Return the number of end states that were neither correct nor shown as unknown."""
+    return counts["kills"] - counts["correct"] - counts["unknown"]
 
 
 def _table(stored: dict[str, dict[str, Any]]) -> str:
