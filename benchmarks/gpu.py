@@ -69,7 +69,7 @@ SAMPLER_LIMIT = 0.01
 
 DAY = 24 * 3600
 VERDICT_LIMIT = 0.1
-CHECK_LIMIT = 8.0
+CHECK_LIMIT = 10.0
 
 STATIC = """
 import sys, time
