@@ -37,10 +37,10 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
-RUNS, REMOTE_RUNS, CONTAINERS = 1000, 50, 12
+RUNS, REMOTE_RUNS, CONTAINERS = 1000, 40, 12
 SHARE, MEMORY = 0.02, 150e6
 LINK_SHARE, LINK_MEMORY = 0.02, 80e6
-WINDOW = 8.0  # seconds for which the processes are measured
+WINDOW = 6.0  # seconds for which the processes are measured
 CONTAINER_WINDOW = 6.0  # shorter, because the engine takes long to start
 SETTLE_SECONDS, PATIENCE = 2.0, 600.0
 

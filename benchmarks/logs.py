@@ -64,7 +64,7 @@ LAG_LIMIT, KEY_LIMIT, PROCESSOR_LIMIT = 1.0, 2.0, 0.45
 """Limits of the median lag, the median key time and the processor time, as multiples of Textual's `Log`."""
 LAG_MARGIN = 0.1  # seconds; a delay up to this value is not noticed while lines arrive faster than a person can read
 
-ROUNDS, SECONDS = 2, 4.0
+ROUNDS, SECONDS = 2, 5.0
 """Number and length of the rounds in which the log is followed."""
 
 DURATION_LIMIT, DURATION_ROUNDS = 1.25, 2
