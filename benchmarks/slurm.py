@@ -65,9 +65,9 @@ CLUSTER_RUNS, WATCHER_RUNS = (40, 200), (40, 120)
 """Numbers of runs from which the values of MANY runs are extrapolated."""
 
 MANY = 1_000
-QUEUED_SHARE, QUEUED_MEMORY = 0.01, 70e6
+QUEUED_SHARE, QUEUED_MEMORY = 0.02, 70e6
 ACTIVE_SHARE, ACTIVE_MEMORY = 0.02, 150e6
-WINDOW, INTERVAL = 16.0, 15.0
+WINDOW, INTERVAL = 31.0, 15.0
 """Seconds of a measurement on the cluster, and between two calls of squeue."""
 
 WATCHER_WINDOW = 6.0
