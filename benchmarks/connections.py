@@ -47,6 +47,7 @@ from benchmarks.ssh_machine import USER, Remote, is_possible, relay, remote
 from benchmarks.submit import PRINT_TOKEN, TOKEN, first_output
 from tests.targets.conftest import end_links
 from tui_workbench.core.model import RunRequest
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 
@@ -196,7 +197,7 @@ def measure_cuts(box: Remote) -> None:
                     unit=SECONDS,
                 )
         lost = [sum(run.differences[each] for run in measured) for each in range(3)]
-        what = f"{name}, {CUT_ROUNDS * cuts} times, bytes lost or repeated"
+        what = f"{name}, {counted(CUT_ROUNDS * cuts, 'cut')}, bytes lost or repeated"
         for loop in (1, 2):
             compare_values(what, lost[0], lost[loop], 0.0, baseline_name=measured[0].names[loop], unit=BYTES)
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 Measure = Callable[[], "float | None"]
@@ -288,9 +288,17 @@ def resident_memory(pid: int) -> int:
     return _smaps(pid, ("Rss",))
 
 
-def proportional_memory(pid: int) -> int:
-    """Return the bytes of memory of the process in RAM, with only its share of shared memory."""
-    return _smaps(pid, ("Pss",))
+def proportional_memory(processes: Iterable[int]) -> float:
+    """Return the bytes of memory of processes in RAM, with only their shares of shared memory."""
+    return float(sum(_smaps(pid, ("Pss",)) for pid in processes))
+
+
+def processor_shares(groups: Sequence[Collection[int]], seconds: float) -> list[float]:
+    """Return the share of a core that each group of processes uses during the next seconds."""
+    before, begun = [sum(map(time_on_processors, group)) for group in groups], time.perf_counter()
+    time.sleep(seconds)
+    after, took = [sum(map(time_on_processors, group)) for group in groups], time.perf_counter() - begun
+    return [(last - first) / took for first, last in zip(before, after, strict=True)]
 
 
 def _smaps(pid: int, names: tuple[str, ...]) -> int:

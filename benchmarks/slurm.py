@@ -39,10 +39,10 @@ from benchmarks.harness import (
     environment,
     finish,
     note,
+    processor_shares,
     proportional_memory,
     python,
     scratch_folder,
-    time_on_processors,
 )
 from benchmarks.queued_targets import ACTIVE, METADATA, TOGETHER
 from benchmarks.ssh_machine import is_possible, relay
@@ -254,9 +254,9 @@ def measure_queued(project: SlurmProject, connections: Path) -> None:
             first = len(calls.read_bytes())
             while len(calls.read_bytes()) == first:  # the call that follows the last submission
                 time.sleep(0.1)
-            memory.append(_memory(processes))
+            memory.append(proportional_memory(processes))
         first = len(calls.read_bytes())
-        share = _share(processes, WINDOW)
+        (share,) = processor_shares([processes], WINDOW)
         asked = len(calls.read_bytes()) - first
     name = f"{MANY:,} queued runs, watcher and connection"
     check(f"{name}, processes", len(processes), 2, COUNT)
@@ -272,8 +272,8 @@ def measure_watcher(folder: Path) -> None:
         for count in WATCHER_RUNS:
             _submit(runs, TOGETHER, ACTIVE, count)
             holders = _holders(runs)
-            memory.append(_memory(holders))
-        share = _share(holders, WATCHER_WINDOW)
+            memory.append(proportional_memory(holders))
+        (share,) = processor_shares([holders], WATCHER_WINDOW)
     finally:
         _kill(holders)
     _check_use(f"{MANY:,} running runs, watcher", WATCHER_RUNS, share, memory, ACTIVE_SHARE, ACTIVE_MEMORY)
@@ -299,17 +299,6 @@ def _holders(runs: Runs) -> list[int]:
 def _kill(processes: list[int]) -> None:
     for pid in processes:
         os.kill(pid, signal.SIGKILL)
-
-
-def _share(processes: list[int], seconds: float) -> float:
-    """Return the share of a core that processes use."""
-    before, begun = sum(map(time_on_processors, processes)), time.perf_counter()
-    time.sleep(seconds)
-    return (sum(map(time_on_processors, processes)) - before) / (time.perf_counter() - begun)
-
-
-def _memory(processes: list[int]) -> float:
-    return float(sum(map(proportional_memory, processes)))
 
 
 def _check_use(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.support import until
 from tests.runs.lifecycle.test_retrying import CHECKPOINT
-from tests.runs.lifecycle.test_starting_again import GROWS
+from tests.runs.lifecycle.test_starting_again import GROWS, resume_until_completed
 from tests.runs.lifecycle.test_starting_again import LOG as GROWN
 from tests.targets.docker_project import DockerProject
 from tests.targets.remote_project import Remote
@@ -70,16 +70,7 @@ def test_container_is_started_again_by_its_user(tmp_path: Path, engine: DockerEn
 
 def test_run_on_another_machine_is_started_again_by_its_user(box: Remote) -> None:
     """Its files were removed from the machine after they were fetched, and are sent again."""
-    box.write(GROWS)
-    assert box.submit("train.py", configuration="box").code == 3
-    (record,) = box.history()
-    run_id = record["run_id"]
-    for _ in range(2):
-        assert box.run("experiment", "resume", "--run", run_id).code == 0
-        until(lambda: box.info(run_id)["end_time_utc"])
-    assert box.log(run_id) == GROWN
-    assert box.status(run_id) == "Completed"
-    assert (box.run_directory(run_id) / "outputs" / "checkpoint").read_text() == "123"
+    run_id = resume_until_completed(box, "box")
     assert (box.run_directory(run_id) / "work" / "state" / "checkpoint").read_text() == "123"
 
 

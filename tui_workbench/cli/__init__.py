@@ -240,7 +240,6 @@ def _load(module: str) -> ModuleType:
 def _run_command(command: Command, rest: Sequence[str]) -> int:
     progress.listen(shared().show)
     parsed = parse(command, rest)
-    gc.freeze()  # the modules stay, so the collector need not visit their objects
     gc.enable()  # disabled by `__main__`
     code: int = getattr(_load(command.module), f"run_{command.function}")(parsed)
     return code

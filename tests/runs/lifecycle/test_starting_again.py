@@ -54,6 +54,20 @@ def resume(workbench: Workbench, run_id: str) -> None:
     until(lambda: workbench.info(run_id)["end_time_utc"])
 
 
+def resume_until_completed(workbench: Workbench, configuration: str) -> str:
+    """Run GROWS, and start it again twice. Return the run ID."""
+    workbench.write(GROWS)
+    assert workbench.submit("train.py", configuration=configuration).code == 3
+    (record,) = workbench.history()
+    run_id: str = record["run_id"]
+    for _ in range(2):
+        resume(workbench, run_id)
+    assert workbench.log(run_id) == LOG
+    assert workbench.status(run_id) == "Completed"
+    assert (workbench.run_directory(run_id) / "outputs" / "checkpoint").read_text() == "123"
+    return run_id
+
+
 @pytest.mark.parametrize("is_tracked", [True, False])
 def test_failed_run_continues_from_its_checkpoint(workbench: Workbench, *, is_tracked: bool) -> None:
     if is_tracked:

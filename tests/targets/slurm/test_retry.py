@@ -8,8 +8,7 @@ import pytest
 
 from tests.faults.support import kill_controller, until
 from tests.runs.lifecycle.test_retrying import CHECKPOINT
-from tests.runs.lifecycle.test_starting_again import GROWS
-from tests.runs.lifecycle.test_starting_again import LOG as GROWN
+from tests.runs.lifecycle.test_starting_again import resume_until_completed
 from tests.targets.slurm.test_requeue import later_attempts, preempt
 from tests.targets.slurm.test_slurm_faults import AFTER, held
 from tui_workbench.runs.store.rundir import LIMIT, RunDirectory
@@ -135,16 +134,7 @@ def test_attempts_of_slurm_and_the_workbench_have_one_numbering(project: SlurmPr
 
 def test_ended_run_is_started_again_by_its_user(project: SlurmProject) -> None:
     """Its files were removed from the cluster after they were fetched, and are sent again."""
-    project.write(GROWS)
-    assert project.submit("train.py", configuration="cluster").code == 3
-    (record,) = project.history()
-    run_id = record["run_id"]
-    for _ in range(2):
-        assert project.run("experiment", "resume", "--run", run_id).code == 0
-        until(lambda: project.info(run_id)["end_time_utc"])
-    assert project.log(run_id) == GROWN
-    assert project.status(run_id) == "Completed"
-    assert (project.run_directory(run_id) / "outputs" / "checkpoint").read_text() == "123"
+    run_id = resume_until_completed(project, "cluster")
     assert jobs(project, run_id) == ["", ".2", ".3"]
 
 

@@ -21,7 +21,7 @@ class Outcome(NamedTuple):
     reason: str = ""
     note: str = ""  # a remark, for any exit code
     has_failed: bool = False  # without an exit code: it is certain that the script did not complete
-    cause: str | None = None  # the value of `Retry.on`, or "" for no further attempt; None if the other values tell it
+    cause: str | None = None  # the value of `Retry.on`; "": no further attempt; None: the exit code decides
 
 
 class ProjectNames(NamedTuple):

@@ -63,8 +63,8 @@ ATTEMPT_BEGINNING = "workbench-tui: attempt "
 ATTEMPT_LINE = f"{ATTEMPT_BEGINNING}%s on node %s"
 """A line of slurm.log: the number of the attempt that begins, and its first node."""
 
-# An earlier attempt may have been executed on the same node, and NFS may still show its files there. Listing the folder
-# reads it again.
+# An earlier attempt may have run on the same node, where NFS may still show its files. `ls` makes NFS read the folder
+# again.
 #
 # The claim redirects `printf`, because in `sh` a failed redirection of a special built-in such as `exec` or `:` ends
 # the shell. Slurm's own messages about the step go to slurm.log with the output of srun, so that output.log has only
@@ -84,8 +84,8 @@ id={run_id}
 first={attempt} attempt= sampler=
 mask=$(umask)
 umask 077
-# The step of a run that has ended is removed, so that a later start of its job does nothing.
 [ "$first" -eq 1 ] || ls "$run" >/dev/null
+# The step of a run that has ended is removed, so that a later start of its job does nothing.
 [ -e "$run/{step}" ] || exit 0
 : >>"$run/{output}" || exit 1
 has_begun() {{ [ -e "$run/{begun}" ]; }}

@@ -86,9 +86,10 @@ def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
     if code == SRUN_FAILED and (ended := state_of_step(lines)):
         return Outcome(None, states.describe_end(ended), has_failed=True, cause=states.RETRY_CAUSES[ended])
     cause, retry_cause = states.describe_end(state) if code else "", states.RETRY_CAUSES.get(state)
-    if code and not cause and last_cause(lines):
-        found, retry_cause = _last_end(lines)
-        cause = f"{found}; with `requeue: true` below `slurm`, the script would run again"
+    if code and not cause:
+        found, value = _last_end(lines)
+        if found:
+            cause, retry_cause = f"{found}; with `requeue: true` below `slurm`, Slurm would start it again", value
     failed_setup = next((line.partition(": ")[2] for line in lines if line.startswith(SETUP_FAILED)), "")
     reason = failed_setup or "; ".join(filter(None, (cause, supervisor.describe_exit(code))))
     return Outcome(code, reason, cause=retry_cause)

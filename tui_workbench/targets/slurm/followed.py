@@ -104,7 +104,7 @@ class FollowedRun:
 
     def take_files(self, files: Files) -> None:
         """Process the files that the loop on the login node has listed."""
-        if not self._is_current(files):
+        if not self._take_attempt(files):
             return
         files = files._replace(attempts={key: each for key, each in files.attempts.items() if key >= self._attempt})
         is_new = files.sizes != self.files.sizes
@@ -124,8 +124,8 @@ class FollowedRun:
             elif is_new:
                 self._live.poll_soon()
 
-    def _is_current(self, files: Files) -> bool:
-        """Return False for the files of an earlier attempt. Another machine may have started a later attempt."""
+    def _take_attempt(self, files: Files) -> bool:
+        """Follow a later attempt, if another machine has started one. Return False for files of an earlier attempt."""
         if files.attempt > self._attempt:
             self._attempt = self._last_attempt = files.attempt
             self._name, self.job_id = job_name(self.run_id, files.attempt), ""
@@ -176,7 +176,7 @@ class FollowedRun:
     def take_look(self, files: Files) -> None:
         """Process the files of a run whose job is gone."""
         now = time.monotonic()
-        if not self._is_current(files):
+        if not self._take_attempt(files):
             files = Files()
         if files.job_id and files.job_id != self.job_id:
             # Another job of the same name executes the run; the job that this machine knew ended at once.
