@@ -419,7 +419,7 @@ def test_half_prepared_spare_is_not_used(shop: Shop) -> None:
     assert listing(shop.source.take()) == expected
 
 
-@pytest.mark.parametrize("command", ["read-tree", "update-index"])
+@pytest.mark.parametrize("command", ["checkout-index", "update-index"])
 def test_submit_after_a_kill_gets_the_snapshot(
     shop: Shop, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

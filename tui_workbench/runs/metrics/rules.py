@@ -71,11 +71,17 @@ class Rules:
     def __init__(self) -> None:
         self.output = True
         self.tensorboard = True
-        self.files: tuple[str, ...] = DEFAULT_FILES
+        self.files: tuple[str, ...] = ()
+        self._endings: tuple[str, ...] = ()
         self.mistakes: list[str] = []
         self.text = b""  # the content of the file, to detect changes
         self._patterns: list[Pattern] = []
         self._ignored: list[str] = []
+        self._set_files(DEFAULT_FILES)
+
+    def _set_files(self, files: tuple[str, ...]) -> None:
+        self.files = files
+        self._endings = tuple({_WILDCARD.split(pattern.rpartition("/")[2])[-1] for pattern in files})
 
     @property
     def is_default(self) -> bool:
@@ -98,9 +104,12 @@ class Rules:
         `path` is relative to the working directory of the script. If it is empty, return True if files of this name
         are tables in any folder.
         """
+        # Compare the endings first, because they rarely match, and a run may have many thousands of files.
+        if not (name.endswith(self._endings) or name.lower().endswith(self._endings)):
+            return False
         for pattern in self.files:
-            folder, _, ending = pattern.rpartition("/")
-            if _matches(name if folder else name.lower(), ending) and (
+            folder, _, last = pattern.rpartition("/")
+            if fnmatch.fnmatchcase(name if folder else name.lower(), last) and (
                 not folder
                 or not path
                 or fnmatch.fnmatchcase(path, pattern)
@@ -117,9 +126,9 @@ class Rules:
             if key in ("output", "tensorboard") and isinstance(value, bool):
                 setattr(self, key, value)
             elif key == "files" and value in (True, False, None):
-                self.files = () if value is False else self.files
+                self._set_files(() if value is False else self.files)
             elif key == "files" and _is_texts(value):
-                self.files = (*self.files, *value)
+                self._set_files((*self.files, *value))
             elif key == "ignore" and _is_texts(value):
                 self._ignored = list(value)
             elif key == "lines" and isinstance(value, list):
@@ -172,11 +181,6 @@ def read_rules(project_root: str) -> Rules:
     if values is not None:
         rules.apply(values)
     return rules
-
-
-def _matches(name: str, pattern: str) -> bool:
-    # Compare the ending first, because it rarely matches, and compiling all patterns would delay the end of a run.
-    return name.endswith(_WILDCARD.split(pattern)[-1]) and fnmatch.fnmatchcase(name, pattern)
 
 
 def _is_texts(value: object) -> bool:

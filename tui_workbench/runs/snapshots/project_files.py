@@ -12,6 +12,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from operator import attrgetter
 from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import (
@@ -144,7 +145,22 @@ def project_files(root: str, data: Mapping[str, str] = NO_DATA, *, old_root: str
     for path in sorted(data):
         yield Item(path, Kind.LINKED, data=data[path])
     walk = _Walk(root, frozenset(data), always, LONGEST_PATH - room)
-    yield from walk.below("", walk.entries(""), Kind.SNAPSHOT, above)
+    opened = [walk.inside("", walk.entries(""), Kind.SNAPSHOT, above)]  # the folder of the current item and its parents
+    while opened:
+        for each in opened[-1]:
+            if isinstance(each, Item):
+                yield each
+            else:
+                yield each.item
+                opened.append(each.items)
+                break
+        else:
+            opened.pop()
+
+
+class _Folder(NamedTuple):
+    item: Item
+    items: Iterator[Item | _Folder]  # what is in the folder
 
 
 class _Walk(NamedTuple):
@@ -155,11 +171,11 @@ class _Walk(NamedTuple):
 
     def entries(self, folder: str) -> list[os.DirEntry[str]]:
         with os.scandir(os.path.join(self.root, folder)) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+            return sorted(entries, key=attrgetter("name"))
 
-    def below(
+    def inside(
         self, folder: str, entries: list[os.DirEntry[str]], kind: Kind, above: tuple[IgnoreFile, ...]
-    ) -> Iterator[Item]:
+    ) -> Iterator[Item | _Folder]:
         if kind == Kind.SNAPSHOT and any(entry.name == GIT_IGNORE for entry in entries):
             # The file of the deepest folder takes precedence.
             above = (read_ignore_file(self.root, folder, GIT_IGNORE), *above)
@@ -179,25 +195,23 @@ class _Walk(NamedTuple):
             if len(path) * _LONGEST_CHARACTER >= self.longest and len(os.fsencode(path)) >= self.longest:
                 yield Item(path, Kind.TOO_LONG)
             elif is_folder:
-                yield from self._folder(entry, path, here, above, is_top=excluded)
+                if (inner := self._folder(entry, path, here, above, is_top=excluded)) is not None:
+                    yield inner
             elif (item := self._file(entry, path, here, is_top=excluded)) is not None:
                 yield item
 
     def _folder(
         self, entry: os.DirEntry[str], path: str, kind: Kind, above: tuple[IgnoreFile, ...], *, is_top: bool
-    ) -> Iterator[Item]:
+    ) -> Item | _Folder | None:
         try:
             status, entries = entry.stat(follow_symlinks=False), self.entries(path)
         except FileNotFoundError:
-            return
+            return None
         except OSError:
-            yield Item(path, Kind.UNREADABLE)
-            return
+            return Item(path, Kind.UNREADABLE)
         if any(each.name in ENVIRONMENT_MARKS for each in entries):
-            yield Item(path, Kind.ENVIRONMENT)
-            return
-        yield Item(path, kind, status, is_top)
-        yield from self.below(path, entries, kind, above)
+            return Item(path, Kind.ENVIRONMENT)
+        return _Folder(Item(path, kind, status, is_top), self.inside(path, entries, kind, above))
 
     def _file(self, entry: os.DirEntry[str], path: str, kind: Kind, *, is_top: bool) -> Item | None:
         try:

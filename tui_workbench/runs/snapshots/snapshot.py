@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,7 +24,16 @@ from tui_workbench.runs.snapshots.contents import Contents, contents_of, refuse_
 from tui_workbench.runs.snapshots.file_copy import can_clone
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
 from tui_workbench.runs.snapshots.snapshot_view import IMPORTED_PREFIX, REPOSITORY, object_directories, read_with_git
-from tui_workbench.runs.snapshots.spare import Spare, claimed, discard, discard_unused, ready, remove_discarded, tidy
+from tui_workbench.runs.snapshots.spare import (
+    Spare,
+    claimed,
+    discard,
+    discard_unused,
+    keep_unchanged,
+    ready,
+    remove_discarded,
+    tidy,
+)
 from tui_workbench.runs.snapshots.working_copy import clone_files, fill, redirect_link
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.rundir import OUTPUTS
@@ -44,6 +54,8 @@ _SETTINGS = (
     "gc.auto=0",
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
+    # Compare the change time of files, which programs cannot set.
+    "core.trustCtime=true",
 )
 _IDENTITY = "workbench-tui"
 _PARTS = ("HEAD", "config", "objects", "refs")
@@ -51,6 +63,7 @@ _LOCKS = ("index.lock", "config.lock", "HEAD.lock", "packed-refs.lock")
 _LOCK = "workbench.lock"
 
 _EXECUTABLE, _LINK = "100755", "120000"
+_SECOND = 1_000_000_000  # nanoseconds
 _REMEDY = (
     "If files of the project were changing, try again. If the disk is full, free some space. Otherwise, move {} away "
     "(earlier runs then lose their snapshots), or for runs on this machine set `TrackedRun: false`."
@@ -209,6 +222,8 @@ class SnapshotStore:
         `copy` is a path of `ended_copy`. Files that were changed after `since_ns`, the time at which the copy was
         complete, are not kept. Git reads the others, to compare them with the commit. Raises StorageError.
         """
+        # Git later compares whole seconds, so the index must be written in a later second than all kept files.
+        time.sleep(min(1.0, max(0.0, (since_ns // _SECOND + 1) - time.time())))
         new = claimed(self.repository)
         with self.exclusive(), storage_errors("write", new.folder):
             if os.path.lexists(ready(self.repository).folder):
@@ -219,25 +234,27 @@ class SnapshotStore:
                 os.rename(copy, new.copy)
                 with self._in_spare(new):
                     self.git("read-tree", commit)
-                    tidy(new, self.names("ls-files"), since_ns + 1)
+                    keep_unchanged(new, self.names("ls-files"), since_ns)
                     self.git("update-index", "-q", "--ignore-missing", "--refresh")
-                os.rename(new.folder, ready(self.repository).folder)
+                if os.stat(new.index).st_mtime_ns // _SECOND > since_ns // _SECOND:
+                    os.rename(new.folder, ready(self.repository).folder)
             discard_unused(self.repository)
 
-    def _reuse_spare(self, working_copy: str, commit: str, entries: Iterable[_Entry]) -> bool:
+    def _reuse_spare(self, working_copy: str, commit: str, entries: Sequence[_Entry]) -> bool:
         """Make a working copy of a commit with these entries from the spare. Return False if no usable spare exists.
 
-        Git compares each file with the times and the inode in the index of the spare, and replaces changed files.
+        Git compares each file with the times and the inode in the index of the spare. The index of this object must be
+        that of the commit.
         """
         spare = claimed(self.repository)
         with contextlib.suppress(OSError, RecursionError):
             discard(spare.folder)
             os.rename(ready(self.repository).folder, spare.folder)
             try:
+                tidy(spare, [path for path, _ in entries])
                 with self._in_spare(spare):
-                    # Git writes the index again after it has read the files.
-                    tidy(spare, [path for path, _ in entries], os.stat(spare.index).st_mtime_ns)
-                    self.git("read-tree", "--reset", "-u", commit)
+                    different = set(self.names("diff-index", "--name-only", commit))
+                self._check_out_files([path for path, _ in entries if path in different], spare.copy)
                 os.rename(spare.copy, working_copy)
                 return True
             except StorageError:
@@ -245,6 +262,11 @@ class SnapshotStore:
             finally:
                 discard(spare.folder)
         return False
+
+    def _check_out_files(self, paths: Collection[str], folder: str) -> None:
+        """Write these files of the index to a folder."""
+        if paths:
+            self.git("checkout-index", "-z", "--stdin", "--force", f"--prefix={folder}/", stdin=paths)
 
     def _take(self, run_id: str, working_copy: str) -> Snapshot:
         os.utime(self._lock)
@@ -277,8 +299,7 @@ class SnapshotStore:
         files = ((path, mode == _EXECUTABLE) for path, mode in entries if mode != _LINK)
         left = clone_files(self._root, working_copy, files, before)
         left += [path for path, mode in entries if mode == _LINK]
-        if left:
-            self.git("checkout-index", "-z", "--stdin", "--force", f"--prefix={working_copy}/", stdin=left)
+        self._check_out_files(left, working_copy)
 
     def _current_contents(self) -> Contents:
         """Return the contents given to the constructor on the first call, and later the current contents."""
@@ -354,8 +375,11 @@ class SnapshotStore:
 
         Other files are removed from the index. Raises StorageError.
         """
-        stale = set(self.names("ls-files")).difference(files)
-        for option, paths in (("--force-remove", stale), ("--add", files)):
+        indexed = set(self.names("ls-files"))
+        removed = indexed.difference(files)
+        # Git finds the changed files with several threads.
+        changed = {*set(files).difference(indexed), *self.names("diff-files", "--name-only")}.difference(removed)
+        for option, paths in (("--force-remove", removed), ("--add", changed)):
             if paths:
                 self.git("update-index", "-z", "--remove", option, "--stdin", stdin=paths)
 

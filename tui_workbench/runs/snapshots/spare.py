@@ -2,7 +2,8 @@
 
 Creating or removing a folder of many files takes long. The spare is in the hidden repository, because files there are
 this user's own, and containers cannot reach them. A script may have put anything into its copy. Therefore only files
-whose content git has read are reused, `tidy` removes everything else, and no link is followed.
+whose content git has read, and which have not changed since, are reused. `tidy` removes everything else, and no link is
+followed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from tui_workbench.core import system
@@ -136,32 +137,52 @@ def _attributes(descriptor: int) -> _Attributes:
     return _Attributes(status.st_mode, status.st_uid, status.st_gid, system.extended_attributes(descriptor))
 
 
-def tidy(spare: Spare, files: Collection[str], before_ns: int) -> None:
+def keep_unchanged(spare: Spare, files: Collection[str], since_ns: int) -> None:
+    """Remove everything from the copy of an ended run except for those of `files` that are as git has made them.
+
+    Files that were changed after `since_ns` (nanoseconds of the file system's clock) are removed. A change of the
+    content, the permissions, other attributes or the number of hard links counts. So are files with other permissions
+    than new ones, and everything that `tidy` removes. Raises OSError.
+    """
+    new = _new_attributes(spare)
+    modes = {stat.S_IFREG | new.mode & 0o666, stat.S_IFREG | new.mode & 0o777, stat.S_IFLNK | 0o777}
+
+    def is_unchanged(name: str, folder: int) -> bool:
+        status = os.lstat(name, dir_fd=folder)
+        return status.st_ctime_ns <= since_ns and status.st_mode in modes
+
+    top = open_folder(spare.copy)
+    try:
+        os.fchmod(top, new.mode & 0o7777)  # the copy of a run is private
+    finally:
+        os.close(top)
+    _remove_others(spare, files, new, is_unchanged)
+
+
+def tidy(spare: Spare, files: Collection[str]) -> None:
     """Remove everything from the copy except for `files` and their folders; folders are discarded.
 
-    Files that were changed at `before_ns` (nanoseconds of the file system's clock) or later are removed too. A change
-    of the content, the permissions, other attributes or the number of hard links counts. Git compares whole seconds.
-    Files and folders with other permissions than new ones, and folders with other attributes, are also removed. Raises
-    OSError.
+    Folders with other permissions or attributes than new ones are removed too. Git compares the files. Raises OSError,
+    also if new folders have other permissions now than when the spare was made.
     """
-    wanted = _new_attributes(spare)
-    modes = {wanted.mode & 0o666, wanted.mode & 0o777}  # of the new files of git
+    _remove_others(spare, files, _new_attributes(spare), lambda _name, _folder: True)
+    os.chmod(spare.copy, 0o700)
+
+
+def _remove_others(spare: Spare, files: Collection[str], new: _Attributes, is_kept: Callable[[str, int], bool]) -> None:
+    """Remove what is not one of `files` or one of their folders, and files for which `is_kept` returns False."""
     kept, folders = set(files), _folders_of(files)
     top = open_folder(spare.copy)
     try:
-        os.fchmod(top, wanted.mode & 0o7777)
-        if _attributes(top) != wanted:
+        if _attributes(top) != new:
             raise OSError(errno.EPERM, "the folder has other attributes than a new folder", spare.copy)
-        os.fchmod(top, 0o700)
         for parent, inner, names, descriptor in os.fwalk(os.curdir, dir_fd=top, onerror=raise_error):
             start = f"{parent}/"[2:]
             for name in names:
-                status = os.lstat(name, dir_fd=descriptor)
-                has_new_mode = stat.S_IMODE(status.st_mode) in modes or stat.S_ISLNK(status.st_mode)
-                if status.st_ctime_ns >= before_ns or not has_new_mode or start + name not in kept:
+                if start + name not in kept or not is_kept(name, descriptor):
                     os.unlink(name, dir_fd=descriptor)
             for name in list(inner):
-                if not (start + name in folders and _is_like(wanted, name, descriptor)):
+                if not (start + name in folders and _is_like(new, name, descriptor)):
                     inner.remove(name)
                     os.rename(name, _discarded(os.path.dirname(spare.folder)), src_dir_fd=descriptor)
     finally:
