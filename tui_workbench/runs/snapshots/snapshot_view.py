@@ -60,11 +60,11 @@ def snapshot_files(state_directory: str, commit: str, *, sizes: bool = True) -> 
     """Return the files of a snapshot; without `sizes`, which are slow to read, each size is 0. Raises StorageError."""
     found = []
     options = ("-r", "-z", "--long") if sizes else ("-r", "-z")
-    for line in read_with_git(state_directory, "ls-tree", *options, _checked(commit)).split(b"\0")[:-1]:
-        facts, _, path = line.partition(b"\t")
-        mode, _, name, *size = facts.decode("ascii").split()
+    for line in os.fsdecode(read_with_git(state_directory, "ls-tree", *options, _checked(commit))).split("\0")[:-1]:
+        facts, _, path = line.partition("\t")
+        mode, _, name, *size = facts.split()
         length = int(size[0]) if size and size[0].isdigit() else 0
-        found.append(SnapshotFile(os.fsdecode(path), name, length, mode == "120000", mode == "100755"))
+        found.append(SnapshotFile(path, name, length, mode == "120000", mode == "100755"))
     return found
 
 

@@ -30,8 +30,9 @@ from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
+from tui_workbench.targets.hosts.manifest import digest_of, manifest_of
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
-from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, digest, report_sending, sync
+from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, report_sending, sync
 from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
@@ -256,12 +257,13 @@ class HostRun:
         if self._host.is_local:
             return
         spare = "spare" if reuses_copy and len(tree) >= SPARE_FILES else ""
+        manifest = manifest_of(tree)
         with self.locked(report):
             report.begin("sync", f"send changed files to {self._host.label}")
             # If nothing has changed, one request makes the copy.
-            said = self._place_sent(tree, spare)
+            said = self._place_sent(manifest, spare)
             is_placed = "placed" in said
-            sent = SyncReport() if is_placed else self._sync(tree, report)
+            sent = SyncReport() if is_placed else self._sync(tree, manifest, report)
             report.line(f"  {sent.text}")
             report.done("sync", files=len(tree), **sent._asdict())
             report.begin("copy", "make the run's working copy")
@@ -271,26 +273,33 @@ class HostRun:
                 self.send_sdk()
         report.done("copy")
 
-    def _place_sent(self, tree: Sequence[Entry], spare: str) -> list[str]:
+    def _place_sent(self, manifest: bytes, spare: str) -> list[str]:
         """Create the run's directory, and make the copy if the tree is up to date; return the words of the script."""
-        place = self.placing(tree)
+        place = self.placing(manifest)
         command = ["sh", "-c", place.script, "sh", *place.arguments, spare]
         done = self._host.run(command, stdin=place.input, timeout=COPY_SECONDS)
         return self.require(done, "create the run's folder").text.split()
 
-    def _sync(self, tree: Sequence[Entry], report: Report) -> SyncReport:
+    def _sync(self, tree: Sequence[Entry], manifest: bytes, report: Report) -> SyncReport:
         with report_sending(report.line) as progress:
-            copy = self._state_file("manifest")
-            return sync(self._host, tree, self._spec.working_directory, self._tree, progress, manifest_copy=copy)
+            return sync(
+                self._host,
+                tree,
+                self._spec.working_directory,
+                self._tree,
+                progress,
+                known_manifest=manifest,
+                manifest_copy=self._state_file("manifest"),
+            )
 
     def _place(self, spare: str) -> list[str]:
         command = ["sh", "-c", PLACE, "sh", self._tree, self.directory, self.sdk_folder, spare]
         return self.require(self._host.run(command, timeout=COPY_SECONDS), "copy the project").text.split()
 
-    def placing(self, tree: Sequence[Entry]) -> Placing:
-        """Return the script that makes the run's copy of the files `tree`. Execute it within `locked`."""
-        record = self._record()
-        arguments = (self.layout.home, self.directory, self._tree, self.sdk_folder, digest(tree), str(len(record)))
+    def placing(self, manifest: bytes) -> Placing:
+        """Return the script that makes the run's copy of the files in a manifest. Execute it within `locked`."""
+        record, digest = self._record(), digest_of(manifest)
+        arguments = (self.layout.home, self.directory, self._tree, self.sdk_folder, digest, str(len(record)))
         return Placing(_PLACE_SENT, arguments, record)
 
     @contextlib.contextmanager

@@ -24,21 +24,31 @@ def identity_of(entry: Entry) -> str:
     return "l " + entry.link.replace("%", "%25").replace("/", "%2F")
 
 
-def manifest(identities: Mapping[str, str]) -> bytes:
-    """Return the records of paths with their identities."""
-    records = sorted(os.fsencode(f"{identity}/{path}") for path, identity in identities.items())
-    return b"\0".join([*records, b""])
+def records_of(identities: Mapping[str, str]) -> list[bytes]:
+    """Return the records of paths with their identities, without the NUL."""
+    text = "\0".join(f"{identity}/{path}" for path, identity in identities.items())
+    return os.fsencode(text).split(b"\0") if text else []
+
+
+def manifest(records: Iterable[bytes]) -> bytes:
+    """Return the manifest with these records."""
+    return b"\0".join([*sorted(records), b""])
 
 
 def manifest_of(listing: Iterable[Entry]) -> bytes:
     """Return the manifest of a folder with exactly these files."""
-    return manifest({entry.path: identity_of(entry) for entry in listing})
+    return manifest(records_of({entry.path: identity_of(entry) for entry in listing}))
 
 
-def parsed(data: bytes) -> dict[str, str]:
-    """Return the identities in a manifest by path. Records without "/", of earlier versions, are left out."""
-    records = (record.partition("/") for record in os.fsdecode(data).split("\0"))
-    return {path: identity for identity, _, path in records if path}
+def split(data: bytes) -> set[bytes]:
+    """Return the records in a manifest. Records without "/", of earlier versions, are left out."""
+    return {record for record in data.split(b"\0") if b"/" in record}
+
+
+def parsed(records: Iterable[bytes]) -> dict[str, str]:
+    """Return the identities in records by path."""
+    parts = (os.fsdecode(record).partition("/") for record in records)
+    return {path: identity for identity, _, path in parts}
 
 
 def digest_of(data: bytes) -> str:

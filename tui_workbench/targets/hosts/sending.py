@@ -17,14 +17,23 @@ import secrets
 import tarfile
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from tui_workbench.core.errors import StorageError, storage_error
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, meter, size_text
 from tui_workbench.targets.hosts.host import Entry, Host
-from tui_workbench.targets.hosts.manifest import ManifestCopy, digest_of, identity_of, manifest, manifest_of, parsed
+from tui_workbench.targets.hosts.manifest import (
+    ManifestCopy,
+    digest_of,
+    identity_of,
+    manifest,
+    manifest_of,
+    parsed,
+    records_of,
+    split,
+)
 from tui_workbench.targets.hosts.process_io import ProcessIO
 from tui_workbench.targets.hosts.spare_copy import LIST_TREE
 
@@ -142,13 +151,19 @@ def report_sending(line: Callable[[str], None]) -> Iterator[Progress]:
         yield update
 
 
+class _Wanted(NamedTuple):
+    """The files that the folder must contain."""
+
+    entries: dict[str, Entry]  # by path
+    manifest: bytes
+
+
 class _Held(NamedTuple):
     """The content of the folder on the host."""
 
-    identities: dict[str, str]  # of files that are unchanged since they were sent
-    folders: set[str]
-    others: set[str]  # files and links
-    matches_manifest: bool  # True if the manifest on the host has exactly these identities
+    records: set[bytes]  # the records of the manifest for files that are unchanged since they were sent
+    folders: set[str] | None = None  # None if the folder has exactly the files of the records
+    others: set[str] | None = None  # files and links; None as for `folders`
 
 
 def sync(
@@ -159,17 +174,18 @@ def sync(
     progress: Progress | None = None,
     *,
     packed: bool | None = None,
+    known_manifest: bytes = b"",
     manifest_copy: str = "",
 ) -> SyncReport:
     """Make the folder `destination` on the host contain exactly the files of `listing`, read from `source`.
 
     `progress` is called with the number of bytes sent so far and the total. `packed` turns compression on or off; if it
-    is None, the response time of the host decides. `manifest_copy` is the file on this machine for a copy of the
-    manifest. Raises WorkbenchError, such as TargetUnreachable.
+    is None, the response time of the host decides. `known_manifest` is the manifest of `listing`, if the caller has it.
+    `manifest_copy` is the file on this machine for a copy of the manifest. Raises WorkbenchError, such as
+    TargetUnreachable.
     """
-    wanted = {entry.path: entry for entry in listing}
-    wanted_manifest, copy = manifest_of(listing), ManifestCopy(manifest_copy)
-    wanted_digest = digest_of(wanted_manifest)
+    wanted, copy = _wanted(listing, known_manifest), ManifestCopy(manifest_copy)
+    wanted_digest = digest_of(wanted.manifest)
     report = SyncReport()
     while True:
         word = secrets.token_hex(8)
@@ -189,8 +205,12 @@ def sync(
             report.sent + process.written,
         )
         if len(batch.sent) == len(batch.missing):
-            copy.write(wanted_manifest)
+            copy.write(wanted.manifest)
             return report
+
+
+def _wanted(listing: Sequence[Entry], known_manifest: bytes = b"") -> _Wanted:
+    return _Wanted({entry.path: entry for entry in listing}, known_manifest or manifest_of(listing))
 
 
 class Difference(NamedTuple):
@@ -216,19 +236,15 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
 
     Creates the folder, but sends no files. Raises the errors of `sync`.
     """
-    wanted = {entry.path: entry for entry in listing}
-    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest(listing), "new"], _ACTION) as process:
+    wanted = _wanted(listing)
+    command = ["sh", "-c", _SCRIPT, "sh", destination, digest_of(wanted.manifest), "new"]
+    with ProcessIO(host, command, _ACTION) as process:
         process.line()
         answer = process.line()
         if answer == "same":
             return Difference((), ())
         batch = _Batch(wanted, _read_held(process, answer, ManifestCopy()), "", "", "")
         return Difference(tuple(batch.missing), tuple(batch.superfluous))
-
-
-def digest(listing: Sequence[Entry]) -> str:
-    """Return the digest of the manifest of these files, for IS_SENT."""
-    return digest_of(manifest_of(listing))
 
 
 def _can_pack(answer: str) -> bool:
@@ -242,18 +258,18 @@ def _read_held(process: ProcessIO, answer: str, copy: ManifestCopy) -> _Held:
             process.write(b"manifest\n")
             size = int(process.line())
             known = process.gzip() if _can_pack(answer) else process.take(size)
-        identities = parsed(known)
-        return _Held(identities, _folders_of(identities), set(identities), matches_manifest=True)
+        return _Held(split(known))
     sizes = [int(process.line()) for _ in range(3)]
     data = process.gzip() if _can_pack(answer) else process.take(sum(sizes))
-    identities = parsed(data[: sizes[0]])
     second = sizes[0] + sizes[1]
     before, present = _facts(data[sizes[0] : second]), _facts(data[second:])
     folders = {path for path, facts in present.items() if facts.startswith("d")}
     unchanged = {
-        path: identity for path, identity in identities.items() if path in present and present[path] == before.get(path)
+        path: identity
+        for path, identity in parsed(split(data[: sizes[0]])).items()
+        if path in present and present[path] == before.get(path)
     }
-    return _Held(unchanged, folders, present.keys() - folders, matches_manifest=False)
+    return _Held(set(records_of(unchanged)), folders, present.keys() - folders)
 
 
 def _send(process: ProcessIO, batch: _Batch, *, packed: bool, progress: Progress | None) -> None:
@@ -307,10 +323,12 @@ class _Sender:
 class _Batch:
     """The files to send and to remove. `write` sends files for BATCH_SECONDS, then the manifest or its changes."""
 
-    def __init__(self, wanted: dict[str, Entry], held: _Held, source: str, name: str, word: str) -> None:
-        missing = (entry for entry in wanted.values() if held.identities.get(entry.path) != identity_of(entry))
+    def __init__(self, wanted: _Wanted, held: _Held, source: str, name: str, word: str) -> None:
+        records = split(wanted.manifest)
+        self._unwanted = parsed(held.records - records)
+        missing = [wanted.entries[path] for path in sorted(parsed(records - held.records))]
         self.missing = [_measured(entry, source) if source else entry for entry in missing]
-        self.superfluous = _superfluous(wanted, held)
+        self.superfluous = _superfluous(wanted.entries, held, self._unwanted)
         self.sent: list[Entry] = []
         self._held = held
         self._source = source
@@ -354,17 +372,13 @@ class _Batch:
 
     def _manifest_files(self) -> dict[str, bytes]:
         """Return the records that are no longer valid and those to add, or the whole manifest; see _SCRIPT."""
-        gone, held = set(self.superfluous), self._held.identities
         sent = {entry.path: identity_of(entry) for entry in self.sent}
-        stale = {
-            path: identity
-            for path, identity in held.items()
-            if path in sent or path in gone or (gone and any(parent in gone for parent in _parents(path)))
-        }
-        if self._held.matches_manifest:
-            return {"stale": manifest(stale), "added": manifest(sent)}
-        kept = {path: identity for path, identity in held.items() if path not in stale}
-        return {"manifest": manifest({**kept, **sent})}
+        missing = {entry.path for entry in self.missing}
+        # A file that was not sent yet remains as it is until the next batch.
+        stale = {path: identity for path, identity in self._unwanted.items() if path in sent or path not in missing}
+        if self._held.others is None:
+            return {"stale": manifest(records_of(stale)), "added": manifest(records_of(sent))}
+        return {"manifest": manifest(self._held.records.difference(records_of(stale)).union(records_of(sent)))}
 
 
 def _measured(entry: Entry, source: str) -> Entry:
@@ -375,10 +389,12 @@ def _measured(entry: Entry, source: str) -> Entry:
         return entry  # sending reports the error
 
 
-def _superfluous(wanted: dict[str, Entry], held: _Held) -> list[str]:
+def _superfluous(wanted: Mapping[str, Entry], held: _Held, unwanted: Iterable[str]) -> list[str]:
     """Return the files and folders to remove before unpacking, without the content of removed folders."""
-    folders = _folders_of(wanted)
-    wrong = (held.others - wanted.keys()) | (held.folders - folders)
+    others = (held.others if held.others is not None else set(unwanted)) - wanted.keys()
+    folders = held.folders if held.folders is not None else _folders_of(others)
+    # Find the folders of the wanted files only if a folder may have become superfluous, because that takes long.
+    wrong = others | (folders - _folders_of(wanted) if folders else set())
     return sorted(path for path in wrong if not any(parent in wrong for parent in _parents(path)))
 
 

@@ -32,6 +32,7 @@ from tui_workbench.targets.hosts.host_layout import (
     project_key,
 )
 from tui_workbench.targets.hosts.host_run import HostRun, sdk_version
+from tui_workbench.targets.hosts.manifest import manifest_of
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.hosts.supervisor import GPU
@@ -185,7 +186,7 @@ class SlurmTarget(Target):
         submitted = None
         if files is not None:
             with run.locked(self.report):
-                submitted = place_and_submit(self.login, run.placing(files), job)
+                submitted = place_and_submit(self.login, run.placing(manifest_of(files)), job)
             if submitted is None:
                 run.send(files, self.report, reuses_copy=False)  # the nodes change the copy on a network disk
         submitted = submitted or submit(self.login, job)
