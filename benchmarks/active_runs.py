@@ -2,13 +2,14 @@
 
     python -m benchmarks.active_runs [RUNS [REMOTE_RUNS [CONTAINERS]]]
 
-The scripts only wait, and are not measured. The memory is proportional (PSS). The processes that hold the locks of the
-runs are measured when one process drives all of them. The process that holds the SSH connections is measured
-separately.
+The scripts only wait, and are not measured. The memory is proportional (PSS). All runs are active at the same time. The
+processes that hold the locks of the runs are measured when one process drives all runs of a kind. The process that
+holds the SSH connections is measured separately.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -37,7 +38,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
-RUNS, REMOTE_RUNS, CONTAINERS = 1000, 40, 12
+RUNS, REMOTE_RUNS, CONTAINERS = 1000, 20, 12
 SHARE, MEMORY = 0.02, 150e6
 LINK_SHARE, LINK_MEMORY = 0.02, 80e6
 WINDOW = 6.0  # seconds for which the processes are measured
@@ -49,62 +50,64 @@ WAITING_SCRIPT = "import os\nos.execvp('sleep', ['sleep', '100000'])\n"
 def main() -> int:
     given = [int(word) for word in sys.argv[1:]]
     count, remote_count, containers = (*given, *(RUNS, REMOTE_RUNS, CONTAINERS)[len(given) :])
-    if is_possible():
-        with remote() as box:
-            _measure_there(box, remote_count)
-    else:
-        note("runs on another machine, because only root can create the machine")
-    with scratch_folder() as folder:
-        _use_home(Path(folder))
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(scratch_folder()))
+        _use_home(folder)
+        groups, connections = [], Path()
         if is_possible():
-            with docker_engine() as engine:
-                _measure_containers(engine, Path(folder), containers)
+            box = stack.enter_context(remote())
+            connections = box.folder / "run"
+            groups.append(_submit_there(stack, box, remote_count))
+            groups.append(_submit_containers(stack, stack.enter_context(docker_engine()), folder, containers))
         else:
-            note("runs in containers, because only root can start an engine")
-        _measure_here(Path(folder), count)
+            note(
+                "runs on another machine and in containers, because only root can create a machine and start an engine"
+            )
+        groups.append(_submit_here(stack, folder, count))
+        uses = [Use(group.name, _settled(group.directories)) for group in groups]
+        if is_possible():
+            links = set(link_processes(connections))
+            uses.append(Use(f"{groups[0].name}, SSH connections", links, LINK_SHARE, LINK_MEMORY))
+        _measure(uses)
     return finish()
 
 
-def _measure_here(folder: Path, count: int) -> None:
-    directories: list[RunDirectory] = []
-    try:
-        _submit(Runs(_project(folder)), RunRequest("local", "wait.sh"), count, directories)
-        _measure(Use(f"{count:,} active runs on this machine", _settled(directories)))
-    finally:
-        _kill_holders(directories)
-        for directory in directories:
-            shell = int(Path(directory.file("pid")).read_text().split()[0])
-            os.killpg(shell, signal.SIGKILL)
+class Group(NamedTuple):
+    """Active runs of the same kind."""
+
+    name: str
+    directories: list[RunDirectory]
 
 
-def _measure_containers(engine: DockerEngine, folder: Path, count: int) -> None:
-    directories: list[RunDirectory] = []
+def _submit_here(stack: contextlib.ExitStack, folder: Path, count: int) -> Group:
+    group = Group(f"{count:,} active runs on this machine", [])
+    stack.callback(_kill_shells, group.directories)
+    _submit(stack, Runs(_project(folder)), RunRequest("local", "wait.sh"), count, group.directories)
+    return group
+
+
+def _submit_containers(stack: contextlib.ExitStack, engine: DockerEngine, folder: Path, count: int) -> Group:
+    group = Group(f"{count:,} active runs in containers", [])
     os.environ["DOCKER_HOST"] = f"unix://{engine.socket}"
-    try:
-        project = DockerProject(folder / "containers", nativeSharedDirectory=str(folder / "share"))
-        project.runconfig(TrackedRun=False)
-        project.script(WAITING_SCRIPT, "wait.py")
-        _submit(project.runs, RunRequest("docker", "wait.py"), count, directories)
-        _measure(Use(f"{count:,} active runs in containers", _settled(directories)))
-    finally:
-        _kill_holders(directories)
+    project = DockerProject(folder / "containers", nativeSharedDirectory=str(folder / "share"))
+    project.runconfig(TrackedRun=False)
+    project.script(WAITING_SCRIPT, "wait.py")
+    _submit(stack, project.runs, RunRequest("docker", "wait.py"), count, group.directories)
+    return group
 
 
-def _measure_there(box: Remote, count: int) -> None:
-    directories: list[RunDirectory] = []
-    try:
-        project = box.make_project("wait.py", WAITING_SCRIPT)
-        _submit(Runs(project), RunRequest("box", "wait.py"), count, directories)
-        name = f"{count:,} active runs on a machine over SSH"
-        links = set(link_processes(box.folder / "run"))
-        of_links = Use(f"{name}, SSH connections", links, LINK_SHARE, LINK_MEMORY)
-        _measure(Use(name, _settled(directories)), of_links)
-    finally:
-        _kill_holders(directories)
+def _submit_there(stack: contextlib.ExitStack, box: Remote, count: int) -> Group:
+    group = Group(f"{count:,} active runs on a machine over SSH", [])
+    project = box.make_project("wait.py", WAITING_SCRIPT)
+    _submit(stack, Runs(project), RunRequest("box", "wait.py"), count, group.directories)
+    return group
 
 
-def _submit(runs: Runs, request: RunRequest, count: int, directories: list[RunDirectory]) -> None:
-    """Submit runs, and add their directories to `directories`."""
+def _submit(
+    stack: contextlib.ExitStack, runs: Runs, request: RunRequest, count: int, directories: list[RunDirectory]
+) -> None:
+    """Submit runs, and add them to `directories`. The end of `stack` kills the processes that drive them."""
+    stack.callback(_kill_holders, directories)
     begun = time.perf_counter()
     for _ in range(count):
         directories.append(RunDirectory(runs.submit(request).directory))
@@ -120,7 +123,7 @@ class Use(NamedTuple):
     memory: float = MEMORY
 
 
-def _measure(*uses: Use) -> None:
+def _measure(uses: list[Use]) -> None:
     shares = processor_shares([use.processes for use in uses], WINDOW)
     for use, share in zip(uses, shares, strict=True):
         check(f"{use.name}, processes", len(use.processes), 1, COUNT)
@@ -164,6 +167,11 @@ def _kill_holders(directories: list[RunDirectory]) -> None:
     """Kill the processes that drive the runs."""
     for pid in filter(lambda pid: pid > 0, _holders(directories)):
         os.kill(pid, signal.SIGKILL)
+
+
+def _kill_shells(directories: list[RunDirectory]) -> None:
+    for directory in directories:
+        os.killpg(int(Path(directory.file("pid")).read_text().split()[0]), signal.SIGKILL)
 
 
 def _project(folder: Path) -> Project:

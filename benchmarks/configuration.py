@@ -204,7 +204,7 @@ def measure_screen(folder: str) -> None:
     stock = [python(), "-c", STOCK.format(path=path)]
     with seen_program([python(), "-m", "tui_workbench", project], project) as (terminal, ours):
         ours.until(b"No runs yet")
-        terminal.settle(1.5)
+        terminal.settle(1.0)
         with seen_program(stock, folder) as (bare, theirs):
             theirs.until(b"package0")
             _measure_form(ours, bare, theirs)

@@ -54,7 +54,7 @@ from tui_workbench.runs.facade import Runs
 ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Round-trip times of the connection in seconds."""
 
-LAUNCH_ROUNDS = 2
+LAUNCH_ROUNDS = 1
 OPEN_LIMIT, NEW_LIMIT = 4.0, 3.0
 """Limits of a launch as multiples of `ssh`: the workbench also compares and copies files, with a request for each."""
 

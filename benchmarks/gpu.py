@@ -54,7 +54,7 @@ from tui_workbench.targets.gpu.sample import Device, Machine, Process, Reading, 
 
 MACHINES, GPUS = 8, 8
 COLUMNS, ROWS = 200, 60
-SECONDS = 6.0
+SECONDS = 4.0
 PAST_SECONDS = 300
 KEY_LIMIT = 2.0
 PROCESSOR_LIMIT = 12.0

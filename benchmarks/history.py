@@ -48,7 +48,7 @@ from tui_workbench.runs.store.index_file import IndexRow, insert_rows
 from tui_workbench.runs.store.ownership import DELETED_PREFIX
 from tui_workbench.ui.dashboard.dashboard_data import GROUPS
 
-RUNS = 500
+RUNS = 300
 METRICS = 5
 SHARE_OF_PEER = 0.1
 REBUILD_LIMIT = 16.0
@@ -249,39 +249,39 @@ class Dashboard:
         self._terminal = terminal
         self._seen = Seen(terminal)
         self._seen.until(b"5 Jobs", f"[{total}]".encode())
-        terminal.settle(1.0)
+        terminal.settle(0.5)
 
     def open(self) -> float:
         """Return the seconds from the key to the first rows, and close the dashboard."""
         taken = self._seen.after("6", b"exit 1")
-        self._terminal.settle(0.3)
+        self._terminal.settle()
         self._terminal.send(ESCAPE)
-        self._terminal.settle(0.3)
+        self._terminal.settle()
         return taken
 
     def type_filter(self) -> float:
         """Return the longest time from a key of the filter to its rows."""
         self._seen.after("6", b"exit 1")
-        self._terminal.settle(0.3)
+        self._terminal.settle()
         self._seen.after("/", b"/")
         words = [FILTER[:place] for place in range(1, len(FILTER) + 1)]
         taken = max(self._seen.after(word[-1], f"with {word}".encode()) for word in words)
         for _ in range(2):
-            self._terminal.settle(0.3)
+            self._terminal.settle()
             self._terminal.send(ESCAPE)
-        self._terminal.settle(0.3)
+        self._terminal.settle()
         return taken
 
     def group_by_family(self) -> float:
         """Return the seconds from the key that groups by family to the first families, and remove the groups."""
         self._seen.after("6", b"exit 1")
-        self._terminal.settle(0.3)
+        self._terminal.settle()
         for group in GROUPS[1:-1]:
             self._seen.after("b", f"by {group}".encode())
         taken = self._seen.after("b", f"\u00d7{SEEDS}".encode())
         self._seen.after("b", b"exit 1")
         self._terminal.send(ESCAPE)
-        self._terminal.settle(0.3)
+        self._terminal.settle()
         return taken
 
 

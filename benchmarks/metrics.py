@@ -189,7 +189,7 @@ def measure_open(root: str, directory: str) -> None:
         lambda: seconds_of(OPEN, directory),
         lambda: seconds_of(PARSE, lines_of(root)),
         OPEN_LIMIT,
-        3,
+        2,
         baseline_name="`json.loads`",
         warmup=0,
     )
@@ -207,12 +207,12 @@ def measure_chart(root: str, folder: str) -> None:
         seen.after("6", b"many.py")
 
         def opened(key: str, expected: bytes) -> float:
-            terminal.settle(0.3)
+            terminal.settle()
             terminal.send(key)
             taken = seen.after("\r", expected)
-            terminal.settle(0.3)
+            terminal.settle()
             terminal.send(ESCAPE)
-            terminal.settle(0.5)
+            terminal.settle(0.2)
             return taken
 
         compare(
@@ -220,7 +220,7 @@ def measure_chart(root: str, folder: str) -> None:
             lambda: opened("k", b"300,000"),
             lambda: opened("j", b" 60 "),
             CHART_LIMIT,
-            3,
+            2,
             baseline_name=f"{FEW} points",
         )
 
@@ -241,7 +241,7 @@ def measure_end(root: str) -> None:
         lambda: ended(POINTS),
         lambda: ended(FEW),
         1.0,
-        3,
+        2,
         baseline_name=f"{FEW} points",
         margin=END_MARGIN,
         warmup=0,

@@ -40,7 +40,7 @@ from benchmarks.terminal import Terminal
 COLUMNS, ROWS = 120, 36
 FRAME_LIMIT = 1.2
 MEMORY_LIMIT = 1.75
-IDLE_SECONDS = 5.0
+IDLE_SECONDS = 4.0
 IDLE_PLUS = 0.01
 RUN_LIMIT = 1.0
 FRAME_ROUNDS, RUN_ROUNDS = 5, 3
@@ -157,13 +157,13 @@ def measure_run_key(folder: str) -> None:
     with Terminal([python(), "-m", "tui_workbench", project], directory=folder, changes={"HOME": folder}) as terminal:
         terminal.until_text("first.py")
         terminal.until_text("ready")
-        terminal.settle(0.5)
+        terminal.settle(0.3)
 
         def key_to_line() -> float:
             token = _write_token(project, next(tokens))
             pressed = terminal.send(CTRL_R)
             shown = terminal.until_text(token)
-            terminal.settle(0.5)
+            terminal.settle(0.2)
             return shown - pressed
 
         compare(

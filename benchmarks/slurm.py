@@ -55,7 +55,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
-ROUNDS, LINE_ROUNDS = 2, 2
+ROUNDS, LINE_ROUNDS = 2, 1
 SUBMIT_MARGIN = 0.200
 ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Round-trip times of the connection in seconds."""

@@ -70,7 +70,7 @@ server.serve_forever()
 """
 
 BYTES = Unit("bytes", 1.0, 0)
-QUIET = 0.8
+QUIET = 0.4
 """Seconds without a byte after which a screen is complete."""
 
 ONE_WAY = 0.1
@@ -168,7 +168,7 @@ def _measure_volume(box: Remote) -> None:
         with theirs.open("wb") as file:
             subprocess.run([*box.ssh, "cat big"], stdout=file, env=environment(), check=True)
 
-    compare(f"{VOLUME / 1e6:.0f} MB of output over SSH", take, cat, VOLUME_LIMIT, 3, baseline_name="`ssh HOST cat`")
+    compare(f"{VOLUME / 1e6:.0f} MB of output over SSH", take, cat, VOLUME_LIMIT, 2, baseline_name="`ssh HOST cat`")
     if ours.stat().st_size != size:
         raise SystemExit("the received file differs from the written file")
 
@@ -182,7 +182,7 @@ def _measure_files(box: Remote) -> None:
     listing = _make_tree(source)
     ours, theirs = _Ours(box, source, listing), _Rsync(box, source, rsync)
     name = f"sync of {FILES:,} files, {TOTAL / 1e6:.0f} MB"
-    compare(f"{name}, first", ours.first, theirs.first, FIRST_LIMIT, 3, baseline_name="`rsync -a`")
+    compare(f"{name}, first", ours.first, theirs.first, FIRST_LIMIT, 2, baseline_name="`rsync -a`")
     compare(f"{name}, nothing changed", ours.again, theirs.again, AGAIN_LIMIT, 5, baseline_name="`rsync -a`")
     compare(f"{name}, {CHANGED} changed", ours.changed, theirs.changed, AGAIN_LIMIT, 5, baseline_name="`rsync -a`")
     difference = subprocess.run(["diff", "-r", str(source), str(box.home / "ours" / "tree")], check=False)

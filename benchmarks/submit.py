@@ -43,7 +43,7 @@ TOKEN = b"first-output"
 PRINT_TOKEN = f"print({TOKEN.decode()!r}, flush=True)\n"
 PRINT_ARGUMENT = "import sys\nprint(sys.argv[1], flush=True)\n"
 
-DOCKER_ROUNDS, ENVIRONMENT_ROUNDS, SPARK_ROUNDS = 2, 1, 3
+DOCKER_ROUNDS, ENVIRONMENT_ROUNDS, SPARK_ROUNDS = 1, 1, 1
 DOCKER_MARGIN, REMOTE_MARGIN, SPARK_MARGIN = 0.250, 0.300, 0.250
 COLD_LIMIT, CACHED_LIMIT = 0.5, 1.0
 """Limits of an environment as multiples of venv and pip, and of pip that finds all packages installed."""

@@ -107,7 +107,7 @@ class Terminal:
         """Read until the screen shows the text, and return the time."""
         return self.until(lambda: text in self.text(), seconds)
 
-    def settle(self, quiet: float = 0.2, seconds: float = 20.0) -> None:
+    def settle(self, quiet: float = 0.1, seconds: float = 20.0) -> None:
         """Read until no byte has arrived for `quiet` seconds."""
         deadline = time.perf_counter() + seconds
         seen, since = self.received, time.perf_counter()
