@@ -267,6 +267,18 @@ def test_unchanged_files_are_reused_and_changed_files_written(shop: Shop) -> Non
     assert not shop.spare.exists()
 
 
+def test_new_file_of_the_project_replaces_a_file_of_the_spare_with_its_name(shop: Shop) -> None:
+    shop.keep(shop.source.take())
+    write_files(shop.source.root, {"pkg/added.py": "from the project"})
+    write_files(shop.spare, {"pkg/added.py": "from the run"})
+    assert (shop.source.take() / "pkg/added.py").read_text() == "from the project"
+
+
+def test_copy_from_before_the_clock_was_set_back_is_not_kept(shop: Shop) -> None:
+    shop.keep(shop.source.take(), since=shop.now() + 3_600_000_000_000)
+    assert not shop.spare.exists()
+
+
 def test_permissions_follow_the_umask_of_the_next_run(shop: Shop) -> None:
     usual = os.umask(0o022)
     try:

@@ -151,11 +151,7 @@ def keep_unchanged(spare: Spare, files: Collection[str], since_ns: int) -> None:
         status = os.lstat(name, dir_fd=folder)
         return status.st_ctime_ns <= since_ns and status.st_mode in modes
 
-    top = open_folder(spare.copy)
-    try:
-        os.fchmod(top, new.mode & 0o7777)  # the copy of a run is private
-    finally:
-        os.close(top)
+    _set_permissions(spare.copy, new.mode & 0o7777)  # the copy of a run is private
     _remove_others(spare, files, new, is_unchanged)
 
 
@@ -166,7 +162,15 @@ def tidy(spare: Spare, files: Collection[str]) -> None:
     also if new folders have other permissions now than when the spare was made.
     """
     _remove_others(spare, files, _new_attributes(spare), lambda _name, _folder: True)
-    os.chmod(spare.copy, 0o700)
+    _set_permissions(spare.copy, 0o700)
+
+
+def _set_permissions(path: str, mode: int) -> None:
+    folder = open_folder(path)
+    try:
+        os.fchmod(folder, mode)
+    finally:
+        os.close(folder)
 
 
 def _remove_others(spare: Spare, files: Collection[str], new: _Attributes, is_kept: Callable[[str, int], bool]) -> None:
