@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import os
 import re
-import statistics
 import subprocess
 import sys
 import time
 from functools import partial
 from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
 from benchmarks import log_programs
@@ -30,11 +30,11 @@ from benchmarks.harness import (
     COUNT,
     MEGABYTES,
     MICROSECONDS,
+    MILLISECONDS,
     check,
     compare,
     compare_values,
     finish,
-    percentile,
     private_memory,
     process_time,
     processor_seconds,
@@ -64,8 +64,8 @@ LAG_LIMIT, KEY_LIMIT, PROCESSOR_LIMIT = 1.0, 2.0, 0.45
 """Limits of the median lag, the median key time and the processor time, as multiples of Textual's `Log`."""
 LAG_MARGIN = 0.1  # seconds; a delay up to this value is not noticed while lines arrive faster than a person can read
 
-ROUNDS, SECONDS = 2, 5.0
-"""Number and length of the rounds in which the log is followed."""
+SECONDS = 7.0
+"""Seconds for which each program follows the log."""
 
 DURATION_LIMIT, DURATION_ROUNDS = 1.25, 2
 PRINTED = 200_000
@@ -102,8 +102,8 @@ class Drawn(NamedTuple):
     written: float
 
 
-class Round(NamedTuple):
-    """The measurements of a program."""
+class Following(NamedTuple):
+    """The measurements of a program that follows the log."""
 
     lost: int
     lags: list[float]
@@ -126,7 +126,7 @@ def measure_large(folder: str) -> None:
     opening = Opening(big), Opening(small)
     size = f"log of {BIG >> 20} MiB"
     compare(f"{size} opened at its end", *opening, OPEN_LIMIT, OPEN_ROUNDS, baseline_name="100 lines")
-    memory, least = (statistics.median(each.memory) for each in opening)
+    memory, least = (median(each.memory) for each in opening)
     compare_values(f"{size}, memory", memory, least, MEMORY_LIMIT, baseline_name="100 lines", unit=MEGABYTES)
     for text, where, limit in (("Needle", "the last line", SEARCH_LIMIT), ("Throughput", "every line", DENSE_LIMIT)):
         name = f"{size} searched for a word in {where}"
@@ -198,31 +198,20 @@ def run(command: list[str]) -> None:
 
 def measure_following() -> None:
     """Compare the log view with Textual's `Log`."""
-    ours: list[Round] = []
-    stock: list[Round] = []
-    for _ in range(ROUNDS):
-        ours.append(watch_workbench(SECONDS))
-        stock.append(watch_stock(SECONDS))
-    lags, keys, processor = summary(ours)
-    stock_lags, stock_keys, stock_processor = summary(stock)
+    ours, stock = watch_workbench(SECONDS), watch_stock(SECONDS)
     speed = f"{LINES_A_SECOND:,} lines per second"
-    check(f"{speed}, bytes lost", sum(it.lost for it in ours), 0, COUNT)
-    name = "Textual's `Log`"
-    compare_values(f"{speed}, display lag", lags, stock_lags, LAG_LIMIT, baseline_name=name,
-                   margin=LAG_MARGIN)  # fmt: skip
-    compare_values(f"{speed}, key press until the repaint", keys, stock_keys, KEY_LIMIT, baseline_name=name)
-    compare_values(f"{speed}, processor time per line", processor, stock_processor, PROCESSOR_LIMIT, baseline_name=name,
-                   unit=MICROSECONDS)  # fmt: skip
+    check(f"{speed}, bytes lost", ours.lost, 0, COUNT)
+    for name, mine, theirs, limit, margin, unit in (
+        ("display lag", median(ours.lags), median(stock.lags), LAG_LIMIT, LAG_MARGIN, MILLISECONDS),
+        ("key press until the repaint", median(ours.keys), median(stock.keys), KEY_LIMIT, 0.0, MILLISECONDS),
+        ("processor time per line", ours.processor, stock.processor, PROCESSOR_LIMIT, 0.0, MICROSECONDS),
+    ):
+        compare_values(
+            f"{speed}, {name}", mine, theirs, limit, baseline_name="Textual's `Log`", margin=margin, unit=unit
+        )
 
 
-def summary(rounds: list[Round]) -> tuple[float, float, float]:
-    """Return the median of all lags, the median of all key times, and the mean processor time per line."""
-    lags = [value for it in rounds for value in it.lags]
-    keys = [value for it in rounds for value in it.keys]
-    return percentile(lags, 50), percentile(keys, 50), sum(it.processor for it in rounds) / len(rounds)
-
-
-def watch_workbench(seconds: float) -> Round:
+def watch_workbench(seconds: float) -> Following:
     """Run the script from the workbench with its log zoomed, and press keys meanwhile."""
     with scratch_folder() as folder:
         project = os.path.join(folder, "project")
@@ -246,10 +235,10 @@ def watch_workbench(seconds: float) -> Round:
             written = count_lines(run.log_path)
             lost = abs(written - 1 - watcher.newest) + abs(written - watcher.told_count())
             used = processor_seconds(terminal.pid) - before
-            return Round(lost * LINE_BYTES, watcher.lags(), watcher.keys, used / written)
+            return Following(lost * LINE_BYTES, watcher.lags(), watcher.keys, used / written)
 
 
-def watch_stock(seconds: float) -> Round:
+def watch_stock(seconds: float) -> Following:
     """Run the script without a screen, and Textual's `Log` on its log."""
     with scratch_folder() as folder:
         runs = log_programs.write_project(os.path.join(folder, "project"), SCRIPT, (str(seconds), str(LINES_A_SECOND)))
@@ -268,7 +257,7 @@ def watch_stock(seconds: float) -> Round:
             # `Log` falls behind on a slow machine, and then draws until it has caught up.
             terminal.settle(1.0)
             used = processor_seconds(terminal.pid) - before
-            return Round(0, lags, watcher.keys, used / count_lines(run.log_path))
+            return Following(0, lags, watcher.keys, used / count_lines(run.log_path))
 
 
 def count_lines(path: str) -> int:
