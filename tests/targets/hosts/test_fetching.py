@@ -12,6 +12,7 @@ import pytest
 
 from tests.case_folding import case_folding_disk
 from tests.conftest import require
+from tests.waiting import wait_until
 from tui_workbench.core.errors import StorageError
 from tui_workbench.targets.hosts import fetching, process_io
 from tui_workbench.targets.hosts.fetching import Unpacked, fetch
@@ -54,6 +55,38 @@ def test_fetch_copies_files_folders_and_links(place: tuple[Host, str, Path], tmp
     assert _same(here, tmp_path / "back")
     assert os.access(tmp_path / "back" / "run.sh", os.X_OK)
     assert not (tmp_path / "back.part").exists()
+
+
+@pytest.mark.parametrize("most", [0, 1_000])
+@pytest.mark.parametrize("made", ["nothing", "file", "link", "file and link", "file named other"])
+def test_only_what_was_made_later_is_fetched(
+    place: tuple[Host, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str, most: int
+) -> None:
+    monkeypatch.setattr(fetching, "NAMED_FILES", most)
+    host, path, here = place
+    marker, probe = here.parent / f"{here.name}.placed", here.parent / f"{here.name}.probe"
+    marker.touch()
+
+    def has_ticked() -> bool:
+        probe.touch()
+        return probe.stat().st_mtime_ns > marker.stat().st_mtime_ns
+
+    wait_until(has_ticked, "a tick of the clock")
+    expected = set()
+    if made.startswith("file"):
+        expected.add("checkpoints/other" if made == "file named other" else "checkpoints/2")
+        (here / "checkpoints" / "__pycache__").mkdir()
+        for name in (*expected, "checkpoints/__pycache__/train.pyc"):
+            (here / name).write_bytes(b"two")
+    if made.endswith("link"):
+        expected.add("newest")
+        (here / "newest").symlink_to("checkpoints/2")
+    report = fetch(host, path, str(tmp_path / "back"), since=marker.name)
+    back = tmp_path / "back"
+    found = [path for path in back.rglob("*") if path.is_symlink() or path.is_file()]
+    assert {os.path.relpath(path, back) for path in found} == expected
+    assert report.files == len(expected - {"newest"})
+    assert back.exists() == bool(expected)
 
 
 @pytest.mark.linux("mounts a file system")

@@ -148,6 +148,9 @@ def is_within(name: str) -> bool:
 PARTIAL = ".part"
 """Suffix of the folder for incoming files."""
 
+NAMED_FILES = 1_000
+"""Maximum number of files whose names are sent, so that the host need not search a large folder again."""
+
 MAX_ATTEMPTS = 3
 """Maximum number of attempts. A file that is still being written has a different checksum each time."""
 
@@ -155,7 +158,8 @@ MAX_ATTEMPTS = 3
 # file are copied, without bytecode. The change time is more reliable, if find supports it: programs can set the
 # modification time, and copying does. The input is a line `SIZE COMPRESSOR`, then SIZE bytes: the names of the wanted
 # files, each followed by a NUL byte. SIZE is `all` for all files. sha256sum escapes backslashes and line feeds in
-# names.
+# names. The line `other` shows that links or other things are copied too, which a second search then finds; the name of
+# a file can only cause an unnecessary search.
 _SCRIPT = """\
 export LC_ALL=C
 echo ready
@@ -170,14 +174,17 @@ if [ "$since" ]; then
 else
     look() { find . "$@"; }
 fi
-sums=$(look -type f -exec sha256sum -- {} + 2>/dev/null)
+sums=$(look \\( -type f -exec sha256sum -- {} + -o ! -type f -exec sh -c 'echo other' sh {} + \\) 2>/dev/null)
 printf '%s\\n' "${#sums}" "$sums" "$([ "$since" ] || du -sk . 2>/dev/null | cut -f1)"
 read -r size pack || exit 9
 command -v "${pack%% *}" >/dev/null || pack=cat
 if [ "$size" = all ] && [ -z "$since" ]; then tar -cf - . | $pack
 else
-    if [ "$size" = all ]; then look -print0; else look ! -type f -print0; head -c "$size"; fi |
-        tar -cf - --no-recursion --null -T - | $pack
+    if [ "$size" = all ]; then look -print0
+    else
+        case $sums in *other*) look ! -type f -print0 ;; esac
+        head -c "$size"
+    fi | tar -cf - --no-recursion --null -T - | $pack
 fi
 """
 
@@ -250,8 +257,9 @@ def _attempt(host: Host, source: str, partial: str, since: str) -> FetchReport |
         # The names in the folder, because a file system may find `A.txt` under the name `a.txt` too.
         here = {name for name in _paths(partial) & sums.keys() if _checksum(os.path.join(partial, name)) == sums[name]}
         wanted = b"".join(b"./" + os.fsencode(name) + b"\0" for name in sums if name not in here)
-        process.write(f"{len(wanted) if here else 'all'} {'cat' if is_near else 'gzip -1'}\n".encode())
-        process.write(wanted if here else b"")
+        is_named = bool(here) or (bool(since) and len(sums) <= NAMED_FILES)
+        process.write(f"{len(wanted) if is_named else 'all'} {'cat' if is_near else 'gzip -1'}\n".encode())
+        process.write(wanted if is_named else b"")
         process.close_input()
         held = sum(os.path.getsize(os.path.join(partial, name)) for name in here)
         total = max(0, (int(kilobytes) << 10) - held) if kilobytes.isdigit() else 0
