@@ -149,4 +149,5 @@ def test_wait_is_interrupted_while_the_engine_does_not_answer(containers: Contai
     finally:
         containers.engine.resume()
         os.close(reading)
-    containers.until(lambda: containers.calls[FIRST].names == ["running"])
+    # On a slow machine, the connection to the engine may be lost before.
+    containers.until(lambda: containers.calls[FIRST].names[-1:] == ["running"])
