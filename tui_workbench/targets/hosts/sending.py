@@ -374,7 +374,7 @@ class _Batch:
         """Return the records that are no longer valid and those to add, or the whole manifest; see _SCRIPT."""
         sent = {entry.path: identity_of(entry) for entry in self.sent}
         missing = {entry.path for entry in self.missing}
-        # A file that was not sent yet remains as it is until the next batch.
+        # A file that was not sent yet stays unchanged until the next batch.
         stale = {path: identity for path, identity in self._unwanted.items() if path in sent or path not in missing}
         if self._held.others is None:
             return {"stale": manifest(records_of(stale)), "added": manifest(records_of(sent))}
