@@ -53,10 +53,9 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(scratch_folder()))
         _use_home(folder)
-        groups, connections = [], Path()
-        if is_possible():
-            box = stack.enter_context(remote())
-            connections = box.folder / "run"
+        groups = []
+        box = stack.enter_context(remote()) if is_possible() else None
+        if box is not None:
             groups.append(_submit_there(stack, box, remote_count))
             groups.append(_submit_containers(stack, stack.enter_context(docker_engine()), folder, containers))
         else:
@@ -65,8 +64,8 @@ def main() -> int:
             )
         groups.append(_submit_here(stack, folder, count))
         uses = [Use(group.name, _settled(group.directories)) for group in groups]
-        if is_possible():
-            links = set(link_processes(connections))
+        if box is not None:
+            links = set(link_processes(box.folder / "run"))
             uses.append(Use(f"{groups[0].name}, SSH connections", links, LINK_SHARE, LINK_MEMORY))
         _measure(uses)
     return finish()

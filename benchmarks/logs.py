@@ -5,9 +5,9 @@
 Large logs: the time from the start of the workbench to the frame with the last line, compared with a log of a hundred
 lines, and searching, compared with `grep -c`. Memory is private memory after all lines are counted.
 
-Following: the workbench runs in a pseudo-terminal with its log zoomed, alternately with Textual's `Log` on the same
-file. Lost bytes, lag, the time to respond to a key, and processor time are measured. Each line contains its number and
-its time. The lag of a line ends when this line or a later one is visible.
+Following: the workbench runs in a pseudo-terminal with its log zoomed, and then Textual's `Log` on the log of another
+run of the same script. Lost bytes, lag, the time to respond to a key, and processor time are measured. Each line
+contains its number and its time. The lag of a line ends when this line or a later one is visible.
 
 Duration: a script that prints many lines, compared with output to a file. Both are unbuffered. The duration of the
 run is read from its run directory; the screen follows the log meanwhile.

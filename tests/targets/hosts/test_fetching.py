@@ -83,8 +83,8 @@ def test_only_what_was_made_later_is_fetched(
         (here / "newest").symlink_to("checkpoints/2")
     report = fetch(host, path, str(tmp_path / "back"), since=marker.name)
     back = tmp_path / "back"
-    found = [path for path in back.rglob("*") if path.is_symlink() or path.is_file()]
-    assert {os.path.relpath(path, back) for path in found} == expected
+    fetched = [each for each in back.rglob("*") if each.is_symlink() or each.is_file()]
+    assert {os.path.relpath(each, back) for each in fetched} == expected
     assert report.files == len(expected - {"newest"})
     assert back.exists() == bool(expected)
 

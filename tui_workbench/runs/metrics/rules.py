@@ -71,8 +71,6 @@ class Rules:
     def __init__(self) -> None:
         self.output = True
         self.tensorboard = True
-        self.files: tuple[str, ...] = ()
-        self._endings: tuple[str, ...] = ()
         self.mistakes: list[str] = []
         self.text = b""  # the content of the file, to detect changes
         self._patterns: list[Pattern] = []

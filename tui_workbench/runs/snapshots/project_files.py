@@ -194,11 +194,14 @@ class _Walk(NamedTuple):
             here = Kind.COPIED if excluded else kind
             if len(path) * _LONGEST_CHARACTER >= self.longest and len(os.fsencode(path)) >= self.longest:
                 yield Item(path, Kind.TOO_LONG)
-            elif is_folder:
-                if (inner := self._folder(entry, path, here, above, is_top=excluded)) is not None:
-                    yield inner
-            elif (item := self._file(entry, path, here, is_top=excluded)) is not None:
-                yield item
+                continue
+            found = (
+                self._folder(entry, path, here, above, is_top=excluded)
+                if is_folder
+                else self._file(entry, path, here, is_top=excluded)
+            )
+            if found is not None:
+                yield found
 
     def _folder(
         self, entry: os.DirEntry[str], path: str, kind: Kind, above: tuple[IgnoreFile, ...], *, is_top: bool

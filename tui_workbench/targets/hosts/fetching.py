@@ -149,7 +149,7 @@ PARTIAL = ".part"
 """Suffix of the folder for incoming files."""
 
 NAMED_FILES = 1_000
-"""Maximum number of files whose names are sent, so that the host need not search a large folder again."""
+"""If a run has made at most this number of files, their names are sent, so that the host searches only once."""
 
 MAX_ATTEMPTS = 3
 """Maximum number of attempts. A file that is still being written has a different checksum each time."""

@@ -158,12 +158,18 @@ class _Wanted(NamedTuple):
     manifest: bytes
 
 
+class _Present(NamedTuple):
+    """What the host has listed in the folder."""
+
+    folders: set[str]
+    others: set[str]  # files and links
+
+
 class _Held(NamedTuple):
     """The content of the folder on the host."""
 
     records: set[bytes]  # the records of the manifest for files that are unchanged since they were sent
-    folders: set[str] | None = None  # None if the folder has exactly the files of the records
-    others: set[str] | None = None  # files and links; None as for `folders`
+    present: _Present | None = None  # None if the folder has exactly the files of the records
 
 
 def sync(
@@ -269,7 +275,7 @@ def _read_held(process: ProcessIO, answer: str, copy: ManifestCopy) -> _Held:
         for path, identity in parsed(split(data[: sizes[0]])).items()
         if path in present and present[path] == before.get(path)
     }
-    return _Held(set(records_of(unchanged)), folders, present.keys() - folders)
+    return _Held(set(records_of(unchanged)), _Present(folders, present.keys() - folders))
 
 
 def _send(process: ProcessIO, batch: _Batch, *, packed: bool, progress: Progress | None) -> None:
@@ -328,7 +334,7 @@ class _Batch:
         self._unwanted = parsed(held.records - records)
         missing = [wanted.entries[path] for path in sorted(parsed(records - held.records))]
         self.missing = [_measured(entry, source) if source else entry for entry in missing]
-        self.superfluous = _superfluous(wanted.entries, held, self._unwanted)
+        self.superfluous = _superfluous(wanted.entries, held.present or _folder_with(self._unwanted, wanted.entries))
         self.sent: list[Entry] = []
         self._held = held
         self._source = source
@@ -376,7 +382,7 @@ class _Batch:
         missing = {entry.path for entry in self.missing}
         # A file that was not sent yet stays unchanged until the next batch.
         stale = {path: identity for path, identity in self._unwanted.items() if path in sent or path not in missing}
-        if self._held.others is None:
+        if self._held.present is None:
             return {"stale": manifest(records_of(stale)), "added": manifest(records_of(sent))}
         return {"manifest": manifest(self._held.records.difference(records_of(stale)).union(records_of(sent)))}
 
@@ -389,12 +395,17 @@ def _measured(entry: Entry, source: str) -> Entry:
         return entry  # sending reports the error
 
 
-def _superfluous(wanted: Mapping[str, Entry], held: _Held, unwanted: Iterable[str]) -> list[str]:
+def _folder_with(files: Iterable[str], wanted: Mapping[str, Entry]) -> _Present:
+    """Return those of these files that are not wanted, and their folders, which may be superfluous too."""
+    gone = set(files) - wanted.keys()
+    return _Present(_folders_of(gone), gone)
+
+
+def _superfluous(wanted: Mapping[str, Entry], present: _Present) -> list[str]:
     """Return the files and folders to remove before unpacking, without the content of removed folders."""
-    others = (held.others if held.others is not None else set(unwanted)) - wanted.keys()
-    folders = held.folders if held.folders is not None else _folders_of(others)
-    # Find the folders of the wanted files only if a folder may have become superfluous, because that takes long.
-    wrong = others | (folders - _folders_of(wanted) if folders else set())
+    # Finding the folders of all wanted files takes long, and usually none is superfluous.
+    folders = present.folders - _folders_of(wanted) if present.folders else set()
+    wrong = (present.others - wanted.keys()) | folders
     return sorted(path for path in wrong if not any(parent in wrong for parent in _parents(path)))
 
 
