@@ -22,11 +22,11 @@ _READ_SIZE = 1 << 16
 _KERNEL_THREAD = 0x00200000
 """PF_KTHREAD in the flags of /proc/PID/stat."""
 
-_EXEC_POLLS = 2000
-_EXEC_POLL_SECONDS = 0.0005
-"""Number of polls, and seconds between them, for the environment of a process during `exec`.
+_ENVIRONMENT_POLLS = 2000
+_ENVIRONMENT_POLL_SECONDS = 0.0005
+"""Number of polls, and seconds between them, for the environment of a process during `exec` or its exit.
 
-On a busy machine, `exec` can take a long time.
+On a busy machine, both can take a long time.
 """
 
 _ENVIRONMENT_END = 48
@@ -98,20 +98,23 @@ def live_processes() -> Iterator[Process]:
 def environment_of(pid: int) -> bytes:
     """Return the initial environment of a process, with a NUL character after each variable.
 
-    During `exec`, the environment of a process is empty on Linux: wait until it is set. Raises OSError if the process
-    has ended or belongs to another user.
+    During `exec`, a process has no environment on Linux: wait until it is set. A process that is exiting has none
+    either, but still has its files and GPUs open: wait until it has ended. Raises OSError if the process has ended or
+    belongs to another user.
     """
     if not _has_proc():
         return _portable_environment(pid)
     is_final = False
-    for _ in range(_EXEC_POLLS):
-        environment = _read(f"/proc/{pid}/environ")
+    for _ in range(_ENVIRONMENT_POLLS):
+        environment = b""
+        with contextlib.suppress(ProcessLookupError):  # on newer versions of Linux, if the process is exiting
+            environment = _read(f"/proc/{pid}/environ")
         if environment or is_final:
             return environment
         # Check this after reading, because the environment may have been set in between.
         is_final = _has_environment(pid)
         if not is_final:
-            time.sleep(_EXEC_POLL_SECONDS)
+            time.sleep(_ENVIRONMENT_POLL_SECONDS)
     return b""
 
 
@@ -256,7 +259,7 @@ def _has_proc() -> bool:
 
 
 def _has_environment(pid: int) -> bool:
-    """Return False for a process during `exec`: the kernel sets env_end last."""
+    """Return False for a process during `exec`, where the kernel sets env_end last, and during its exit."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return fields[0] in (b"Z", b"X") or len(fields) <= _ENVIRONMENT_END or fields[_ENVIRONMENT_END] != b"0"
 
