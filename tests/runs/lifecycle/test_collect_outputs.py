@@ -40,8 +40,14 @@ class Copy:
         (folder / "clock").write_text("tick")
         return (folder / "clock").stat().st_mtime_ns
 
-    def settle(self, *, drop_unchanged: bool = True) -> list[str]:
-        return collect_outputs(str(self.path.parent), self.since, drop_unchanged=drop_unchanged, aside=str(self.aside))
+    def settle(self, *, drop_unchanged: bool = True, is_unused: bool = False) -> list[str]:
+        return collect_outputs(
+            str(self.path.parent),
+            self.since,
+            drop_unchanged=drop_unchanged,
+            aside=str(self.aside),
+            is_unused=is_unused,
+        )
 
     def left(self) -> list[str]:
         return sorted(

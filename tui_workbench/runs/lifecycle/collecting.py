@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import stat
+from itertools import islice
 
 from tui_workbench.core.errors import StorageError, UsageError, storage_errors
 from tui_workbench.core.files import (
@@ -90,7 +91,9 @@ class EndedCopy:
 CACHE = "__pycache__"
 
 
-def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = True, aside: str = "") -> list[str]:
+def collect_outputs(
+    directory: str, since_ns: int, *, drop_unchanged: bool = True, aside: str = "", is_unused: bool = False
+) -> list[str]:
     """Move `outputs/` of an ended run out of the working copy, remove unchanged files, and list the others.
 
     `since_ns` is the time at which the copy was complete, in nanoseconds of the file system's clock. Files that were
@@ -98,10 +101,10 @@ def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = Tru
     paths are relative to the copy. The call can be repeated after an interruption. Raises OSError.
 
     Removing many files takes long. A large copy is therefore moved to `aside`, if given, after the files of the run
-    were moved out of it.
+    were moved out of it. `is_unused` means that no script has used the copy, so that it has no files of the run.
     """
     _move_outputs(directory)
-    if aside and drop_unchanged and _set_aside(directory, since_ns, aside):
+    if aside and drop_unchanged and _set_aside(directory, since_ns, aside, is_unused=is_unused):
         return sorted(paths_below(os.path.join(directory, WORKING_COPY)))
     kept: list[str] = []
     if not os.path.lexists(os.path.join(directory, WORKING_COPY)):
@@ -136,15 +139,20 @@ def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = Tru
     return sorted(kept)
 
 
-def _set_aside(directory: str, since_ns: int, aside: str) -> bool:
+def _set_aside(directory: str, since_ns: int, aside: str, *, is_unused: bool) -> bool:
     """Move a large working copy to `aside`, and the files of the run back; see `collect_outputs`.
 
     Return False if nothing was done, because the copy is small, cannot be moved to `aside`, or has folders that are not
     accessible.
     """
     begun = is_folder_below(directory, UNCHANGED)
+    changed: list[str] = []
     try:
-        changed, unchanged = _changed_files(directory, UNCHANGED if begun else WORKING_COPY, since_ns)
+        if is_unused and not begun:
+            some = islice(paths_below(os.path.join(directory, WORKING_COPY)), SPARE_FILES)
+            unchanged = sum(1 for _ in some)
+        else:
+            changed, unchanged = _changed_files(directory, UNCHANGED if begun else WORKING_COPY, since_ns)
     except OSError:
         if begun:
             raise

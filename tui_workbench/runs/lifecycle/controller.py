@@ -362,12 +362,18 @@ class Controller:
                 # Without git, the copy is the only snapshot.
                 drop_unchanged=self.record.snapshot == "git",
                 aside=self._ended_copy.path,
+                is_unused=self._is_copy_unused(),
             )
             if kept:
                 fields["kept"] = kept[:100]
         except (OSError, RecursionError) as error:
             fields["reason"] = f"{rundir.WORKING_COPY}/ was not cleared: {error}"
         self._directory.append_event("step", step="collect", seconds=round(time.monotonic() - begun, 6), **fields)
+
+    def _is_copy_unused(self) -> bool:
+        """Return True if the working copy here has no files of the run: it was executed elsewhere, and not fetched."""
+        is_fetched = "fetch" in self._directory.status().begun or any(each.anew for each in self._directory.attempts())
+        return not (self.target.host.is_local or is_fetched)
 
 
 def _ending(outcome: Outcome, end: float) -> Ending:

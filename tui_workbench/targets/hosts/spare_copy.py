@@ -50,19 +50,22 @@ take_spare() (
     [ ! -L "$spare" ] && ln -- "$spare/placed.tree" "$new.link" && mv -T -- "$spare" "$new" || exit
     [ ! -L "$new" ] && cd -P -- "$new" && [ ! -L work ] || exit
     [ -s placed.copy ] && mv -- placed.copy before && list_copy && list_tree tree || exit
-    paths() { cut -z -d/ -f2- | sort -z; }
-    files() { grep -zv '^d' -- "$1"; }
-    folders() { grep -z '^d' -- "$1"; }
-    both() { comm -z -12 -- "$1" "$2"; }
+    # Paths of the files of the list $2 with -zv as $1, and of its folders with -z.
+    paths() {
+        { grep "$1" '^d' -- "$2" || [ $? = 1 ]; } >chosen && cut -z -d/ -f2- chosen >unsorted && sort -z unsorted
+    }
     only() { comm -z -23 -- "$1" "$2"; }
-    both placed.copy before >same.copy && both tree placed.tree >same.tree || exit
-    files same.copy | paths >same.1 && files same.tree | paths >same.2 && both same.1 same.2 >kept || exit
-    folders tree | paths >folders || exit
-    { files placed.copy | paths | only - kept && folders placed.copy | paths | only - folders; } >superfluous || exit
-    files tree | paths | only - kept >missing || exit
-    only placed.copy before >changed && folders changed | paths | both - folders >touched || exit
+    only placed.copy before >copy.new && only before placed.copy >copy.old || exit
+    only tree placed.tree >tree.new && only placed.tree tree >tree.old || exit
+    paths -zv copy.new >changed && paths -zv copy.old >lost || exit
+    paths -zv tree.new >wanted && paths -zv tree.old >outdated || exit
+    paths -z tree >folders && paths -z placed.copy >own && paths -z copy.new >touched || exit
+    # What is not lost is in the copy, so no link leads to it.
+    { cat changed && only outdated lost && only own folders; } >superfluous || exit
+    { cat wanted && only lost outdated; } >missing || exit
+    comm -z -12 -- touched folders >renewed || exit
     (cd work && xargs -0 rm -rf -- <../superfluous) || exit
-    sed -z 's,^,work/,' touched >renewed && printf 'work\0' >>renewed && sort -zr renewed >touched || exit
+    sed -z 's,^,work/,' renewed >inner && printf 'work\0' >>inner && sort -zr inner >touched || exit
     xargs -0 <touched sh -c '
         for folder; do
             mkdir new && find "$folder" -mindepth 1 -maxdepth 1 -exec mv -t new -- {} + && rmdir -- "$folder" &&
