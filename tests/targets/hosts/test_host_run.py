@@ -71,7 +71,7 @@ def test_one_request_places_an_unchanged_project(tmp_path: Path, gpubox: Machine
         counting = CountingHost(host)
         run = HostRun(counting, spec)
         counting.opened.clear()
-        run.send(files_of(Path(spec.working_directory)), Report())
+        run.send(lambda: files_of(Path(spec.working_directory)), Report())
         assert names(harness.directory(spec) / "work") == names(tmp_path / "project")
         assert (harness.directory(spec) / "work" / "outputs").stat().st_mode & 0o777 == 0o755
         return len(counting.opened)

@@ -89,7 +89,7 @@ class Shop:
         """Send the files of the project, and make the copy of a run; return its path on this machine too."""
         spec = spec or self.spec()
         run = HostRun(self.host, spec)
-        run.send(self.entries(), Report())
+        run.send(self.entries, Report())
         return run, self.harness.directory(spec) / "work"
 
     def entries(self) -> list[Entry]:
@@ -230,7 +230,7 @@ def test_run_does_not_take_the_spare_again_after_its_copy_is_complete(shop: Shop
     second, copy = shop.begin()
     shop.end(first)
     (copy / "made").write_text("by the run")
-    second.send(shop.entries(), Report())
+    second.send(shop.entries, Report())
     assert (copy / "made").read_text() == "by the run"
     assert shop.spare.exists()
 
@@ -312,7 +312,7 @@ def test_small_project_has_no_spare(shop: Shop, monkeypatch: pytest.MonkeyPatch)
 
 def test_copy_on_a_network_disk_is_not_kept(shop: Shop) -> None:
     run = HostRun(shop.host, shop.spec())
-    run.send(shop.entries(), Report(), reuses_copy=False)
+    run.send(shop.entries, Report(), reuses_copy=False)
     shop.end(run)
     assert not shop.spare.exists()
 

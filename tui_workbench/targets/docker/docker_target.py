@@ -152,7 +152,7 @@ class DockerTarget(Target):
             run.send_sdk()
             run.keep_record()
         else:
-            run.send(tree(), self.report)
+            run.send(tree, self.report)
         image, facts = self._image(spec)
         if spec.run_configuration.uses_spark:
             placing.spark_of(self._connect(), spec, image, facts.python)

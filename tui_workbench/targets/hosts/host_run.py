@@ -15,6 +15,7 @@ import posixpath
 import shlex
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import data_beside
@@ -30,9 +31,9 @@ from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
-from tui_workbench.targets.hosts.manifest import digest_of, manifest_of
+from tui_workbench.targets.hosts.manifest import digest_of
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
-from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, report_sending, sync
+from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, Wanted, report_sending, sync_wanted
 from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
@@ -45,6 +46,9 @@ MOST_NAMES = 10
 """Maximum number of skipped files that the run's record names."""
 
 _AGAIN = "Try again. If the answer is incomplete again, check the load and the disk of that machine."
+
+LARGE_MANIFEST = 1 << 20
+"""Size in bytes of the manifest of a project with about 15,000 files."""
 
 COPY_SECONDS = 600.0
 """Time limit in seconds for copying a project on the host; a gigabyte on a slow network disk takes minutes."""
@@ -247,31 +251,43 @@ class HostRun:
             for name in files:
                 os.close(open_below(self.directory, name, os.O_WRONLY | os.O_CREAT))
 
-    def send(self, tree: Sequence[Entry], report: Report, *, reuses_copy: bool = True) -> None:
+    def send(self, tree: Callable[[], Sequence[Entry]], report: Report, *, reuses_copy: bool = True) -> None:
         """Create the run's directory on another machine with run.json, update the project's tree, and copy it.
 
-        Does nothing on this machine. `reuses_copy` allows that the copy is made from that of an ended run, if the
-        project is large. The folder must not be on a network disk that another machine changes, because its changes may
-        be seen late. Raises Interrupted or WorkbenchError.
+        `tree` returns the files of the project. Does nothing on this machine. `reuses_copy` allows that the copy is
+        made from that of an ended run, if the project is large. The folder must not be on a network disk that another
+        machine changes, because its changes may be seen late. Raises Interrupted or WorkbenchError.
         """
         if self._host.is_local:
             return
-        spare = "spare" if reuses_copy and len(tree) >= SPARE_FILES else ""
-        manifest = manifest_of(tree)
+        wanted = cache(lambda: Wanted.of(tree()))
+
+        def spare() -> str:
+            return "spare" if reuses_copy and len(wanted().entries) >= SPARE_FILES else ""
+
         with self.locked(report):
             report.begin("sync", f"send changed files to {self._host.label}")
-            # If nothing has changed, one request makes the copy.
-            said = self._place_sent(manifest, spare)
+            # If nothing has changed, one request makes the copy. But the files of a large project are listed here and
+            # on the machine at the same time, because that takes longer than a request.
+            is_large = self._is_large()
+            said = self._place_sent(b"", "") if is_large else self._place_sent(wanted().manifest, spare())
             is_placed = "placed" in said
-            sent = SyncReport() if is_placed else self._sync(tree, manifest, report)
+            sent = SyncReport() if is_placed else self._sync(wanted if is_large else wanted(), report)
             report.line(f"  {sent.text}")
-            report.done("sync", files=len(tree), **sent._asdict())
+            report.done("sync", files=len(wanted().entries), **sent._asdict())
             report.begin("copy", "make the run's working copy")
             if not is_placed:
-                said = self._place(spare)
+                said = self._place(spare())
             if "absent" in said:
                 self.send_sdk()
         report.done("copy")
+
+    def _is_large(self) -> bool:
+        """Return True if the last sent manifest is so large that listing the files takes longer than a request."""
+        try:
+            return os.stat(self._state_file("manifest")).st_size >= LARGE_MANIFEST
+        except OSError:
+            return False
 
     def _place_sent(self, manifest: bytes, spare: str) -> list[str]:
         """Create the run's directory, and make the copy if the tree is up to date; return the words of the script."""
@@ -280,15 +296,14 @@ class HostRun:
         done = self._host.run(command, stdin=place.input, timeout=COPY_SECONDS)
         return self.require(done, "create the run's folder").text.split()
 
-    def _sync(self, tree: Sequence[Entry], manifest: bytes, report: Report) -> SyncReport:
+    def _sync(self, wanted: Wanted | Callable[[], Wanted], report: Report) -> SyncReport:
         with report_sending(report.line) as progress:
-            return sync(
+            return sync_wanted(
                 self._host,
-                tree,
+                wanted,
                 self._spec.working_directory,
                 self._tree,
                 progress,
-                known_manifest=manifest,
                 manifest_copy=self._state_file("manifest"),
             )
 

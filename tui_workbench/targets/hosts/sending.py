@@ -46,6 +46,9 @@ BATCH_SECONDS = 20.0
 UPDATE_SECONDS = 1.0
 """Seconds between two progress lines."""
 
+NAMED_FILES = 1_000
+"""Maximum number of sent files for which the host does not list the whole folder again."""
+
 SHOWN_FILES = 3
 """Number of largest files that a plan names."""
 
@@ -53,13 +56,17 @@ _CHUNK = 1 << 18
 _PACKING_LEVEL = 1
 _ACTION = "copy files to"
 
-# Defines `look`, which lists the files of the folder `$base`, `is_unchanged`, which compares such a list in the file $1
-# with the list of the last sync, and `is_wanted`, which compares the manifest with the digest `$wanted`.
+# Defines `look`, which lists the files of the folder `$base` by their paths, `is_unchanged`, which compares such a list
+# in the file $1 with the list of the last sync, and `is_wanted`, which compares the manifest with the digest `$wanted`.
 _LOOK = f"""\
-look() {{ find "./$base" -mindepth 1 \\( {LIST_TREE} \\) 2>/dev/null || :; }}
+by_path() {{ LC_ALL=C sort -z -t/ -k2 "$@"; }}
+look() {{ find "./$base" -mindepth 1 \\( {LIST_TREE} \\) 2>/dev/null | by_path 2>/dev/null || :; }}
 is_unchanged() {{ [ -s "$1" ] && cmp -s -- "$1" "$base.found"; }}
 is_wanted() {{ [ "$(sha256sum <"$base.manifest")" = "$wanted  -" ]; }}
 """
+
+# What `find` prints about the files and folders that it is given, each as ./PATH, before "./" becomes "/".
+_LIST_NAMED = LIST_TREE.replace("/%P", "%p")
 
 IS_SENT = f"""\
 tree=$1 wanted=$2 base=${{1##*/}}
@@ -71,21 +78,26 @@ look >"$now" && is_unchanged "$now"
 """
 """$1: the folder, $2: the `digest` of the wanted files. Succeeds if `sync` would send and remove nothing."""
 
-# $1: the folder, $2: the digest of the wanted manifest, $3: a word that no other attempt uses. Without `find -printf`,
+# $1: the folder, $2: a word that no other attempt uses, $3: the digest of the wanted manifest. If $3 is empty, the
+# input begins with the digest, so that the caller can list the wanted files meanwhile. Without `find -printf`,
 # everything is sent again; without gzip, data is not compressed. Files are removed only if the list of them is
 # complete. Temporary files have unique names, because an attempt whose connection was lost may still be running. They
 # are removed before the last line, because the script may be ended after that. `edited` means that the folder is
 # unchanged since the last sync, and has only files of the manifest, so that the lists are not needed, and that the
-# manifest can be changed here. After an interrupted sync, the folder may have more files.
+# manifest can be changed here. After an interrupted sync, the folder may have more files. If few files were sent and
+# none was removed, only these files and their folders, which `touched` names, are listed again. A mistake in the new
+# list only has the effect that files are sent again.
 _SCRIPT = f"""\
-tree=$1 wanted=$2 base=${{1##*/}}
+tree=$1 wanted=$3 base=${{1##*/}}
 umask 022
 mkdir -p -- "$tree" && cd -- "$tree/.." || exit
-now=$base.now.$$ gone=$base.gone.$$ new=$base.manifest.$3 stale=$base.stale.$3 added=$base.added.$3 pack=cat
-trap 'rm -f -- "$now" "$gone" "$new" "$stale" "$added"' EXIT
+now=$base.now.$$ gone=$base.gone.$$ new=$base.manifest.$2 stale=$base.stale.$2 added=$base.added.$2 pack=cat
+touched=$base.touched.$2
+trap 'rm -f -- "$now" "$gone" "$new" "$stale" "$added" "$touched"' EXIT
 command -v gzip >/dev/null && pack='gzip -1'
 {_LOOK}echo ready
 look >"$now" && touch -- "$base.manifest" "$base.found" || exit
+[ "$wanted" ] || read -r wanted || exit 9
 if is_unchanged "$now" && is_wanted; then rm -f -- "$now"; echo same; exit; fi
 files=$(grep -zcv '^d' "$now" 2>/dev/null) names=$(tr -dc '\\0' <"$base.manifest" | wc -c)
 if [ "$names" -gt 0 ] && [ "$names" = "$files" ] && cmp -s -- "$now" "$base.found" &&
@@ -115,7 +127,16 @@ $unpack | tar -xf - || exit
 if [ -e "$stale" ]; then
     LC_ALL=C comm -z -23 -- "$base.manifest" "$stale" | LC_ALL=C sort -z -m -- - "$added" >"$new" || exit
 fi
-mv -f -- "$new" "$base.manifest" && look >"$base.found" && rm -f -- "$now" "$gone" "$stale" "$added" && echo done
+look_again() {{
+    (cd -- "$base" && xargs -0 sh -c "find \\"\\$@\\" -maxdepth 0 \\( {_LIST_NAMED} \\)" sh) <"$touched" |
+        sed -z 's,\\./,/,'
+}}
+update() {{
+    [ -e "$touched" ] && [ -s "$now" ] && [ "$deletions" = 0 ] &&
+        look_again | by_path | by_path -msu -- - "$now" >"$base.found"
+}}
+mv -f -- "$new" "$base.manifest" && {{ update 2>/dev/null || look >"$base.found"; }} || exit
+rm -f -- "$now" "$gone" "$stale" "$added" "$touched" && echo done
 """
 
 
@@ -151,11 +172,15 @@ def report_sending(line: Callable[[str], None]) -> Iterator[Progress]:
         yield update
 
 
-class _Wanted(NamedTuple):
+class Wanted(NamedTuple):
     """The files that the folder must contain."""
 
     entries: dict[str, Entry]  # by path
     manifest: bytes
+
+    @classmethod
+    def of(cls, listing: Sequence[Entry]) -> Wanted:
+        return cls({entry.path: entry for entry in listing}, manifest_of(listing))
 
 
 class _Present(NamedTuple):
@@ -180,23 +205,39 @@ def sync(
     progress: Progress | None = None,
     *,
     packed: bool | None = None,
-    known_manifest: bytes = b"",
     manifest_copy: str = "",
 ) -> SyncReport:
     """Make the folder `destination` on the host contain exactly the files of `listing`, read from `source`.
 
     `progress` is called with the number of bytes sent so far and the total. `packed` turns compression on or off; if it
-    is None, the response time of the host decides. `known_manifest` is the manifest of `listing`, if the caller has it.
-    `manifest_copy` is the file on this machine for a copy of the manifest. Raises WorkbenchError, such as
-    TargetUnreachable.
+    is None, the response time of the host decides. `manifest_copy` is the file on this machine for a copy of the
+    manifest. Raises WorkbenchError, such as TargetUnreachable.
     """
-    wanted, copy = _wanted(listing, known_manifest), ManifestCopy(manifest_copy)
-    wanted_digest = digest_of(wanted.manifest)
+    wanted = Wanted.of(listing)
+    return sync_wanted(host, wanted, source, destination, progress, packed=packed, manifest_copy=manifest_copy)
+
+
+def sync_wanted(
+    host: Host,
+    wanted: Wanted | Callable[[], Wanted],
+    source: str,
+    destination: str,
+    progress: Progress | None = None,
+    *,
+    packed: bool | None = None,
+    manifest_copy: str = "",
+) -> SyncReport:
+    """Do the same as `sync`. If `wanted` is a function, it is called while the host lists its own files."""
+    copy = ManifestCopy(manifest_copy)
     report = SyncReport()
     while True:
         word = secrets.token_hex(8)
-        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, wanted_digest, word], _ACTION) as process:
+        digest = digest_of(wanted.manifest) if isinstance(wanted, Wanted) else ""
+        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, word, digest], _ACTION) as process:
             is_near = process.wait_for_start()
+            if not isinstance(wanted, Wanted):
+                wanted = wanted()
+                process.write(f"{digest_of(wanted.manifest)}\n".encode())
             answer = process.line()
             if answer == "same":
                 return report
@@ -213,10 +254,6 @@ def sync(
         if len(batch.sent) == len(batch.missing):
             copy.write(wanted.manifest)
             return report
-
-
-def _wanted(listing: Sequence[Entry], known_manifest: bytes = b"") -> _Wanted:
-    return _Wanted({entry.path: entry for entry in listing}, known_manifest or manifest_of(listing))
 
 
 class Difference(NamedTuple):
@@ -242,8 +279,8 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
 
     Creates the folder, but sends no files. Raises the errors of `sync`.
     """
-    wanted = _wanted(listing)
-    command = ["sh", "-c", _SCRIPT, "sh", destination, digest_of(wanted.manifest), "new"]
+    wanted = Wanted.of(listing)
+    command = ["sh", "-c", _SCRIPT, "sh", destination, "new", digest_of(wanted.manifest)]
     with ProcessIO(host, command, _ACTION) as process:
         process.line()
         answer = process.line()
@@ -329,7 +366,7 @@ class _Sender:
 class _Batch:
     """The files to send and to remove. `write` sends files for BATCH_SECONDS, then the manifest or its changes."""
 
-    def __init__(self, wanted: _Wanted, held: _Held, source: str, name: str, word: str) -> None:
+    def __init__(self, wanted: Wanted, held: _Held, source: str, name: str, word: str) -> None:
         records = split(wanted.manifest)
         self._unwanted = parsed(held.records - records)
         missing = [wanted.entries[path] for path in sorted(parsed(records - held.records))]
@@ -349,7 +386,7 @@ class _Batch:
             self.sent.append(entry)
             if time.monotonic() > end:
                 break
-        for kind, data in self._manifest_files().items():
+        for kind, data in {**self._manifest_files(), **self._touched()}.items():
             header = tarfile.TarInfo(f"{self._name}.{kind}.{self._word}")
             header.size = len(data)
             tar.addfile(header, io.BytesIO(data))
@@ -385,6 +422,13 @@ class _Batch:
         if self._held.present is None:
             return {"stale": manifest(records_of(stale)), "added": manifest(records_of(sent))}
         return {"manifest": manifest(self._held.records.difference(records_of(stale)).union(records_of(sent)))}
+
+    def _touched(self) -> dict[str, bytes]:
+        """Return the names of the sent files and their folders, if they are few; see _SCRIPT."""
+        if len(self.sent) > NAMED_FILES:
+            return {}
+        paths = [entry.path for entry in self.sent]
+        return {"touched": b"".join(b"./" + os.fsencode(path) + b"\0" for path in {*paths, *_folders_of(paths)})}
 
 
 def _measured(entry: Entry, source: str) -> Entry:

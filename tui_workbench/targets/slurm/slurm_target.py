@@ -188,7 +188,7 @@ class SlurmTarget(Target):
             with run.locked(self.report):
                 submitted = place_and_submit(self.login, run.placing(manifest_of(files)), job)
             if submitted is None:
-                run.send(files, self.report, reuses_copy=False)  # the nodes change the copy on a network disk
+                run.send(lambda: files, self.report, reuses_copy=False)  # the nodes change the copy on a network disk
         submitted = submitted or submit(self.login, job)
         self._files.pop(spec.run_id, None)
         return submitted

@@ -130,7 +130,7 @@ class RemoteTarget(Target):
         if spark.driver_is_in_cluster(spec):
             yarn.prepare(self.host, run, spec)
         # Other nodes of a cluster may change the copy on a network disk.
-        run.send(tree(), self.report, reuses_copy=not self.target.kind.spark_master)
+        run.send(tree, self.report, reuses_copy=not self.target.kind.spark_master)
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         run = HostRun(self.host, spec)
