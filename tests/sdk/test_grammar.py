@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tui_workbench.targets.base.run_environment import NOTEBOOK_LAUNCHER, SDK_FOLDER
-from tui_workbench.targets.hosts.host_run import sdk_files, sdk_version
+from tui_workbench.targets.base.sdk import sdk_files, sdk_version
 
 SOURCES = sorted(Path(SDK_FOLDER).rglob("*.py"))
 

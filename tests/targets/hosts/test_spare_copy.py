@@ -121,9 +121,12 @@ class Shop:
         return everything(self.spare.parent / "tree")
 
 
-@pytest.fixture
-def shop(tmp_path: Path, gpubox: Machine, host: SshHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+@pytest.fixture(params=[1 << 20, 1], ids=["sent, then copied", "listed while files are sent"])
+def shop(
+    request: pytest.FixtureRequest, tmp_path: Path, gpubox: Machine, host: SshHost, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shop]:
     monkeypatch.setattr(host_run, "SPARE_FILES", 1)
+    monkeypatch.setattr(host_run, "LARGE_MANIFEST", request.param)
     shop = Shop(tmp_path, gpubox, host)
     yield shop
     shutil.rmtree(shop.home, ignore_errors=True)
@@ -235,7 +238,7 @@ def test_run_does_not_take_the_spare_again_after_its_copy_is_complete(shop: Shop
     assert shop.spare.exists()
 
 
-@pytest.mark.parametrize("program", ["comm", "cut", "sed", "ln", "mv"])
+@pytest.mark.parametrize("program", ["comm", "cut", "find", "ln", "mv", "sed", "sort"])
 def test_copy_is_made_anew_if_a_program_fails(shop: Shop, gpubox: Machine, program: str) -> None:
     run, _ = shop.begin()
     shop.end(run)
@@ -263,6 +266,20 @@ def test_copy_is_made_anew_after_a_kill(shop: Shop, gpubox: Machine) -> None:
     assert not shop.spare.exists()
     _, copy = shop.begin()
     assert everything(copy) == shop.expected()
+
+
+def test_spare_is_kept_if_the_files_cannot_be_sent(shop: Shop) -> None:
+    run, copy = shop.begin()
+    inode = (copy / "train.py").stat().st_ino
+    shop.end(run)
+    entries = shop.entries()
+    (shop.root / "new.py").mkdir()
+    with pytest.raises(WorkbenchError, match=r"new\.py"):
+        HostRun(shop.host, shop.spec()).send(lambda: [*entries, Entry("new.py", "1")], Report())
+    (shop.root / "new.py").rmdir()
+    _, copy = shop.begin()
+    assert everything(copy) == shop.expected()
+    assert (copy / "train.py").stat().st_ino == inode
 
 
 @pytest.mark.parametrize("place", ["spare", "spare/work"])

@@ -8,12 +8,9 @@ is replaced until the script has started. Each version of the SDK is sent to a h
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
 import os
 import posixpath
 import shlex
-import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -26,6 +23,7 @@ from tui_workbench.core.locks import lock_file
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.run_environment import SDK_FOLDER
+from tui_workbench.targets.base.sdk import sdk_archive, sdk_version
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
@@ -33,6 +31,7 @@ from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, H
 from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
 from tui_workbench.targets.hosts.manifest import digest_of
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
+from tui_workbench.targets.hosts.process_io import ProcessIO
 from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, Wanted, report_sending, sync_wanted
 from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
@@ -148,37 +147,6 @@ def _describe_skipped(folder: str, names: Sequence[str]) -> str:
     return f"not fetched: {shown}{more} (not a file, or a link that leaves {folder}/)"
 
 
-def sdk_files() -> dict[str, bytes]:
-    """Return the content of every file of the SDK by its relative path."""
-    found = {}
-    for folder, folders, names in os.walk(SDK_FOLDER):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(names):
-            path = os.path.join(folder, name)
-            with open(path, "rb") as file:
-                found[os.path.relpath(path, SDK_FOLDER)] = file.read()
-    return found
-
-
-def sdk_version() -> str:
-    """Return a digest of the SDK's content."""
-    digest = hashlib.sha256()
-    for name, content in sdk_files().items():
-        digest.update(b"%s\0%d\0%s" % (name.encode(), len(content), content))
-    return digest.hexdigest()[:12]
-
-
-def sdk_archive() -> bytes:
-    """Return the SDK as a tar archive."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:") as tar:
-        for name, content in sdk_files().items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), 0o644
-            tar.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
-
-
 class Placing(NamedTuple):
     """A shell script that makes a run's copy of previously sent files, with its arguments and its input.
 
@@ -260,27 +228,45 @@ class HostRun:
         """
         if self._host.is_local:
             return
-        wanted = cache(lambda: Wanted.of(tree()))
-
-        def spare() -> str:
-            return "spare" if reuses_copy and len(wanted().entries) >= SPARE_FILES else ""
-
         with self.locked(report):
             report.begin("sync", f"send changed files to {self._host.label}")
-            # If nothing has changed, one request makes the copy. But the files of a large project are listed here and
-            # on the machine at the same time, because that takes longer than a request.
-            is_large = self._is_large()
-            said = self._place_sent(b"", "") if is_large else self._place_sent(wanted().manifest, spare())
-            is_placed = "placed" in said
-            sent = SyncReport() if is_placed else self._sync(wanted if is_large else wanted(), report)
-            report.line(f"  {sent.text}")
-            report.done("sync", files=len(wanted().entries), **sent._asdict())
-            report.begin("copy", "make the run's working copy")
-            if not is_placed:
-                said = self._place(spare())
-            if "absent" in said:
+            is_large = reuses_copy and self._is_large()
+            words = self._send_large(tree, report) if is_large else self._send(tree, report, reuses_copy=reuses_copy)
+            if "absent" in words:
                 self.send_sdk()
         report.done("copy")
+
+    def _send(self, tree: Callable[[], Sequence[Entry]], report: Report, *, reuses_copy: bool) -> list[str]:
+        """Send the files and make the copy, with one request if nothing has changed; return the words of PLACE."""
+        wanted = Wanted.of(tree())
+        spare = "spare" if reuses_copy and len(wanted.entries) >= SPARE_FILES else ""
+        words = self._place_sent(wanted.manifest, spare)
+        is_placed = "placed" in words
+        self._report_sent(SyncReport() if is_placed else self._sync(wanted, report), wanted, report)
+        if is_placed:
+            return words
+        done = self._host.run([*self._place_command(), spare], timeout=COPY_SECONDS)
+        return self.require(done, "copy the project").text.split()
+
+    def _send_large(self, tree: Callable[[], Sequence[Entry]], report: Report) -> list[str]:
+        """Do the same for a large project: list its files here, and meanwhile the tree and the spare on the machine."""
+        wanted = cache(lambda: Wanted.of(tree()))
+        words = self._place_sent(b"", "")  # creates the run's directory
+        if "placed" in words:
+            self._report_sent(SyncReport(), wanted(), report)
+            return words
+        command = [*self._place_command(), "spare", "wait"]
+        with ProcessIO(self._host, command, "copy the project on", silence=COPY_SECONDS) as placing:
+            self._report_sent(self._sync(wanted, report), wanted(), report)
+            placing.write(b"complete\n")
+            placing.close_input()
+            return placing.finish().decode("ascii", "replace").split()
+
+    @staticmethod
+    def _report_sent(sent: SyncReport, wanted: Wanted, report: Report) -> None:
+        report.line(f"  {sent.text}")
+        report.done("sync", files=len(wanted.entries), **sent._asdict())
+        report.begin("copy", "make the run's working copy")
 
     def _is_large(self) -> bool:
         """Return True if the last sent manifest is so large that listing the files takes longer than a request."""
@@ -307,9 +293,8 @@ class HostRun:
                 manifest_copy=self._state_file("manifest"),
             )
 
-    def _place(self, spare: str) -> list[str]:
-        command = ["sh", "-c", PLACE, "sh", self._tree, self.directory, self.sdk_folder, spare]
-        return self.require(self._host.run(command, timeout=COPY_SECONDS), "copy the project").text.split()
+    def _place_command(self) -> list[str]:
+        return ["sh", "-c", PLACE, "sh", self._tree, self.directory, self.sdk_folder]
 
     def placing(self, manifest: bytes) -> Placing:
         """Return the script that makes the run's copy of the files in a manifest. Execute it within `locked`."""

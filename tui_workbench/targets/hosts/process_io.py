@@ -30,13 +30,15 @@ _PIPE_SIZE = 1 << 20
 class ProcessIO:
     """A running program. Use it as a context manager, which ends the program.
 
-    `action` is for errors: the words before the host's name, such as `copy files to`.
+    `action` is for errors: the words before the host's name, such as `copy files to`. `silence` is the time limit in
+    seconds for the next data.
     """
 
-    def __init__(self, host: Host, argv: Sequence[str], action: str) -> None:
+    def __init__(self, host: Host, argv: Sequence[str], action: str, *, silence: float = SILENCE_SECONDS) -> None:
         self._host = host
         self._argv = argv
         self._action = action
+        self._silence = silence
         self._buffer = b""
         self._errors = b""
         self.written = 0
@@ -102,7 +104,7 @@ class ProcessIO:
 
     def _receive(self) -> bytes:
         while True:
-            ready = wait_ready([self._process.stdout, *self._watched()], timeout=SILENCE_SECONDS)
+            ready = wait_ready([self._process.stdout, *self._watched()], timeout=self._silence)
             self._take_errors(ready)
             if self._process.stdout in ready:
                 return os.read(self._process.stdout, READ_SIZE)
@@ -112,7 +114,7 @@ class ProcessIO:
     def write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            ready = wait_ready(self._watched(), [self._process.stdin], SILENCE_SECONDS)
+            ready = wait_ready(self._watched(), [self._process.stdin], self._silence)
             if not ready:
                 self._silent()
             self._take_errors(ready)
@@ -128,23 +130,26 @@ class ProcessIO:
         """Signal the end of input to the program."""
         self._process.close_stdin()
 
-    def finish(self) -> None:
-        """Wait for the end of the program. Raises the error of `fail` if its exit code is not 0."""
-        while self.read():
-            pass
+    def finish(self) -> bytes:
+        """Wait for the end of the program, and return the rest of its output.
+
+        Raises the error of `fail` if its exit code is not 0.
+        """
+        rest = b"".join(iter(self.read, b""))
         self._process.trace_streams(self._errors, self.written)
-        if self._process.wait(SILENCE_SECONDS) != 0:
+        if self._process.wait(self._silence) != 0:
             self.fail()
+        return rest
 
     def fail(self) -> NoReturn:
         """Raise the error of a program that ended early: ConnectionLost if it was killed, else WorkbenchError."""
         while self._errors_open:
-            if not wait_ready(self._watched(), timeout=SILENCE_SECONDS):
+            if not wait_ready(self._watched(), timeout=self._silence):
                 self._silent()
             self._take_errors({self._process.stderr})
         self._process.trace_streams(self._errors, self.written)
         try:
-            code = self._process.wait(SILENCE_SECONDS)
+            code = self._process.wait(self._silence)
         except TimeoutError:
             self._silent()
         self._host.refuse_killed(self._argv[0], code)
@@ -168,6 +173,6 @@ class ProcessIO:
 
     def _silent(self) -> NoReturn:
         raise ConnectionLost(
-            f"{self._host.label}: no data for {SILENCE_SECONDS:g} s",
+            f"{self._host.label}: no data for {self._silence:g} s",
             remedy="Check the network, and the load and the disk of that machine, then try again.",
         )

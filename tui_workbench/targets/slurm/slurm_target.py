@@ -21,6 +21,7 @@ from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.group import SharedGroup, wait_for_one
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
+from tui_workbench.targets.base.sdk import sdk_version
 from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames
 from tui_workbench.targets.hosts.data import place_data
@@ -31,7 +32,7 @@ from tui_workbench.targets.hosts.host_layout import (
     find_cleanup_items,
     project_key,
 )
-from tui_workbench.targets.hosts.host_run import HostRun, sdk_version
+from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.manifest import manifest_of
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.sending import difference

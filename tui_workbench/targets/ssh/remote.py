@@ -27,6 +27,7 @@ from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SHARE_VARIABLE
+from tui_workbench.targets.base.sdk import sdk_version
 from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu import choice
@@ -34,7 +35,7 @@ from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.data import place_data
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items
-from tui_workbench.targets.hosts.host_run import HostRun, sdk_version
+from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.remote_scripts import FIND_PYTHON, LEFT, START, STOP, WAIT, WARN

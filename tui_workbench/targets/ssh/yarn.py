@@ -19,9 +19,10 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import spark
+from tui_workbench.targets.base.sdk import sdk_files
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.hosts.host import Completed, Host
-from tui_workbench.targets.hosts.host_run import HostRun, sdk_files
+from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.supervisor import describe_exit
 
 ANSWER_SECONDS = 120.0
