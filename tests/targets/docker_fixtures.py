@@ -19,6 +19,7 @@ from tui_workbench.core.waiting import Interrupted
 from tui_workbench.targets.docker.container import container_name
 from tui_workbench.targets.docker.docker_target import DockerTarget
 from tui_workbench.targets.hosts.host import Entry, LocalHost
+from tui_workbench.targets.hosts.manifest import FileList
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +124,7 @@ class DockerHarness(Harness):
         target = self.target()
         assert isinstance(target, DockerTarget)
         plan = target.plan(spec)
-        target.prepare(spec, plan, list)
+        target.prepare(spec, plan, lambda: FileList.of(()))
         target.start(spec, plan, {})
 
     def lose(self, spec: RunSpec) -> None:
@@ -182,13 +183,13 @@ class RemoteDockerHarness(DockerHarness):
         target.start(spec, plan, {})
 
 
-def files_of(folder: Path) -> list[Entry]:
+def files_of(folder: Path) -> FileList:
     """Return the files of a folder, for a sync."""
-    return [
+    return FileList.of(
         Entry(str(path.relative_to(folder)), f"{path.stat().st_mtime_ns}", path.stat().st_size)
         for path in sorted(folder.rglob("*"))
         if path.is_file()
-    ]
+    )
 
 
 @pytest.fixture

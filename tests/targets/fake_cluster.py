@@ -8,7 +8,7 @@ while `hold` is there, and following runs fails while `broken` is there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tui_workbench.core.target_types import TargetType
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.base.group import RunGroup, SharedGroup
 from tui_workbench.targets.base.values import Outcome, Report
-from tui_workbench.targets.hosts.host import Entry
+from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.supervisor import describe_exit, read_exit_code
 from tui_workbench.targets.local.local_target import LocalTarget
 
@@ -48,7 +48,7 @@ class FakeCluster(LocalTarget):
         if (self.folder / "down").exists():
             raise TargetUnreachable("the cluster does not answer", remedy="Wait.")
 
-    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], FileList]) -> None:
         self.reach()
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from tests.targets.harness import Script
 from tui_workbench.targets.docker import docker_target
 from tui_workbench.targets.docker.docker_target import DockerTarget
 from tui_workbench.targets.docker.engine import Engine
+from tui_workbench.targets.hosts.manifest import FileList
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +56,7 @@ def drive(target: DockerTarget, spec: RunSpec, journal: Journal) -> None:
     """Execute the remaining steps like a controller."""
     plan = target.plan(spec)
     if not journal.prepared:
-        target.prepare(spec, plan, list)
+        target.prepare(spec, plan, lambda: FileList.of(()))
         journal.prepared = True
     if not journal.started:
         target.start(spec, plan, {})

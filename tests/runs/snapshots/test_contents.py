@@ -23,6 +23,8 @@ from tui_workbench.runs.snapshots.contents import contents_of, describe, notes_o
 from tui_workbench.runs.snapshots.file_copy import can_clone
 from tui_workbench.runs.snapshots.working_copy import files_of_run
 from tui_workbench.runs.submission.launch import create_run
+from tui_workbench.targets.hosts.host import Entry
+from tui_workbench.targets.hosts.manifest import identity_of
 
 REQUEST = RunRequest("local", "hello.py")
 
@@ -220,8 +222,8 @@ def test_data_replaces_files_of_an_earlier_snapshot(tracked: Project, tmp_path: 
     again, lock, record = create_run(tracked, RunRequest("local", origin=first.run_id))
     lock.release()
     assert os.readlink(again.file("work/conf")) == str(tmp_path)
-    sent = {entry.path: entry.link for entry in files_of_run(record)}
-    assert {path: link for path, link in sent.items() if path.startswith("conf")} == {"conf": str(tmp_path)}
+    sent = {path: identity for path, identity in files_of_run(record).identities.items() if path.startswith("conf")}
+    assert sent == {"conf": identity_of(Entry("conf", "", link=str(tmp_path)))}
 
 
 def test_link_in_an_earlier_snapshot_cannot_lead_to_data(tracked: Project, tmp_path: Path) -> None:

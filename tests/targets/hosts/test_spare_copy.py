@@ -19,6 +19,7 @@ from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts import host_run
 from tui_workbench.targets.hosts.host import Entry
 from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.hosts.manifest import FileList
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ class Shop:
         """Send the files of the project, and make the copy of a run; return its path on this machine too."""
         spec = spec or self.spec()
         run = HostRun(self.host, spec)
-        run.send(self.entries, Report())
+        run.send(self.files, Report())
         return run, self.harness.directory(spec) / "work"
 
     def entries(self) -> list[Entry]:
@@ -102,6 +103,9 @@ class Shop:
                 executable = bool(status.st_mode & 0o100)
                 found.append(Entry(name, str(status.st_mtime_ns), status.st_size, executable))
         return found
+
+    def files(self) -> FileList:
+        return FileList.of(self.entries())
 
     def change(self, folder: str, script: str) -> None:
         """Execute a script as the user on the machine."""
@@ -233,7 +237,7 @@ def test_run_does_not_take_the_spare_again_after_its_copy_is_complete(shop: Shop
     second, copy = shop.begin()
     shop.end(first)
     (copy / "made").write_text("by the run")
-    second.send(shop.entries, Report())
+    second.send(shop.files, Report())
     assert (copy / "made").read_text() == "by the run"
     assert shop.spare.exists()
 
@@ -275,7 +279,7 @@ def test_spare_is_kept_if_the_files_cannot_be_sent(shop: Shop) -> None:
     entries = shop.entries()
     (shop.root / "new.py").mkdir()
     with pytest.raises(WorkbenchError, match=r"new\.py"):
-        HostRun(shop.host, shop.spec()).send(lambda: [*entries, Entry("new.py", "1")], Report())
+        HostRun(shop.host, shop.spec()).send(lambda: FileList.of([*entries, Entry("new.py", "1")]), Report())
     (shop.root / "new.py").rmdir()
     _, copy = shop.begin()
     assert everything(copy) == shop.expected()
@@ -329,7 +333,7 @@ def test_small_project_has_no_spare(shop: Shop, monkeypatch: pytest.MonkeyPatch)
 
 def test_copy_on_a_network_disk_is_not_kept(shop: Shop) -> None:
     run = HostRun(shop.host, shop.spec())
-    run.send(shop.entries, Report(), reuses_copy=False)
+    run.send(shop.files, Report(), reuses_copy=False)
     shop.end(run)
     assert not shop.spare.exists()
 

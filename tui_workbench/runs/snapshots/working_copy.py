@@ -28,6 +28,7 @@ from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
 from tui_workbench.runs.store.rundir import OUTPUTS, Record
 from tui_workbench.targets.hosts.host import Entry
+from tui_workbench.targets.hosts.manifest import FileList, file_identity, identity_of
 
 _GONE = frozenset((errno.ENOENT, errno.EACCES, errno.EPERM, errno.EINVAL, errno.ELOOP))
 
@@ -139,7 +140,7 @@ def _leads_out(path: str) -> bool:
     return path == os.pardir or path.startswith(os.pardir + os.sep)
 
 
-def files_of_run(record: Record, *, changed_since: int = 0) -> list[Entry]:
+def files_of_run(record: Record, *, changed_since: int = 0) -> FileList:
     """Return the files and links in the working copy of a run that are sent to a target.
 
     For a run that is started again, `changed_since` is the time after which earlier attempts changed files of the
@@ -156,21 +157,18 @@ def files_of_run(record: Record, *, changed_since: int = 0) -> list[Entry]:
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
     if data:
         files = [file for file in files if not any(f"{file.path}/".startswith(f"{path}/") for path in data)]
-    found = [
-        _link(spec, file.path, file.name)
-        if file.is_link
-        else Entry(file.path, file.name, file.size, executable=file.is_executable)
-        for file in files
-    ]
-    known = {file.path for file in files}
+    found = {file.path: file_identity(file.name, executable=file.is_executable) for file in files if not file.is_link}
+    links = {file.path: _link(spec, file.path, file.name) for file in files if file.is_link}
+    others = list(links.values())
     for path in paths_below(spec.working_directory, except_for="" if changed_since else OUTPUTS):
-        if path not in known and not is_secret_file(path):
+        if path not in found and path not in links and not is_secret_file(path):
             status = os.lstat(os.path.join(spec.working_directory, path))
             if path in data:
-                found.append(Entry(path, f"link-{data[path]}", link=data[path]))
+                others.append(Entry(path, f"link-{data[path]}", link=data[path]))
             else:
-                found.append(_link(spec, path, "link") if stat.S_ISLNK(status.st_mode) else _entry(path, status))
-    return [entry for entry in found if entry is not None]
+                others.append(_link(spec, path, "link") if stat.S_ISLNK(status.st_mode) else _entry(path, status))
+    found.update((entry.path, identity_of(entry)) for entry in others if entry is not None)
+    return FileList.with_identities(found)
 
 
 def _is_newer(path: str, moment: int) -> bool:

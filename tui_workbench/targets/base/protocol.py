@@ -51,6 +51,7 @@ from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import py_spy, supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.serving import ServerPlace
 
 
@@ -112,7 +113,7 @@ class Target(abc.ABC):
         Raises TargetUnreachable or ConfigurationError.
         """
 
-    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:  # noqa: B027
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], FileList]) -> None:  # noqa: B027
         """Send the files that the run needs, and build its environment.
 
         First, check that the run's data exists (`hosts.data.place_data`). With `starts_at_once`, `start` checks it.

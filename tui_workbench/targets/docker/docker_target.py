@@ -56,6 +56,7 @@ from tui_workbench.targets.hosts.data import place_data
 from tui_workbench.targets.hosts.host import ConnectionLost, Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items, project_key
 from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.hosts.serving import ServerPlace
@@ -142,7 +143,7 @@ class DockerTarget(Target):
         self._connect()
         reach(self.target, self.host, self.report)
 
-    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], FileList]) -> None:
         if self._run(spec).container() is not None:
             return  # the run was prepared, even if that was not recorded
         place_data(self.host, spec, self.report, links=False)

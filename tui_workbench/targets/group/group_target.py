@@ -31,6 +31,7 @@ from tui_workbench.targets.group.own_folders import owner_of_folder, require_own
 from tui_workbench.targets.group.rendezvous import Place, find_place, part_with_places, port_of
 from tui_workbench.targets.group.versions import describe_versions, versions_of
 from tui_workbench.targets.hosts.host import Entry
+from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.reservations.folder import GpusBusy
 
 _Result = TypeVar("_Result")
@@ -82,7 +83,7 @@ class GroupTarget(Target):
     def reach(self) -> None:
         at_once({name: member.reach for name, member in self._members.items()})
 
-    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], FileList]) -> None:
         files = tree()
         owners = self._on_each(spec, lambda member, part: owner_of_folder(member.host, spec.run_id, part.target.name))
         require_own_folders(self.target, owners)

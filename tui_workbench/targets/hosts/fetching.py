@@ -345,16 +345,19 @@ def _make_folder(path: str) -> None:
 def _replace(partial: str, destination: str, is_kept: Callable[[str], bool]) -> None:
     """Move the complete folder to `destination`, and remove all files there that are neither new nor to be kept.
 
-    The change survives a power failure.
+    New files survive a power failure.
     """
     folder, base = os.path.split(destination.rstrip("/"))
     with storage_errors("write", destination, exact=True):
-        os.sync()
+        new = _paths(partial)
+        if new:
+            os.sync()
         if os.path.isdir(destination) and not os.path.islink(destination):
             kept = {name for name in _paths(destination) if is_kept(name)}
-            _remove_stale(destination, kept | _paths(partial))
+            _remove_stale(destination, kept | new)
         try:
             rename_below(folder or ".", base + PARTIAL, base)  # in one step, if `destination` has no files
         except OSError:
             merge_below(folder or ".", base + PARTIAL, base)
-        os.sync()
+        if new:
+            os.sync()

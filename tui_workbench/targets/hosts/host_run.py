@@ -27,12 +27,12 @@ from tui_workbench.targets.base.sdk import sdk_archive, sdk_version
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
-from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host, disk_full, is_disk_full
+from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
-from tui_workbench.targets.hosts.manifest import digest_of
+from tui_workbench.targets.hosts.manifest import FileList, digest_of
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
 from tui_workbench.targets.hosts.process_io import ProcessIO
-from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, Wanted, report_sending, sync_wanted
+from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, report_sending, sync_wanted
 from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
@@ -219,7 +219,7 @@ class HostRun:
             for name in files:
                 os.close(open_below(self.directory, name, os.O_WRONLY | os.O_CREAT))
 
-    def send(self, tree: Callable[[], Sequence[Entry]], report: Report, *, reuses_copy: bool = True) -> None:
+    def send(self, tree: Callable[[], FileList], report: Report, *, reuses_copy: bool = True) -> None:
         """Create the run's directory on another machine with run.json, update the project's tree, and copy it.
 
         `tree` returns the files of the project. Does nothing on this machine. `reuses_copy` allows that the copy is
@@ -236,10 +236,10 @@ class HostRun:
                 self.send_sdk()
         report.done("copy")
 
-    def _send(self, tree: Callable[[], Sequence[Entry]], report: Report, *, reuses_copy: bool) -> list[str]:
+    def _send(self, tree: Callable[[], FileList], report: Report, *, reuses_copy: bool) -> list[str]:
         """Send the files and make the copy, with one request if nothing has changed; return the words of PLACE."""
-        wanted = Wanted.of(tree())
-        spare = "spare" if reuses_copy and len(wanted.entries) >= SPARE_FILES else ""
+        wanted = tree()
+        spare = "spare" if reuses_copy and len(wanted.identities) >= SPARE_FILES else ""
         words = self._place_sent(wanted.manifest, spare)
         is_placed = "placed" in words
         self._report_sent(SyncReport() if is_placed else self._sync(wanted, report), wanted, report)
@@ -248,9 +248,9 @@ class HostRun:
         done = self._host.run([*self._place_command(), spare], timeout=COPY_SECONDS)
         return self.require(done, "copy the project").text.split()
 
-    def _send_large(self, tree: Callable[[], Sequence[Entry]], report: Report) -> list[str]:
+    def _send_large(self, tree: Callable[[], FileList], report: Report) -> list[str]:
         """Do the same for a large project: list its files here, and meanwhile the tree and the spare on the machine."""
-        wanted = cache(lambda: Wanted.of(tree()))
+        wanted = cache(tree)
         words = self._place_sent(b"", "")  # creates the run's directory
         if "placed" in words:
             self._report_sent(SyncReport(), wanted(), report)
@@ -263,9 +263,9 @@ class HostRun:
             return placing.finish().decode("ascii", "replace").split()
 
     @staticmethod
-    def _report_sent(sent: SyncReport, wanted: Wanted, report: Report) -> None:
+    def _report_sent(sent: SyncReport, wanted: FileList, report: Report) -> None:
         report.line(f"  {sent.text}")
-        report.done("sync", files=len(wanted.entries), **sent._asdict())
+        report.done("sync", files=len(wanted.identities), **sent._asdict())
         report.begin("copy", "make the run's working copy")
 
     def _is_large(self) -> bool:
@@ -282,7 +282,7 @@ class HostRun:
         done = self._host.run(command, stdin=place.input, timeout=COPY_SECONDS)
         return self.require(done, "create the run's folder").text.split()
 
-    def _sync(self, wanted: Wanted | Callable[[], Wanted], report: Report) -> SyncReport:
+    def _sync(self, wanted: FileList | Callable[[], FileList], report: Report) -> SyncReport:
         with report_sending(report.line) as progress:
             return sync_wanted(
                 self._host,

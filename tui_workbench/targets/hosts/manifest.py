@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from tui_workbench.core.files import read_regular, write_below
 from tui_workbench.targets.hosts.host import Entry
@@ -20,8 +21,21 @@ LARGEST = 128 << 20  # maximum size of a copy in bytes
 def identity_of(entry: Entry) -> str:
     """Return the identity of a file or link, including its type. It contains no "/"."""
     if entry.link is None:
-        return f"{'x' if entry.executable else 'f'} {entry.identity}"
+        return file_identity(entry.identity, executable=entry.executable)
     return "l " + entry.link.replace("%", "%25").replace("/", "%2F")
+
+
+def file_identity(identity: str, *, executable: bool) -> str:
+    """Return the identity of a file, including its type; `identity` is that of its content, as in `Entry`."""
+    return f"{'x' if executable else 'f'} {identity}"
+
+
+def entry_of(path: str, identity: str) -> Entry:
+    """Return the file or link of a record."""
+    kind, _, rest = identity.partition(" ")
+    if kind == "l":
+        return Entry(path, "", link=rest.replace("%2F", "/").replace("%25", "%"))
+    return Entry(path, rest, executable=kind == "x")
 
 
 def records_of(identities: Mapping[str, str]) -> list[bytes]:
@@ -35,9 +49,19 @@ def manifest(records: Iterable[bytes]) -> bytes:
     return b"\0".join([*sorted(records), b""])
 
 
-def manifest_of(listing: Iterable[Entry]) -> bytes:
-    """Return the manifest of a folder with exactly these files."""
-    return manifest(records_of({entry.path: identity_of(entry) for entry in listing}))
+class FileList(NamedTuple):
+    """All files and links that a folder must contain."""
+
+    identities: dict[str, str]  # by path
+    manifest: bytes
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> FileList:
+        return cls.with_identities({entry.path: identity_of(entry) for entry in entries})
+
+    @classmethod
+    def with_identities(cls, identities: dict[str, str]) -> FileList:
+        return cls(identities, manifest(records_of(identities)))
 
 
 def split(data: bytes) -> set[bytes]:

@@ -25,11 +25,12 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, meter, size_text
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.manifest import (
+    FileList,
     ManifestCopy,
     digest_of,
+    entry_of,
     identity_of,
     manifest,
-    manifest_of,
     parsed,
     records_of,
     split,
@@ -172,17 +173,6 @@ def report_sending(line: Callable[[str], None]) -> Iterator[Progress]:
         yield update
 
 
-class Wanted(NamedTuple):
-    """The files that the folder must contain."""
-
-    entries: dict[str, Entry]  # by path
-    manifest: bytes
-
-    @classmethod
-    def of(cls, listing: Sequence[Entry]) -> Wanted:
-        return cls({entry.path: entry for entry in listing}, manifest_of(listing))
-
-
 class _Present(NamedTuple):
     """What the host has listed in the folder."""
 
@@ -213,13 +203,13 @@ def sync(
     is None, the response time of the host decides. `manifest_copy` is the file on this machine for a copy of the
     manifest. Raises WorkbenchError, such as TargetUnreachable.
     """
-    wanted = Wanted.of(listing)
+    wanted = FileList.of(listing)
     return sync_wanted(host, wanted, source, destination, progress, packed=packed, manifest_copy=manifest_copy)
 
 
 def sync_wanted(
     host: Host,
-    wanted: Wanted | Callable[[], Wanted],
+    wanted: FileList | Callable[[], FileList],
     source: str,
     destination: str,
     progress: Progress | None = None,
@@ -232,10 +222,10 @@ def sync_wanted(
     report = SyncReport()
     while True:
         word = secrets.token_hex(8)
-        digest = digest_of(wanted.manifest) if isinstance(wanted, Wanted) else ""
+        digest = digest_of(wanted.manifest) if isinstance(wanted, FileList) else ""
         with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, word, digest], _ACTION) as process:
             is_near = process.wait_for_start()
-            if not isinstance(wanted, Wanted):
+            if not isinstance(wanted, FileList):
                 wanted = wanted()
                 process.write(f"{digest_of(wanted.manifest)}\n".encode())
             answer = process.line()
@@ -279,7 +269,7 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
 
     Creates the folder, but sends no files. Raises the errors of `sync`.
     """
-    wanted = Wanted.of(listing)
+    wanted = FileList.of(listing)
     command = ["sh", "-c", _SCRIPT, "sh", destination, "new", digest_of(wanted.manifest)]
     with ProcessIO(host, command, _ACTION) as process:
         process.line()
@@ -287,7 +277,8 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
         if answer == "same":
             return Difference((), ())
         batch = _Batch(wanted, _read_held(process, answer, ManifestCopy()), "", "", "")
-        return Difference(tuple(batch.missing), tuple(batch.superfluous))
+    entries = {entry.path: entry for entry in listing}
+    return Difference(tuple(entries[entry.path] for entry in batch.missing), tuple(batch.superfluous))
 
 
 def _can_pack(answer: str) -> bool:
@@ -366,12 +357,13 @@ class _Sender:
 class _Batch:
     """The files to send and to remove. `write` sends files for BATCH_SECONDS, then the manifest or its changes."""
 
-    def __init__(self, wanted: Wanted, held: _Held, source: str, name: str, word: str) -> None:
+    def __init__(self, wanted: FileList, held: _Held, source: str, name: str, word: str) -> None:
         records = split(wanted.manifest)
         self._unwanted = parsed(held.records - records)
-        missing = [wanted.entries[path] for path in sorted(parsed(records - held.records))]
+        missing = [entry_of(*each) for each in sorted(parsed(records - held.records).items())]
         self.missing = [_measured(entry, source) if source else entry for entry in missing]
-        self.superfluous = _superfluous(wanted.entries, held.present or _folder_with(self._unwanted, wanted.entries))
+        present = held.present or _folder_with(self._unwanted.keys() - wanted.identities.keys())
+        self.superfluous = _superfluous(wanted.identities, present)
         self.sent: list[Entry] = []
         self._held = held
         self._source = source
@@ -439,13 +431,12 @@ def _measured(entry: Entry, source: str) -> Entry:
         return entry  # sending reports the error
 
 
-def _folder_with(files: Iterable[str], wanted: Mapping[str, Entry]) -> _Present:
-    """Return those of these files that are not wanted, and their folders, which may be superfluous too."""
-    gone = set(files) - wanted.keys()
-    return _Present(_folders_of(gone), gone)
+def _folder_with(files: set[str]) -> _Present:
+    """Return these files and their folders, which may be superfluous too."""
+    return _Present(_folders_of(files), files)
 
 
-def _superfluous(wanted: Mapping[str, Entry], present: _Present) -> list[str]:
+def _superfluous(wanted: Mapping[str, str], present: _Present) -> list[str]:
     """Return the files and folders to remove before unpacking, without the content of removed folders."""
     # Finding the folders of all wanted files takes long, and usually none is superfluous.
     folders = present.folders - _folders_of(wanted) if present.folders else set()

@@ -40,6 +40,7 @@ from tui_workbench.targets.gpu.framework_location import (
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.data import place_data
 from tui_workbench.targets.hosts.host import SHELL, Entry, Host
+from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.processes import (
     ask_to_end,
     end_processes,
@@ -100,7 +101,7 @@ class LocalTarget(Target):
         managed.refuse_unless_built(spec)
         return plan.with_step("environment", title=f"build the environment {managed.folder}: {managed.why()}")
 
-    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], FileList]) -> None:
         place_data(self.host, spec, self.report)
         managed = _managed(self._environments, spec)
         if managed is not None:

@@ -33,7 +33,7 @@ from tui_workbench.targets.hosts.host_layout import (
     project_key,
 )
 from tui_workbench.targets.hosts.host_run import HostRun
-from tui_workbench.targets.hosts.manifest import manifest_of
+from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.hosts.supervisor import GPU
@@ -90,7 +90,7 @@ class SlurmTarget(Target):
 
     def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
         self.login = LoginHost(host or host_of(target), target.run_root)
-        self._files: dict[str, Sequence[Entry]] = {}  # of prepared runs
+        self._files: dict[str, FileList] = {}  # of prepared runs
         super().__init__(target, self.login)
 
     def plan(self, spec: RunSpec) -> Plan:
@@ -132,7 +132,7 @@ class SlurmTarget(Target):
         if not self.login.shell_seconds:
             reach(self.target, self.login, self.report)
 
-    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], FileList]) -> None:
         place_data(self.login, spec, self.report)
         self._files[spec.run_id] = tree()
 
@@ -187,7 +187,7 @@ class SlurmTarget(Target):
         submitted = None
         if files is not None:
             with run.locked(self.report):
-                submitted = place_and_submit(self.login, run.placing(manifest_of(files)), job)
+                submitted = place_and_submit(self.login, run.placing(files.manifest), job)
             if submitted is None:
                 run.send(lambda: files, self.report, reuses_copy=False)  # the nodes change the copy on a network disk
         submitted = submitted or submit(self.login, job)

@@ -36,6 +36,7 @@ from tui_workbench.targets.hosts.data import place_data
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items
 from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.remote_scripts import FIND_PYTHON, LEFT, START, STOP, WAIT, WARN
@@ -121,7 +122,7 @@ class RemoteTarget(Target):
     def reach(self) -> None:
         reach(self.target, self.host, self.report)
 
-    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], FileList]) -> None:
         # The run's folder needs both, and each needs a round trip.
         at_once({"home": self.host.home, "interpreter": self.interpreter})
         run = HostRun(self.host, spec)
