@@ -195,6 +195,29 @@ def test_copy_follows_every_change_of_the_project(shop: Shop) -> None:
     assert (copy / "tools/run.sh").stat().st_ino == kept
 
 
+def test_files_are_kept_through_several_runs(shop: Shop) -> None:
+    """A file that neither the runs nor the project change keeps its inode, whatever else was changed."""
+
+    def inodes() -> dict[str, int]:
+        return {name: (copy / name).lstat().st_ino for name in FILES if (copy / name).is_file()}
+
+    run, copy = shop.begin()
+    shop.change(run.directory, f"cd work && {CHANGES['new files']}; echo other >data.txt; rm pkg/deep/last.py")
+    before = inodes()
+    shop.end(run)
+    (shop.root / "train.py").unlink()
+    write_files(shop.root, {"pkg/other/new.py": "new", "tools/more.sh": "more"})
+    run, copy = shop.begin()
+    assert everything(copy) == shop.expected()
+    replaced = {"train.py", "data.txt", "pkg/deep/last.py"}
+    first = inodes()
+    assert {name for name in FILES if first.get(name) != before.get(name)} == replaced
+    shop.end(run)
+    run, copy = shop.begin()
+    assert inodes() == first
+    assert (copy / "pkg/other/new.py").is_file()
+
+
 def test_changed_file_of_the_same_size_and_second_is_replaced(shop: Shop) -> None:
     run, _ = shop.begin()
     shop.end(run)

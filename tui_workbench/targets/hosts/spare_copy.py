@@ -22,10 +22,13 @@ The facts after the first "|" are those that a copy has too.
 
 _LIST_COPY = r"""-type d -printf '%y %C@ %i %n %T@|%y %m/%P\0' -o -printf '%y %C@ %i %n|%y %m %s %T@/%P\0'"""
 
+_LIST_NAMED = _LIST_COPY.replace("/%P", "%p")
+
 # Defines functions that are called in a folder with a copy of the tree. GNU find and lists separated by NUL are needed;
 # other machines have no spares.
 _LISTS = rf"""
 list_copy() {{ find work -mindepth 1 \( {_LIST_COPY} \) >"$1" && LC_ALL=C sort -z -o "$1" -- "$1"; }}
+list_named() {{ xargs -0 sh -c "find \"\$@\" -maxdepth $1 \( {_LIST_NAMED} \)" sh; }}
 list_tree() {{ [ -s "$tree.found" ] && LC_ALL=C sort -z -- "$tree.found" >"$1"; }}
 common_facts() {{ cut -z -d'|' -f2- -- "$1" | LC_ALL=C sort -z; }}
 is_equal() {{ common_facts placed.copy >list && [ -s list ] && common_facts placed.tree | cmp -s - list; }}
@@ -58,6 +61,7 @@ take_spare() (
     files() { sed -z -n '/^d/!s,^[^/]*/,,p' -- "$1" >unsorted && sort -z unsorted; }
     folders() { sed -z -n '/^d/s,^[^/]*/,,p' -- "$1" >unsorted && sort -z unsorted; }
     only() { comm -z -23 -- "$1" "$2"; }
+    both() { comm -z -12 -- "$1" "$2"; }
     only placed.copy before >copy.new && only before placed.copy >copy.old || exit
     only tree placed.tree >tree.new && only placed.tree tree >tree.old || exit
     files copy.new >changed && files copy.old >lost && files tree.new >wanted && files tree.old >outdated || exit
@@ -65,7 +69,7 @@ take_spare() (
     # What is not lost is in the copy, so no link leads to it.
     { cat changed && only outdated lost && only own folders; } >superfluous || exit
     { cat wanted && only lost outdated; } >missing || exit
-    comm -z -12 -- touched folders >renewed || exit
+    both touched folders >renewed || exit
     (cd work && xargs -0 rm -rf -- <../superfluous) || exit
     sed -z 's,^,work/,' renewed >inner && printf 'work\0' >>inner && sort -zr inner >touched || exit
     xargs -0 <touched sh -c '
@@ -77,7 +81,13 @@ take_spare() (
     [ ! -s missing ] || (
         cd -- "$tree" && xargs -0 cp -a --parents --remove-destination --reflink=auto -t "$new/work" -- <"$new/missing"
     ) || exit
-    mv -- tree placed.tree && list_copy placed.copy && is_equal
+    # List again what was removed, copied or moved. Everything else is as listed before.
+    cat missing superfluous >made && sed -z -n ':next; s,/[^/]*$,,; T; p; b next' made >parents || exit
+    sort -zu -o parents parents && both parents folders >made && cat missing >>made || exit
+    sed -z 's,^,work/,' made >named && list_named 0 <named >listed && list_named 1 <touched >>listed || exit
+    sed -z -n 's,work/,/,p' listed >all && sed -z 's,^,-/,' superfluous >>all && cat placed.copy >>all || exit
+    sort -zsu -t/ -k2 -o all all && sed -z '/^-/d' all >placed.copy && sort -z -o placed.copy placed.copy || exit
+    mv -- tree placed.tree && is_equal
 )
 """
 
