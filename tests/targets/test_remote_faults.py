@@ -18,6 +18,7 @@ from tests.targets.remote_project import Remote
 from tests.waiting import PATIENCE
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.remote_scripts import START
+from tui_workbench.targets.hosts.spare_copy import SPARE_FILES
 
 HOLD = 'echo >>/home/research/held; until [ -e /home/research/release ]; do sleep 0.02; done; exec "$ORIGINAL" "$@"'
 """Stands in for a program of the machine: waits for the test before it becomes that program."""
@@ -175,3 +176,21 @@ def test_files_are_fetched_later_if_the_local_disk_is_full(box: Remote, small_di
     (listed,) = box.history()
     assert (listed["status"], listed["reason"]) == ("Completed", None)
     assert not (box.there(run_id) / "work").exists()
+
+
+def test_fetched_files_survive_a_kill_of_the_controller(box: Remote) -> None:
+    """The files of a run are in its working copy here. They must not be taken for unused files of the project."""
+    for number in range(SPARE_FILES):
+        (box.folder / f"{number}.txt").touch()
+    box.write(f"for number in range({SPARE_FILES}): open(f'made {{number}}', 'w').close()")
+    run_id = box.submit("train.py", configuration="box").out.split()[1]
+    directory = box.run_directory(run_id)
+    made = {f"made {number}" for number in range(SPARE_FILES)}
+    assert set(os.listdir(directory / "work")) == made
+    # The events until the kill.
+    events = (directory / "events.jsonl").read_text().splitlines(keepends=True)
+    fetched = next(number for number, event in enumerate(events) if '"step": "fetch", "status": "done"' in event)
+    (directory / "events.jsonl").write_text("".join(events[: fetched + 1]))
+    assert box.run("experiment", "resume").code == 0
+    box.until_status(run_id, "Completed")
+    assert set(os.listdir(directory / "work")) == made

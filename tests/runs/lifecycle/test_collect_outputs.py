@@ -177,6 +177,13 @@ def test_unchanged_files_of_a_large_copy_are_set_aside(large: Copy) -> None:
     assert not (large.path.parent / "unchanged").exists()
 
 
+def test_large_copy_that_no_script_has_used_is_set_aside_whole(large: Copy) -> None:
+    write_files(large.path, {"data.txt": "2"})
+    assert large.settle(is_unused=True) == []
+    assert not large.path.exists()
+    assert (large.aside / "data.txt").read_text() == "2"
+
+
 @pytest.mark.parametrize("moved", [[], ["data.txt"], ["data.txt", "pkg/new"]])
 def test_interrupted_setting_aside_continues(large: Copy, moved: list[str]) -> None:
     write_files(large.path, {"data.txt": "2", "pkg/new": "n"})
