@@ -23,18 +23,15 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PAGE = REPOSITORY / "docs" / "performance.md"
 
 SCRIPTS = {
-    "command_line": "Commands",
+    "command_line": "Commands and configuration files",
     "screens": "Screens",
-    "configuration": "Configuration files",
     "logs": "Logs",
     "history": "History",
     "metrics": "Metrics",
     "gpu": "GPUs",
     "active_runs": "Active runs",
-    "large_projects": "Large projects",
-    "submit": "Containers, environments and Spark",
+    "submit": "Submissions",
     "ssh": "Machines over SSH",
-    "connections": "Connections with delays and cuts",
     "slurm": "Slurm",
     "kills": "End states after kills",
 }

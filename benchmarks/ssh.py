@@ -1,4 +1,4 @@
-"""Measure runs on another machine, and the screens over a slow connection.
+"""Measure another machine over SSH: its output, files and ports, and the output after cuts of the connection.
 
     python -m benchmarks.ssh
 
@@ -11,12 +11,12 @@ Ports: HTTP requests to a server on the machine through a forwarded port, each o
 port of `ssh -L`, and with the server's own port, which shows what forwarding adds. The server sends an answer in one
 write: with two, the second one may wait 40 ms for a delayed TCP acknowledgment.
 
-Bytes: the workbench runs in a pseudo-terminal with 256 colors on a copy of the sample project. All bytes that the
-terminal receives are counted. The baseline is the same program with Textual's own output.
-
-Keys: an SSH server on this machine is reached through a relay that delays each byte by 100 ms in each direction,
-because the kernels of build machines have no netem. The baseline is `cat` on the other side, where the terminal echoes
-each key.
+Cuts: a script on the machine prints numbered lines every 10 ms. Three programs follow its log at the same time, on
+separate connections, so that each cut affects all of them: the workbench; `tail -F` over ssh in a loop; and the same
+loop with `tail -c +N -F`, which continues at the size of the local file. The loops start ssh again one second after it
+has ended, and ssh sends keep-alive messages as the workbench does. A gap is the time from the moment when the
+connection is possible again until a line that was printed after that moment is in the local file. A line that was torn
+counts as lost, and its parts as repeated.
 """
 
 from __future__ import annotations
@@ -27,19 +27,31 @@ import os
 import random
 import shlex
 import shutil
+import signal
 import socket
+import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.harness import Unit, compare, compare_values, environment, finish, note, percentile, python, slowness
+from benchmarks.harness import (
+    SECONDS,
+    Unit,
+    compare,
+    compare_values,
+    environment,
+    finish,
+    note,
+    percentile,
+    slowness,
+)
 from benchmarks.ssh_machine import Remote, is_possible, remote
-from benchmarks.terminal import Terminal
-from tests.terminal.sshd import SlowLine, Sshd
 from tui_workbench.core.model import RunRequest
+from tui_workbench.core.plaintext import counted
+from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.hosts.host import Entry
 from tui_workbench.targets.hosts.mirror import Mirror
@@ -51,10 +63,6 @@ VOLUME = 150_000_000
 VOLUME_LIMIT = 1.2
 FILES, TOTAL, CHANGED = 1_000, 100_000_000, 5
 FIRST_LIMIT, AGAIN_LIMIT = 1.2, 0.5
-
-COLUMNS, ROWS = 120, 40
-FIRST_SCREEN_LIMIT, BYTES_LIMIT = 0.5, 0.5
-"""Limits of the bytes of the first screen and of a key, as multiples of Textual's."""
 
 REQUESTS = 300
 FORWARD_MARGIN = 0.001
@@ -69,24 +77,29 @@ print(server.server_port, flush=True)
 server.serve_forever()
 """
 
+CUT = 5.0
+"""Seconds for which the link is down."""
+
+CUT_ROUNDS = 1
+"""Number of runs with cuts."""
+
+KILLS = 5
+"""Number of times that the connections of a run are killed, each time as soon as the log is up to date again."""
+
+GAP_MARGIN, DOWN_MARGIN = 0.250, 1.0
+"""Seconds after a killed connection, and after a link was down: then TCP retransmits once a second."""
+
+KEEPALIVE = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "ConnectTimeout=5")
+RETRY_SECONDS = 1
+PATIENCE = 60.0
+PAUSE = 0.002
 BYTES = Unit("bytes", 1.0, 0)
-QUIET = 0.4
-"""Seconds without a byte after which a screen is complete."""
 
-ONE_WAY = 0.1
-BURST = "abcdefghijklmnopqrstuvwxyz0123"
-SINGLE = 10
-KEY_LIMIT, BURST_LIMIT = 1.5, 2.5
-"""Limits of a key and of a burst, as multiples of the delay of the connection."""
-
-SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sample_project")
-
-STOCK = """
-from textual.app import App
-from tui_workbench.ui.terminal.terminal_app import TerminalApp
-TerminalApp._display = App._display
-from tui_workbench.ui import start
-start.run({project!r})
+COUNTER = """\
+import itertools, time
+for number in itertools.count():
+    print(number, time.clock_gettime_ns(time.CLOCK_MONOTONIC), flush=True)
+    time.sleep(0.01)
 """
 
 SCRIPT = f"""\
@@ -104,12 +117,9 @@ def main() -> int:
             _measure_volume(box)
             _measure_files(box)
             _measure_ports(box)
+            _measure_cuts(box)
     else:
         note("runs on another machine, because only root can create the machine")
-    with tempfile.TemporaryDirectory() as folder:
-        count_bytes(folder)
-    with tempfile.TemporaryDirectory() as folder:
-        measure_keys(Path(folder))
     return finish()
 
 
@@ -297,96 +307,149 @@ def _make_tree(root: Path) -> list[Entry]:
     return listing
 
 
-def count_bytes(folder: str) -> None:
-    """Compare the workbench's output with Textual's."""
-    project = _copy(folder)
-    ours = [python(), "-m", "tui_workbench", project]
-    stock = [python(), "-c", STOCK.format(project=project)]
-    theirs, mine = watch(stock, folder), watch(ours, folder)
-    for what, number in mine.items():
-        limit = FIRST_SCREEN_LIMIT if what == "first screen" else BYTES_LIMIT
-        name = f"{what}, bytes at {COLUMNS} x {ROWS}"
-        compare_values(name, number, theirs[what], limit, baseline_name="Textual's output", unit=BYTES)
+class Follower(NamedTuple):
+    """A program that follows the log of the script, and the local file to which it writes."""
+
+    name: str
+    file: Path
 
 
-def _copy(folder: str) -> str:
-    left_out = shutil.ignore_patterns(".workbench", "outputs")
-    return shutil.copytree(SAMPLE, os.path.join(folder, "sample_project"), ignore=left_out)
+def _measure_cuts(box: Remote) -> None:
+    """Compare what three followers of a log have after cuts of the connection."""
+    project = box.make_project("counter.py", COUNTER, "cuts")
+    for name, cut, cuts, seconds in (
+        ("link down for 5 s", _cut_link, 1, DOWN_MARGIN),
+        ("SSH connection killed", _kill_connection, KILLS, GAP_MARGIN),
+    ):
+        measured = [_measured_run(box, project, cut, cuts) for _ in range(CUT_ROUNDS)]
+        margin = seconds * slowness()
+        for which in sorted({0, cuts - 1}):
+            gaps = [statistics.median(run.gaps[which][each] for run in measured) for each in range(3)]
+            place = "first cut of a run" if which == 0 else f"{which + 1}th cut of a run"
+            for loop in (1, 2):
+                compare_values(
+                    f"{name}, {place}, gap until new lines are in the local file",
+                    gaps[0],
+                    gaps[loop],
+                    1.0,
+                    baseline_name=measured[0].names[loop],
+                    margin=margin,
+                    unit=SECONDS,
+                )
+        lost = [sum(run.differences[each] for run in measured) for each in range(3)]
+        what = f"{name}, {counted(CUT_ROUNDS * cuts, 'cut')}, bytes lost or repeated"
+        for loop in (1, 2):
+            compare_values(what, lost[0], lost[loop], 0.0, baseline_name=measured[0].names[loop], unit=BYTES)
 
 
-def watch(command: Sequence[str], home: str) -> Mapping[str, int]:
-    """Return the number of bytes of each action by its name."""
-    counted: dict[str, int] = {}
-    with Terminal(command, columns=COLUMNS, rows=ROWS, changes=_variables(home)) as terminal:
-        terminal.until_text("train.py")
-        terminal.settle(2 * QUIET)
-        counted["first screen"] = terminal.received
+class CutRun(NamedTuple):
+    """A run whose connection was cut: for the three followers, the gaps of each cut, and the bytes that differ."""
 
-        def press(what: str, keys: str) -> None:
-            before = terminal.received
-            terminal.send(keys)
-            terminal.settle(QUIET)
-            counted[what] = terminal.received - before
-
-        terminal.send("G")
-        terminal.settle(QUIET)
-        press("a row up in a list", "\x1b[A")
-        terminal.send("\x1b[B\r")
-        terminal.until_text("Train a small")
-        terminal.settle(2 * QUIET)
-        press("a letter in the editor", "x")
-        press("a line break in the editor", "\r")
-    return counted
+    names: list[str]
+    gaps: list[list[float]]
+    differences: list[int]
 
 
-def _variables(home: str) -> dict[str, str]:
-    """Return the environment of a terminal with 256 colors and an empty state directory."""
-    path = f"{os.path.dirname(python())}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return {"TERM": "xterm-256color", "COLORTERM": "", "HOME": home, "PATH": path, "XDG_STATE_HOME": ""}
+def _measured_run(box: Remote, project: Project, cut: Callable[[Remote], int], cuts: int) -> CutRun:
+    run = Runs(project).submit(RunRequest("box", "counter.py"))
+    there = box.home / ".workbench-tui" / "runs" / run.run_id / "output.log"
+    _wait_for_content(there)
+    _wait_for_content(Path(run.log_path))
+    ours = Follower("workbench", Path(run.log_path))
+    with _loop(box, "-F", run.run_id) as plain, _loop(box, "-c +$((N + 1)) -F", run.run_id) as resuming:
+        followers = (ours, plain, resuming)
+        gaps = [_gaps(cut(box), followers) for _ in range(cuts)]
+        Runs(project).cancel(run.run_id)
+        written = _content(there)
+        _wait_for_all(written.splitlines()[-1], followers)
+    differences = [_differences(written, _content(follower.file)) for follower in followers]
+    return CutRun([follower.name for follower in followers], gaps, differences)
 
 
-def measure_keys(folder: Path) -> None:
-    """Compare keys in the workbench with keys in `cat`, over the same connection."""
-    home, project = folder / "home", _copy(str(folder))
-    home.mkdir()
-    with Sshd(folder) as sshd, SlowLine(sshd.port, ONE_WAY) as line:
-        with Terminal(sshd.command(["sh", "-c", "echo there; exec cat"], {}, port=line.port)) as terminal:
-            terminal.until_text("there")
-            delay = percentile(_typed_alone(terminal), 50)
-        with sshd.workbench(project, home, port=line.port) as terminal:
-            terminal.until_text("ready")
-            terminal.send("1/train.py\r")
-            terminal.until_text("Train a small")
-            terminal.settle(1.0)
-            keys = _typed_alone(terminal)
-            terminal.send("\r")
-            terminal.settle(1.0)
-            burst = typed(terminal, BURST, BURST)
-    baseline = "`cat`, echo of a key"
-    compare_values(
-        "key press until its effect is visible, delay of 200 ms",
-        percentile(keys, 50),
-        delay,
-        KEY_LIMIT,
-        baseline_name=baseline,
-    )
-    compare_values(
-        f"{len(BURST)} keys at once, until the effect of the last key is visible",
-        burst,
-        delay,
-        BURST_LIMIT,
-        baseline_name=baseline,
-    )
+def _differences(written: bytes, received: bytes) -> int:
+    """Return the bytes of lost lines, and of everything that is not in the output, since the first received line."""
+    lines = received.splitlines(keepends=True)
+    written = written[written.index(lines[0]) :]
+    present = set(lines)
+    lost = sum(len(line) for line in written.splitlines(keepends=True) if line not in present)
+    return lost + len(received) - (len(written) - lost)
 
 
-def _typed_alone(terminal: Terminal) -> list[float]:
-    return [typed(terminal, key, BURST[: place + 1]) for place, key in enumerate(BURST[:SINGLE])]
+@contextlib.contextmanager
+def _loop(box: Remote, options: str, run_id: str) -> Iterator[Follower]:
+    """Follow the log of the run with `tail` over ssh, again and again. `N` in the options is the size of the file."""
+    file = box.folder / f"{run_id}{options.split()[0]}"
+    file.touch()
+    command = f"tail {options} .workbench-tui/runs/{run_id}/output.log"
+    ssh = shlex.join([*box.ssh[:-1], *KEEPALIVE, box.ssh[-1]])
+    text = f'while :; do N=$(stat -c %s {file}); {ssh} "{command}" >>{file}; sleep {RETRY_SECONDS}; done'
+    with subprocess.Popen(
+        ["sh", "-c", text], env=environment(), stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        try:
+            _wait_for_content(file)
+            yield Follower(f"`ssh HOST tail {options.replace('$((N + 1))', 'N')}` in a loop", file)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
-def typed(terminal: Terminal, keys: str, seen: str) -> float:
-    """Return the seconds from typing until the text is on the screen."""
-    pressed = terminal.send(keys)
-    return terminal.until_text(seen) - pressed
+def _cut_link(box: Remote) -> int:
+    with box.machine.cut_off():
+        time.sleep(CUT)
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def _kill_connection(box: Remote) -> int:
+    box.machine.kill_connections()
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def _gaps(since: int, followers: tuple[Follower, ...]) -> list[float]:
+    """Return the seconds until each follower has a line that was printed after this time in nanoseconds."""
+    gaps: dict[str, float] = {}
+    deadline = time.monotonic() + PATIENCE
+    while len(gaps) < len(followers):
+        for follower in followers:
+            if follower.name not in gaps and _newest(follower.file) > since:
+                gaps[follower.name] = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - since) / 1e9
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"only these have new lines: {gaps}")
+        time.sleep(PAUSE)
+    return [gaps[follower.name] for follower in followers]
+
+
+def _newest(file: Path) -> int:
+    """Return the time in the last complete line of the file."""
+    words = _tail(file).rpartition(b"\n")[0].rpartition(b"\n")[2].split()
+    return int(words[-1]) if words else 0
+
+
+def _tail(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        stream.seek(max(0, file.stat().st_size - 400))
+        return stream.read()
+
+
+def _content(path: Path) -> bytes:
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
+    return b""
+
+
+def _wait_for_content(file: Path) -> None:
+    _wait(lambda: bool(_content(file)))
+
+
+def _wait_for_all(line: bytes, followers: Iterable[Follower]) -> None:
+    _wait(lambda: all(line in _tail(follower.file) for follower in followers))
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the benchmark waits for too long")
+        time.sleep(0.02)
 
 
 if __name__ == "__main__":

@@ -41,11 +41,15 @@ class Remote(NamedTuple):
         """The home folder of the account, as a path on this machine."""
         return self.machine.home(USER)
 
-    def make_project(self, name: str, script: str) -> Project:
-        """Create a project with this script, and with the target and run configuration `box`."""
-        root = self.folder / "project"
+    def make_project(self, name: str, script: str, folder: str = "project", *, port: int = 0) -> Project:
+        """Create a project with this script, and with the target and run configuration `box`.
+
+        With a port, the target is this port of this machine, such as that of a `relay`.
+        """
+        root = self.folder / folder
         (root / "aml_config").mkdir(parents=True)
-        target = {"type": "remote", "address": self.machine.address, "username": USER, "pythonLocation": "python3"}
+        address = f"127.0.0.1:{port}" if port else self.machine.address
+        target = {"type": "remote", "address": address, "username": USER, "pythonLocation": "python3"}
         configuration = {"Target": "box", "Framework": "Python"}
         (root / "aml_config" / "box.compute").write_text(json.dumps(target))
         (root / "aml_config" / "box.runconfig").write_text(json.dumps(configuration))
