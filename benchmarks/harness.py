@@ -250,7 +250,7 @@ def scratch_folder() -> Iterator[str]:
     A controller is still active for a moment after its run has ended. A process uses the folder if an argument or a
     variable of its environment names it.
     """
-    with tempfile.TemporaryDirectory(prefix="workbench-benchmark-") as folder:
+    with tempfile.TemporaryDirectory(prefix="wb-") as folder:  # the paths of sockets must be short
         try:
             yield folder
         finally:

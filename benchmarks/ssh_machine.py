@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import socket
-import tempfile
 import threading
 import time
 from collections import deque
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+from benchmarks.harness import scratch_folder
 from tests.machines import Machine, machine, make_key
 from tests.targets.conftest import end_links
 from tui_workbench.projects.project import Project
@@ -61,7 +61,7 @@ class Remote(NamedTuple):
 def remote() -> Iterator[Remote]:
     """Run the machine while the context is active, with an empty HOME. Requires root."""
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wb-")))
+        folder = Path(stack.enter_context(scratch_folder()))
         folder.chmod(0o755)
         key = make_key(folder / "id_ed25519")
         box = stack.enter_context(machine("gpubox", folder / "gpubox", key))
