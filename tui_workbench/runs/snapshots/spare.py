@@ -196,10 +196,10 @@ def _remove_others(spare: Spare, files: Collection[str], new: _Attributes, is_ke
 def _folders_of(files: Iterable[str]) -> set[str]:
     """Return the folders that contain the files, including their parents."""
     folders: set[str] = set()
-    for path in {os.path.dirname(path) for path in files}:
+    for path in {path.rpartition(os.sep)[0] for path in files}:
         while path and path not in folders:
             folders.add(path)
-            path = os.path.dirname(path)
+            path = path.rpartition(os.sep)[0]
     return folders
 
 
