@@ -121,6 +121,16 @@ def test_children_in_new_sessions_and_orphans_are_found(family: Family) -> None:
     assert not is_running(orphan)
 
 
+@pytest.mark.linux("other systems report no environment of a process that is exiting")
+def test_process_is_awaited_while_it_is_exiting(family: Family) -> None:
+    # It frees its memory after it has lost its environment, and before it closes its files and GPUs.
+    script = "import time; memory = b'x' * 400_000_000; print('ready', flush=True); time.sleep(600)"
+    pid = family.start(sys.executable, "-c", script)
+    assert family.line() == "ready"
+    assert end_processes(lambda: processes_of_run(RUN), grace=30) is False
+    assert not is_running(pid)
+
+
 def test_session_members_without_run_id_are_found(family: Family) -> None:
     leader = family.start("sh", "-c", "env -i sleep 600 & echo $!; wait", session=True)
     child = int(family.line())
