@@ -121,13 +121,33 @@ else
     }
 fi
 """
-"""Defines `left`, which prints the IDs of processes with the run's ID in their environment. Not every grep has -z."""
+"""Defines `left`, which prints the IDs of processes with the run's ID in their environment. Not every grep has -z.
+
+It can miss a process: Linux shows no environment during `exec`, usually for less than a millisecond.
+"""
+
+_GONE = f"""\
+{PROCESSES_OF_RUN}
+gone() {{
+    for look in 1 2 3 4 5; do
+        [ $look -eq 1 ] || sleep 0.1
+        for id; do
+            shift
+            [ -n "$(set +f; left)" ] || set -- "$@" "$id"
+        done
+        [ $# -gt 0 ] || return
+    done
+    echo "$*"
+}}
+"""
+# Also defines `gone`, which prints those of its arguments, the IDs of runs, that have no process in five searches,
+# because a search can miss a process. All runs share the pauses, so that many runs do not delay a listing.
 
 LEFT = f"""\
 run=$1 id=$2
-{PROCESSES_OF_RUN}
+{_GONE}
 is_noted() {{ read -r code <"$run/exit" && [ -n "$code" ]; }} 2>/dev/null
-while ! is_noted && [ -n "$(left)" ]; do sleep 0.5; done &
+while ! is_noted && [ -z "$(gone "$id")" ]; do sleep 0.5; done &
 waiter=$!
 {_WATCH_INPUT}"""
 """$1: run directory, $2: run ID. Ends when no process has the run's ID, or when the exit code is written."""
@@ -137,7 +157,8 @@ run=$1 id=$2
 {_KNOWN}
 is_alive || exit 0
 {PROCESSES_OF_RUN}
-for one in $(left | grep -vx "$pid"); do
+pids=$(left | grep -vx "$pid") || {{ sleep 0.1; pids=$(left | grep -vx "$pid"); }}
+for one in $pids; do
     kill -TERM "$one"
     kill -CONT "$one"
 done 2>/dev/null
@@ -151,8 +172,13 @@ run=$1 id=$2 ticks=$3
 {PROCESSES_OF_RUN}
 asked=' ' forced=- count=0
 if [ -n "${{4-}}" ] && [ -n "$(left | grep -vx "$pid")" ]; then sleep "$4"; fi
-while pids=$(left | grep -vx "$pid"); do
-    if [ "$ticks" -gt 0 ]; then
+misses=0
+while :; do
+    if ! pids=$(left | grep -vx "$pid"); then
+        misses=$((misses + 1))
+        [ $misses -lt 2 ] || {{ [ $misses -lt 20 ] && is_alive; }} || break
+    elif [ "$ticks" -gt 0 ]; then
+        misses=0
         for one in $pids; do
             case $asked in *" $one "*) continue ;; esac
             asked="$asked$one " count=$((count + 1))
@@ -161,19 +187,18 @@ while pids=$(left | grep -vx "$pid"); do
         done 2>/dev/null
         ticks=$((ticks - 1))
     else
-        forced=forced
+        misses=0 forced=forced
         kill -KILL $pids 2>/dev/null
     fi
     sleep 0.05
 done
-naps=0
-while is_alive && [ $naps -lt 40 ]; do sleep 0.025; naps=$((naps + 1)); done
 is_alive && kill -KILL "$pid"
 echo "$forced $count"
 """
 """$1: run directory, $2: run ID, $3: number of 50 ms pauses before SIGKILL, $4: seconds for helper processes to end.
 
-Prints `forced` or `-`, and the number of processes that received SIGTERM.
+Prints `forced` or `-`, and the number of processes that received SIGTERM. The supervising shell ends itself with the
+script; it is killed if it is alive a second after the last process was found.
 """
 
 FOLLOW_RUNS = f"""\
@@ -181,7 +206,7 @@ cd -- "$1" 2>/dev/null || cd /
 in_containers=$2
 set -f
 {_IS_ALIVE}
-{PROCESSES_OF_RUN}
+{_GONE}
 has_code() {{ code=; read -r code <"$1/exit"; [ -n "$code" ]; }}
 is_supervised() {{ {{ read -r pid; read -r boot; read -r stat; }} <"$1/pid" && is_alive; }}
 know() {{
@@ -199,12 +224,18 @@ state_of() {{
     [ -n "$1" ] && kill -0 "$1" && state=runs && return
     is_supervised "$id" && state=runs && return
     # The shell may have written the exit code since the first look.
-    [ ! -f "$id/pid" ] || has_code "$id" || [ -z "$(set +f; left)" ] || state=left
+    [ ! -f "$id/pid" ] || has_code "$id" || state=left
 }}
 list() {{
+    left=
     for shell in $shells; do
         id=${{shell%:*}}
         state_of "${{shell##*:}}"
+        if [ $state = left ]; then left="$left $id"; else echo "= $id $state"; fi
+    done
+    [ -z "$left" ] || gone=" $(gone $left) "
+    for id in $left; do
+        case $gone in *" $id "*) state=over ;; *) state=left ;; esac
         echo "= $id $state"
     done
     [ -z "$logs" ] || wc -c $logs
