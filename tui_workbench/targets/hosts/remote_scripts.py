@@ -176,9 +176,12 @@ misses=0
 while :; do
     if ! pids=$(left | grep -vx "$pid"); then
         misses=$((misses + 1))
-        [ $misses -lt 2 ] || {{ [ $misses -lt 20 ] && is_alive; }} || break
-    elif [ "$ticks" -gt 0 ]; then
-        misses=0
+        [ $misses -lt 2 ] || {{ [ $misses -lt 60 ] && is_alive; }} || break
+        sleep 0.01
+        continue
+    fi
+    misses=0
+    if [ "$ticks" -gt 0 ]; then
         for one in $pids; do
             case $asked in *" $one "*) continue ;; esac
             asked="$asked$one " count=$((count + 1))
@@ -187,7 +190,7 @@ while :; do
         done 2>/dev/null
         ticks=$((ticks - 1))
     else
-        misses=0 forced=forced
+        forced=forced
         kill -KILL $pids 2>/dev/null
     fi
     sleep 0.05
