@@ -1,4 +1,4 @@
-"""The scripts for other machines find every process, also one that executes itself again and again.
+"""The scripts for other machines find every process, including a process that executes itself again and again.
 
 During `exec`, a process has no environment for a moment, so a search can miss it. The scripts are executed on this
 machine, with every shell that is installed as `sh`.

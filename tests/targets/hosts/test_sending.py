@@ -13,6 +13,7 @@ import pytest
 from tui_workbench.core.errors import StorageError
 from tui_workbench.targets.hosts import sending
 from tui_workbench.targets.hosts.host import ConnectionLost, Entry, Host, HostProcess, LocalHost
+from tui_workbench.targets.hosts.manifest import FileList, digest_of
 from tui_workbench.targets.hosts.sending import SyncReport, sync
 
 if TYPE_CHECKING:
@@ -214,6 +215,18 @@ def test_changes_on_the_host_are_corrected(folder: Folder, source: Path) -> None
     assert (report.changed, report.deleted) == (2, 2)
 
 
+def test_folder_is_known_again_after_a_change_without_effect(folder: Folder, source: Path) -> None:
+    """A file that was created and removed on the host changes only its folder, so that nothing is sent."""
+    send(folder, source)
+    stranger = folder.here / "pkg" / "stranger"
+    stranger.parent.mkdir(exist_ok=True)
+    stranger.touch()
+    stranger.unlink()
+    assert send(folder, source).changed == 0
+    digest = digest_of(FileList.of(listing(source)).manifest)
+    assert folder.host.run(["sh", "-c", sending.IS_SENT, "sh", folder.path, digest]).code == 0
+
+
 def test_removed_folder_is_sent_again(folder: Folder, source: Path) -> None:
     send(folder, source)
     subprocess.run(["rm", "-rf", "--", folder.here], check=True)
@@ -360,3 +373,13 @@ def test_host_without_gnu_find_gets_every_file_again(gpubox: Machine, host: Host
         assert send(there, source).changed == 6
         (source / "link").unlink()
         assert send(there, source).changed == 5
+
+
+def test_host_without_gnu_find_gets_more_files_than_fit_in_a_batch(
+    gpubox: Machine, host: Host, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "BATCH_SECONDS", 0)
+    there = Folder(host, f"/home/research/{tmp_path.name}/tree", gpubox.home() / tmp_path.name / "tree")
+    with gpubox.replaced("/usr/bin/find", "exit 1"):
+        send(there, source)
+    assert there.content() == Folder(host, "", source).content()

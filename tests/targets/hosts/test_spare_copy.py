@@ -281,6 +281,21 @@ def test_copy_is_made_anew_if_a_program_fails(shop: Shop, gpubox: Machine, progr
     assert not list(copy.parent.glob("copy.*"))
 
 
+@pytest.mark.parametrize("program", ["find", "sed", "xargs"])
+def test_changed_file_is_in_the_copy_if_a_program_fails_while_it_is_sent(
+    shop: Shop, gpubox: Machine, program: str
+) -> None:
+    run, _ = shop.begin()
+    shop.end(run)
+    (shop.root / "data.txt").write_text("5678")
+    # The program fails when the sent files are listed again, and not when the copy is made.
+    failure = 'case "$PWD $*" in */tree*maxdepth* | */project-*"./,/"*) exit 1 ;; esac; exec "$ORIGINAL" "$@"'
+    with gpubox.replaced(f"/usr/bin/{program}", failure):
+        _, copy = shop.begin()
+    assert (copy / "data.txt").read_text() == "5678"
+    assert everything(copy) == shop.expected()
+
+
 def test_copy_is_made_anew_after_a_kill(shop: Shop, gpubox: Machine) -> None:
     run, _ = shop.begin()
     shop.end(run)

@@ -371,7 +371,7 @@ class Controller:
         self._directory.append_event("step", step="collect", seconds=round(time.monotonic() - begun, 6), **fields)
 
     def _is_copy_unused(self) -> bool:
-        """Return True if the working copy here has no files of the run: it was executed elsewhere, and not fetched."""
+        """Return True if the run was executed on another machine, and none of its files was fetched yet."""
         is_fetched = "fetch" in self._directory.status().begun or any(each.anew for each in self._directory.attempts())
         return not (self.target.host.is_local or is_fetched)
 

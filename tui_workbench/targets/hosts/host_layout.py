@@ -38,6 +38,8 @@ for run in *; do
     printf '\\0'
 done
 """
+# $1: a folder. Renames it first, so that a run that starts meanwhile never finds a part of it.
+_REMOVE = 'mv -- "$1" "$1.removed.$$" 2>/dev/null; rm -rf -- "$1" "$1".removed.*'
 _SIZES = 'for path; do [ -e "$path" ] && du -sk -- "$path" | cut -f1 || echo -; done'
 
 
@@ -146,4 +148,4 @@ def _folders(host: Host, project: ProjectNames) -> list[CleanupItem]:
 
 
 def _remove(host: Host, path: str) -> None:
-    host.check(["rm", "-rf", "--", path], timeout=LIST_SECONDS)
+    host.check(["sh", "-c", _REMOVE, "sh", path], timeout=LIST_SECONDS)

@@ -31,7 +31,6 @@ from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Host, di
 from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
 from tui_workbench.targets.hosts.manifest import FileList, digest_of
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
-from tui_workbench.targets.hosts.process_io import ProcessIO
 from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, report_sending, sync_wanted
 from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
@@ -228,45 +227,27 @@ class HostRun:
         """
         if self._host.is_local:
             return
+        wanted = cache(tree)
+
+        def spare() -> str:
+            return "spare" if reuses_copy and len(wanted().identities) >= SPARE_FILES else ""
+
         with self.locked(report):
             report.begin("sync", f"send changed files to {self._host.label}")
-            is_large = reuses_copy and self._is_large()
-            words = self._send_large(tree, report) if is_large else self._send(tree, report, reuses_copy=reuses_copy)
-            if "absent" in words:
+            # If nothing has changed, one request makes the copy. But the files of a large project are listed here and
+            # on the machine at the same time, because that takes longer than a request.
+            is_large = self._is_large()
+            said = self._place_sent(b"", "") if is_large else self._place_sent(wanted().manifest, spare())
+            is_placed = "placed" in said
+            sent = SyncReport() if is_placed else self._sync(wanted if is_large else wanted(), report)
+            report.line(f"  {sent.text}")
+            report.done("sync", files=len(wanted().identities), **sent._asdict())
+            report.begin("copy", "make the run's working copy")
+            if not is_placed:
+                said = self._place(spare())
+            if "absent" in said:
                 self.send_sdk()
         report.done("copy")
-
-    def _send(self, tree: Callable[[], FileList], report: Report, *, reuses_copy: bool) -> list[str]:
-        """Send the files and make the copy, with one request if nothing has changed; return the words of PLACE."""
-        wanted = tree()
-        spare = "spare" if reuses_copy and len(wanted.identities) >= SPARE_FILES else ""
-        words = self._place_sent(wanted.manifest, spare)
-        is_placed = "placed" in words
-        self._report_sent(SyncReport() if is_placed else self._sync(wanted, report), wanted, report)
-        if is_placed:
-            return words
-        done = self._host.run([*self._place_command(), spare], timeout=COPY_SECONDS)
-        return self.require(done, "copy the project").text.split()
-
-    def _send_large(self, tree: Callable[[], FileList], report: Report) -> list[str]:
-        """Do the same for a large project: list its files here, and meanwhile the tree and the spare on the machine."""
-        wanted = cache(tree)
-        words = self._place_sent(b"", "")  # creates the run's directory
-        if "placed" in words:
-            self._report_sent(SyncReport(), wanted(), report)
-            return words
-        command = [*self._place_command(), "spare", "wait"]
-        with ProcessIO(self._host, command, "copy the project on", silence=COPY_SECONDS) as placing:
-            self._report_sent(self._sync(wanted, report), wanted(), report)
-            placing.write(b"complete\n")
-            placing.close_input()
-            return placing.finish().decode("ascii", "replace").split()
-
-    @staticmethod
-    def _report_sent(sent: SyncReport, wanted: FileList, report: Report) -> None:
-        report.line(f"  {sent.text}")
-        report.done("sync", files=len(wanted.identities), **sent._asdict())
-        report.begin("copy", "make the run's working copy")
 
     def _is_large(self) -> bool:
         """Return True if the last sent manifest is so large that listing the files takes longer than a request."""
@@ -293,8 +274,9 @@ class HostRun:
                 manifest_copy=self._state_file("manifest"),
             )
 
-    def _place_command(self) -> list[str]:
-        return ["sh", "-c", PLACE, "sh", self._tree, self.directory, self.sdk_folder]
+    def _place(self, spare: str) -> list[str]:
+        command = ["sh", "-c", PLACE, "sh", self._tree, self.directory, self.sdk_folder, spare]
+        return self.require(self._host.run(command, timeout=COPY_SECONDS), "copy the project").text.split()
 
     def placing(self, manifest: bytes) -> Placing:
         """Return the script that makes the run's copy of the files in a manifest. Execute it within `locked`."""

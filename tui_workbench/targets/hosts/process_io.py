@@ -30,15 +30,13 @@ _PIPE_SIZE = 1 << 20
 class ProcessIO:
     """A running program. Use it as a context manager, which ends the program.
 
-    `action` is for errors: the words before the host's name, such as `copy files to`. `silence` is the time limit in
-    seconds for the next data.
+    `action` is for errors: the words before the host's name, such as `copy files to`.
     """
 
-    def __init__(self, host: Host, argv: Sequence[str], action: str, *, silence: float = SILENCE_SECONDS) -> None:
+    def __init__(self, host: Host, argv: Sequence[str], action: str) -> None:
         self._host = host
         self._argv = argv
         self._action = action
-        self._silence = silence
         self._buffer = b""
         self._errors = b""
         self.written = 0
@@ -104,7 +102,7 @@ class ProcessIO:
 
     def _receive(self) -> bytes:
         while True:
-            ready = wait_ready([self._process.stdout, *self._watched()], timeout=self._silence)
+            ready = wait_ready([self._process.stdout, *self._watched()], timeout=SILENCE_SECONDS)
             self._take_errors(ready)
             if self._process.stdout in ready:
                 return os.read(self._process.stdout, READ_SIZE)
@@ -114,7 +112,7 @@ class ProcessIO:
     def write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            ready = wait_ready(self._watched(), [self._process.stdin], self._silence)
+            ready = wait_ready(self._watched(), [self._process.stdin], SILENCE_SECONDS)
             if not ready:
                 self._silent()
             self._take_errors(ready)
@@ -130,28 +128,22 @@ class ProcessIO:
         """Signal the end of input to the program."""
         self._process.close_stdin()
 
-    def finish(self) -> bytes:
-        """Wait for the end of the program, and return the rest of its output.
-
-        Raises the error of `fail` if its exit code is not 0.
-        """
-        rest = b"".join(iter(self.read, b""))
+    def finish(self) -> None:
+        """Wait for the end of the program. Raises the error of `fail` if its exit code is not 0."""
+        while self.read():
+            pass
         self._process.trace_streams(self._errors, self.written)
-        if self._process.wait(self._silence) != 0:
+        if self._exit_code() != 0:
             self.fail()
-        return rest
 
     def fail(self) -> NoReturn:
         """Raise the error of a program that ended early: ConnectionLost if it was killed, else WorkbenchError."""
         while self._errors_open:
-            if not wait_ready(self._watched(), timeout=self._silence):
+            if not wait_ready(self._watched(), timeout=SILENCE_SECONDS):
                 self._silent()
             self._take_errors({self._process.stderr})
         self._process.trace_streams(self._errors, self.written)
-        try:
-            code = self._process.wait(self._silence)
-        except TimeoutError:
-            self._silent()
+        code = self._exit_code()
         self._host.refuse_killed(self._argv[0], code)
         errors = self._errors.decode("utf-8", "replace").strip()
         said = errors.split("\n")[0] or f"exit code {code}"  # later lines are consequences of the first
@@ -161,6 +153,12 @@ class ProcessIO:
             f"cannot {self._action} {self._host.label}: {said}",
             remedy="Check the disk and the permissions on that machine, then try again.",
         )
+
+    def _exit_code(self) -> int:
+        try:
+            return self._process.wait(SILENCE_SECONDS)
+        except TimeoutError:
+            self._silent()
 
     def _watched(self) -> list[int]:
         return [self._process.stderr] if self._errors_open else []
@@ -173,6 +171,6 @@ class ProcessIO:
 
     def _silent(self) -> NoReturn:
         raise ConnectionLost(
-            f"{self._host.label}: no data for {self._silence:g} s",
+            f"{self._host.label}: no data for {SILENCE_SECONDS:g} s",
             remedy="Check the network, and the load and the disk of that machine, then try again.",
         )

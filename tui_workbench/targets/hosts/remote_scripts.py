@@ -201,7 +201,7 @@ echo "$forced $count"
 """$1: run directory, $2: run ID, $3: number of 50 ms pauses before SIGKILL, $4: seconds for helper processes to end.
 
 Prints `forced` or `-`, and the number of processes that received SIGTERM. The supervising shell ends itself with the
-script; it is killed if it is alive a second after the last process was found.
+script. It is killed if it is still alive after 60 searches without a process, which take about a second.
 """
 
 FOLLOW_RUNS = f"""\

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import posixpath
 import secrets
@@ -66,7 +67,7 @@ is_unchanged() {{ [ -s "$1" ] && cmp -s -- "$1" "$base.found"; }}
 is_wanted() {{ [ "$(sha256sum <"$base.manifest")" = "$wanted  -" ]; }}
 """
 
-# What `find` prints about the files and folders that it is given, each as ./PATH, before "./" becomes "/".
+# What `find` prints about files that are given as ./PATH. Then "./" is replaced with "/".
 _LIST_NAMED = LIST_TREE.replace("/%P", "%p")
 
 IS_SENT = f"""\
@@ -86,15 +87,14 @@ look >"$now" && is_unchanged "$now"
 # are removed before the last line, because the script may be ended after that. `edited` means that the folder is
 # unchanged since the last sync, and has only files of the manifest, so that the lists are not needed, and that the
 # manifest can be changed here. After an interrupted sync, the folder may have more files. If few files were sent and
-# none was removed, only these files and their folders, which `touched` names, are listed again. A mistake in the new
-# list only has the effect that files are sent again.
+# none was removed, only these files and their folders, which `touched` names, are listed again.
 _SCRIPT = f"""\
 tree=$1 wanted=$3 base=${{1##*/}}
 umask 022
 mkdir -p -- "$tree" && cd -- "$tree/.." || exit
 now=$base.now.$$ gone=$base.gone.$$ new=$base.manifest.$2 stale=$base.stale.$2 added=$base.added.$2 pack=cat
-touched=$base.touched.$2
-trap 'rm -f -- "$now" "$gone" "$new" "$stale" "$added" "$touched"' EXIT
+touched=$base.touched.$2 again=$base.again.$$
+trap 'rm -f -- "$now" "$gone" "$new" "$stale" "$added" "$touched" "$again"' EXIT
 command -v gzip >/dev/null && pack='gzip -1'
 {_LOOK}echo ready
 look >"$now" && touch -- "$base.manifest" "$base.found" || exit
@@ -128,16 +128,15 @@ $unpack | tar -xf - || exit
 if [ -e "$stale" ]; then
     LC_ALL=C comm -z -23 -- "$base.manifest" "$stale" | LC_ALL=C sort -z -m -- - "$added" >"$new" || exit
 fi
-look_again() {{
-    (cd -- "$base" && xargs -0 sh -c "find \\"\\$@\\" -maxdepth 0 \\( {_LIST_NAMED} \\)" sh) <"$touched" |
-        sed -z 's,\\./,/,'
-}}
+count() {{ tr -dc '\\0' <"$1" | wc -c; }}
 update() {{
-    [ -e "$touched" ] && [ -s "$now" ] && [ "$deletions" = 0 ] &&
-        look_again | by_path | by_path -msu -- - "$now" >"$base.found"
+    [ -s "$touched" ] && [ -s "$now" ] && [ "$deletions" = 0 ] &&
+        (cd -- "$base" && xargs -0 sh -c "find \\"\\$@\\" -maxdepth 0 \\( {_LIST_NAMED} \\)" sh) <"$touched" >"$gone" &&
+        sed -z 's,\\./,/,' "$gone" >"$again" && [ "$(count "$again")" -eq "$(count "$touched")" ] &&
+        by_path -o "$again" -- "$again" && by_path -msu -- "$again" "$now" >"$base.found"
 }}
 mv -f -- "$new" "$base.manifest" && {{ update 2>/dev/null || look >"$base.found"; }} || exit
-rm -f -- "$now" "$gone" "$stale" "$added" "$touched" && echo done
+rm -f -- "$now" "$gone" "$stale" "$added" "$touched" "$again" && echo done
 """
 
 
@@ -217,7 +216,7 @@ def sync_wanted(
     packed: bool | None = None,
     manifest_copy: str = "",
 ) -> SyncReport:
-    """Do the same as `sync`. If `wanted` is a function, it is called while the host lists its own files."""
+    """Like `sync`. If `wanted` is a function, it is called while the host lists its own files."""
     copy = ManifestCopy(manifest_copy)
     report = SyncReport()
     while True:
@@ -232,7 +231,9 @@ def sync_wanted(
             if answer == "same":
                 return report
             held = _read_held(process, answer, copy)
-            batch = _Batch(wanted, held, source, posixpath.basename(destination), word)
+            # If the host cannot list its files, the next batch would begin with the same files again.
+            seconds = BATCH_SECONDS if held.records or not report.changed else math.inf
+            batch = _Batch(wanted, held, source, posixpath.basename(destination), word, seconds)
             wants_packed = not is_near if packed is None else packed
             _send(process, batch, packed=wants_packed and _can_pack(answer), progress=progress)
         report = SyncReport(
@@ -276,7 +277,7 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
         answer = process.line()
         if answer == "same":
             return Difference((), ())
-        batch = _Batch(wanted, _read_held(process, answer, ManifestCopy()), "", "", "")
+        batch = _Batch(wanted, _read_held(process, answer, ManifestCopy()), "", "", "", 0.0)
     entries = {entry.path: entry for entry in listing}
     return Difference(tuple(entries[entry.path] for entry in batch.missing), tuple(batch.superfluous))
 
@@ -355,9 +356,9 @@ class _Sender:
 
 
 class _Batch:
-    """The files to send and to remove. `write` sends files for BATCH_SECONDS, then the manifest or its changes."""
+    """The files to send and to remove. `write` sends files for `seconds`, then the manifest or its changes."""
 
-    def __init__(self, wanted: FileList, held: _Held, source: str, name: str, word: str) -> None:
+    def __init__(self, wanted: FileList, held: _Held, source: str, name: str, word: str, seconds: float) -> None:
         records = split(wanted.manifest)
         self._unwanted = parsed(held.records - records)
         missing = [entry_of(*each) for each in sorted(parsed(records - held.records).items())]
@@ -369,10 +370,11 @@ class _Batch:
         self._source = source
         self._name = name
         self._word = word
+        self._seconds = seconds
 
     def write(self, tar: tarfile.TarFile) -> None:
         """Write the files to an archive. Raises StorageError if a file cannot be read."""
-        end = time.monotonic() + BATCH_SECONDS
+        end = time.monotonic() + self._seconds
         for entry in self.missing:
             self._add(tar, entry)
             self.sent.append(entry)

@@ -22,14 +22,18 @@ The facts after the first "|" are those that a copy has too.
 
 _LIST_COPY = r"""-type d -printf '%y %C@ %i %n %T@|%y %m/%P\0' -o -printf '%y %C@ %i %n|%y %m %s %T@/%P\0'"""
 
+# For files that are given as `work/PATH`.
 _LIST_NAMED = _LIST_COPY.replace("/%P", "%p")
 
 # Defines functions that are called in a folder with a copy of the tree. GNU find and lists separated by NUL are needed;
 # other machines have no spares.
 _LISTS = rf"""
-list_copy() {{ find work -mindepth 1 \( {_LIST_COPY} \) >"$1" && LC_ALL=C sort -z -o "$1" -- "$1"; }}
+list_copy() {{ find work -mindepth 1 \( {_LIST_COPY} \) >list && LC_ALL=C sort -z list >placed.copy; }}
 list_named() {{ xargs -0 sh -c "find \"\$@\" -maxdepth $1 \( {_LIST_NAMED} \)" sh; }}
-list_tree() {{ [ -s "$tree.found" ] && LC_ALL=C sort -z -- "$tree.found" >"$1"; }}
+list_tree() {{
+    [ -s "$tree.found" ] && [ "$(grep -zcv '^d' "$tree.found")" -eq "$(tr -dc '\0' <"$tree.manifest" | wc -c)" ] &&
+        LC_ALL=C sort -z -- "$tree.found" >"$1"
+}}
 common_facts() {{ cut -z -d'|' -f2- -- "$1" | LC_ALL=C sort -z; }}
 is_equal() {{ common_facts placed.copy >list && [ -s list ] && common_facts placed.tree | cmp -s - list; }}
 """
@@ -43,21 +47,16 @@ remove() {
 }
 """
 
-# `list_spare` lists the spare, which needs no tree. `take_spare` makes it equal to the tree. Every list is sorted. A
-# hard link shows that the spare is on the same mount as the run, so that the rename moves no files, and that the listed
-# spare is the taken one.
+# Takes the spare, and makes it equal to the tree. Every list is sorted. A hard link shows that the spare is on the same
+# mount as the run, so that the rename moves no files.
 _TAKE_SPARE = r"""
-list_spare() (
-    [ ! -L "$spare" ] && ln -- "$spare/placed.tree" "$new.link" && cd -P -- "$spare" && [ ! -L work ] &&
-        list_copy "$new.list"
-)
 take_spare() (
-    LC_ALL=C
+    spare=${tree%/*}/spare LC_ALL=C
     export LC_ALL
     umask 022
-    [ ! -L "$spare" ] && mv -T -- "$spare" "$new" || exit
-    [ ! -L "$new" ] && cd -P -- "$new" && [ ! -L work ] && [ placed.tree -ef "$new.link" ] || exit
-    [ -s placed.copy ] && mv -- placed.copy before && mv -- "$new.list" placed.copy && list_tree tree || exit
+    [ ! -L "$spare" ] && ln -- "$spare/placed.tree" "$new.link" && mv -T -- "$spare" "$new" || exit
+    [ ! -L "$new" ] && cd -P -- "$new" && [ ! -L work ] || exit
+    [ -s placed.copy ] && mv -- placed.copy before && list_copy && list_tree tree || exit
     files() { sed -z -n '/^d/!s,^[^/]*/,,p' -- "$1" >unsorted && sort -z unsorted; }
     folders() { sed -z -n '/^d/s,^[^/]*/,,p' -- "$1" >unsorted && sort -z unsorted; }
     only() { comm -z -23 -- "$1" "$2"; }
@@ -66,7 +65,7 @@ take_spare() (
     only tree placed.tree >tree.new && only placed.tree tree >tree.old || exit
     files copy.new >changed && files copy.old >lost && files tree.new >wanted && files tree.old >outdated || exit
     folders tree >folders && folders placed.copy >own && folders copy.new >touched || exit
-    # What is not lost is in the copy, so no link leads to it.
+    # A file that is not lost is still in the copy, so none of its folders was replaced by a link.
     { cat changed && only outdated lost && only own folders; } >superfluous || exit
     { cat wanted && only lost outdated; } >missing || exit
     both touched folders >renewed || exit
@@ -81,7 +80,7 @@ take_spare() (
     [ ! -s missing ] || (
         cd -- "$tree" && xargs -0 cp -a --parents --remove-destination --reflink=auto -t "$new/work" -- <"$new/missing"
     ) || exit
-    # List again what was removed, copied or moved. Everything else is as listed before.
+    # List the copied and moved files and the changed folders again. The records of all other files stay.
     cat missing superfluous >made && sed -z -n ':next; s,/[^/]*$,,; T; p; b next' made >parents || exit
     sort -zu -o parents parents && both parents folders >made && cat missing >>made || exit
     sed -z 's,^,work/,' made >named && list_named 0 <named >listed && list_named 1 <touched >>listed || exit
@@ -91,29 +90,26 @@ take_spare() (
 )
 """
 
-# $1: the tree, $2: the run's directory, $3: the folder of the SDK, $4: `spare` to use and keep a spare, $5: `wait` if
-# the tree is still being updated. Then a line of the input says that it is complete. Prints `absent` if the SDK is
-# missing. A complete copy is kept, because another process may be starting the script in it. Each attempt makes a new
-# copy and renames it to `work`, because an attempt whose connection was lost may still be copying. `placed` is
-# written once: files newer than `placed` were made by the run.
+# $1: the tree, $2: the run's directory, $3: the folder of the SDK, $4: `spare` to use and keep a spare. Prints `absent`
+# if the SDK is missing. A complete copy is kept, because another process may be starting the script in it. Each attempt
+# makes a new copy and renames it to `work`, because an attempt whose connection was lost may still be copying. `placed`
+# is written once: files newer than `placed` were made by the run.
 PLACE = f"""\
 [ -e "$3" ] || echo absent
-tree=$1 run=$2 new=$2/copy.$$ spare=${{1%/*}}/spare
+[ -e "$2/placed" ] && exit 0
+tree=$1 run=$2 new=$2/copy.$$
 trap 'remove "$2/copy.$$" "$2/copy.$$".*' EXIT
 {_REMOVE}{_LISTS}{_TAKE_SPARE}
 copy_tree() (
     mkdir -- "$new" && cd -- "$new" || exit
     cp -a --reflink=auto -- "$tree" work 2>/dev/null || {{ rm -rf -- work; cp -a -- "$tree" work; }} || exit
-    [ "$1" ] && list_tree placed.tree && list_copy placed.copy && is_equal || rm -f placed.tree
+    [ "$1" ] && list_tree placed.tree && list_copy && is_equal || rm -f placed.tree
 )
 place() {{
     mv -T -- "$new/work" "$run/work" 2>/dev/null || {{ [ ! -e "$run/work" ] && mv -- "$new/work" "$run/work"; }} ||
         return
     [ ! -e "$new/placed.tree" ] || mv -- "$new/placed.tree" "$new/placed.copy" "$run"
 }}
-[ -e "$run/work" ] || [ -e "$run/placed" ] || {{ [ "$4" ] && list_spare 2>/dev/null; }} || rm -f -- "$new.list"
-[ -z "$5" ] || read -r complete || exit
-[ -e "$run/placed" ] && exit 0
 [ -e "$run/work" ] || {{
     # The spare may have files that cannot be removed.
     {{ [ "$4" ] && take_spare 2>/dev/null; }} || {{ new=$new.tree && remove "$new" && copy_tree "$4"; }} || exit
