@@ -218,8 +218,7 @@ def test_changes_on_the_host_are_corrected(folder: Folder, source: Path) -> None
 def test_folder_is_known_again_after_a_change_without_effect(folder: Folder, source: Path) -> None:
     """A file that was created and removed on the host changes only its folder, so that nothing is sent."""
     send(folder, source)
-    stranger = folder.here / "pkg" / "stranger"
-    stranger.parent.mkdir(exist_ok=True)
+    stranger = folder.here / "package" / "stranger"
     stranger.touch()
     stranger.unlink()
     assert send(folder, source).changed == 0
