@@ -32,7 +32,7 @@ from tui_workbench.targets.group.own_folders import owner_of_folder, require_own
 from tui_workbench.targets.group.rendezvous import Place, place_in
 from tui_workbench.targets.group.versions import describe_versions, versions_of
 from tui_workbench.targets.hosts.clocks import Clock, clock_of
-from tui_workbench.targets.hosts.host import Completed, LocalHost
+from tui_workbench.targets.hosts.host import Completed, ConnectionLost, LocalHost
 
 
 def write_logs(folder: Path, **logs: str) -> None:
@@ -318,6 +318,21 @@ def test_members_connect_at_the_same_time(tmp_path: Path, monkeypatch: pytest.Mo
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     require_connections(group(), environments(**pythons), places, port)
+
+
+def test_lost_connection_to_the_first_member_does_not_count_as_a_firewall(tmp_path: Path) -> None:
+    """Stand-in: the interpreter of b ends that of a, as the loss of its connection does."""
+    pythons = {}
+    for name, script in (("a", f"echo $$ >{tmp_path}/pid"), ("b", f"kill -KILL $(cat {tmp_path}/pid)")):
+        path = tmp_path / name
+        path.write_text(f'#!/bin/sh\n{script}\nexec {sys.executable} "$@"\n')
+        path.chmod(0o755)
+        pythons[name] = str(path)
+    places = {name: Place("lo", "127.0.0.1") for name in pythons}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(ConnectionLost, match="the connection to member a was lost"):
+        require_connections(group(), environments(**pythons), places, port)
 
 
 def test_interpreter_that_does_not_start_is_named() -> None:

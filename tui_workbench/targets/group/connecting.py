@@ -15,7 +15,7 @@ from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.group.rendezvous import Place
 from tui_workbench.targets.group.versions import PYTHON_SECONDS
 from tui_workbench.targets.hosts.clocks import Clock, clock_of
-from tui_workbench.targets.hosts.host import READ_SIZE, HostProcess
+from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, HostProcess
 from tui_workbench.targets.hosts.host_for import host_of
 
 CLOCK_SECONDS = 5.0
@@ -30,6 +30,9 @@ CONNECT_SECONDS, LISTEN_SECONDS = 10.0, 600.0
 
 The listener normally ends when all members have connected, so its limit only matters after a lost connection.
 """
+
+LOSS_SECONDS = 1.0
+"""Seconds after a failed connection in which the loss of the connection to the first member is noticed."""
 
 _ALONE = ("-I", "-c")  # a socket.py in the home folder must not replace the standard library's
 
@@ -66,7 +69,8 @@ def require_connections(
 ) -> None:
     """Listen on a port of the first member for a moment, and connect to it from all others.
 
-    `members` and `places` are by name. Raises EnvironmentMissing, TargetUnreachable or another WorkbenchError.
+    `members` and `places` are by name. Raises EnvironmentMissing, TargetUnreachable (also if the connection to the
+    first member is lost meanwhile) or another WorkbenchError.
     """
     member, *others = members
     address = places[member].address
@@ -81,11 +85,19 @@ def require_connections(
                 "interface that every member has.",
                 file=group.path,
             )
-        # Connect from all members at once, because starting an interpreter can take long.
-        at_once({
-            name: functools.partial(_connect, group, name, members[name], f"{member} at {address}", address, port)
-            for name in others
-        })  # fmt: skip
+        try:
+            # Connect from all members at once, because starting an interpreter can take long.
+            at_once({
+                name: functools.partial(_connect, group, name, members[name], f"{member} at {address}", address, port)
+                for name in others
+            })  # fmt: skip
+        except WorkbenchError as error:
+            if wait_ready([there.stdout], timeout=LOSS_SECONDS):  # the output has ended, and so has the listener
+                raise ConnectionLost(
+                    f"the connection to member {member} was lost while the other members connected to it",
+                    remedy="Check the network between this machine and the member, then try again.",
+                ) from error
+            raise
 
 
 def _connect(
