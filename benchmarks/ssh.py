@@ -54,6 +54,7 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.hosts.host import Entry
+from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.mirror import Mirror
 from tui_workbench.targets.hosts.sending import sync
 
@@ -212,7 +213,7 @@ class _Ours:
         self.again()
 
     def again(self) -> None:
-        sync(self._box.host, self._listing, str(self._source), self._destination)
+        sync(self._box.host, FileList.of(self._listing), str(self._source), self._destination)
 
     def changed(self) -> None:
         self._version += 1

@@ -304,16 +304,20 @@ def test_port_in_use_is_refused(home: Path) -> None:
     require_connections(group(), members, places, port)
 
 
+def interpreter_after(path: Path, script: str) -> str:
+    """Write a program that executes a line of `sh` and becomes Python; return its path."""
+    path.write_text(f'#!/bin/sh\n{script}\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
 def test_members_connect_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand-in: the interpreters of b and c wait for each other."""
     monkeypatch.setattr(connecting, "PYTHON_SECONDS", 20.0)
     os.mkfifo(tmp_path / "meet")
     pythons = {"a": sys.executable}
     for name, waits in (("b", "echo >"), ("c", "read line <")):
-        path = tmp_path / name
-        path.write_text(f'#!/bin/sh\n{waits} {tmp_path}/meet\nexec {sys.executable} "$@"\n')
-        path.chmod(0o755)
-        pythons[name] = str(path)
+        pythons[name] = interpreter_after(tmp_path / name, f"{waits} {tmp_path}/meet")
     places = {name: Place("lo", "127.0.0.1") for name in pythons}
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -322,12 +326,10 @@ def test_members_connect_at_the_same_time(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_lost_connection_to_the_first_member_does_not_count_as_a_firewall(tmp_path: Path) -> None:
     """Stand-in: the interpreter of b ends that of a, as the loss of its connection does."""
-    pythons = {}
-    for name, script in (("a", f"echo $$ >{tmp_path}/pid"), ("b", f"kill -KILL $(cat {tmp_path}/pid)")):
-        path = tmp_path / name
-        path.write_text(f'#!/bin/sh\n{script}\nexec {sys.executable} "$@"\n')
-        path.chmod(0o755)
-        pythons[name] = str(path)
+    pythons = {
+        "a": interpreter_after(tmp_path / "a", f"echo $$ >{tmp_path}/pid"),
+        "b": interpreter_after(tmp_path / "b", f"kill -KILL $(cat {tmp_path}/pid)"),
+    }
     places = {name: Place("lo", "127.0.0.1") for name in pythons}
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -25,6 +25,7 @@ from tui_workbench.targets.checks.result import DOCKER, ENGINE, HOST_KEY, OK
 from tui_workbench.targets.docker.docker_socket import docker_socket
 from tui_workbench.targets.hosts.fetching import fetch
 from tui_workbench.targets.hosts.host import ConnectionLost, Entry, LoginRefused
+from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.reaching import TOOLS
 from tui_workbench.targets.hosts.sending import sync
 from tui_workbench.targets.ssh import ssh_channel
@@ -199,10 +200,10 @@ def test_missing_program_is_named(host: SshHost, gpubox: Machine, start_up: Path
 
 def test_files_are_copied_without_gzip(host: SshHost, gpubox: Machine, start_up: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("content" * 1000)
-    listing = [Entry("file", "1", 7000)]
+    wanted = FileList.of([Entry("file", "1", 7000)])
     with tools_without(gpubox, start_up, "gzip"):
         there = "/home/research/.workbench-tui/projects/x/tree"
-        sync(host, listing, str(tmp_path), there, packed=True)
+        sync(host, wanted, str(tmp_path), there, packed=True)
         fetch(host, there, str(tmp_path / "back"))
     assert (tmp_path / "back" / "file").read_text() == "content" * 1000
     shutil.rmtree(gpubox.home() / ".workbench-tui")

@@ -89,7 +89,7 @@ def source(tmp_path: Path) -> Path:
 def send(folder: Folder, source: Path, *, packed: bool | None = None) -> SyncReport:
     """Sync, and check that both folders are equal."""
     entries = listing(source)
-    report = sync(folder.host, entries, str(source), folder.path, packed=packed)
+    report = sync(folder.host, FileList.of(entries), str(source), folder.path, packed=packed)
     assert folder.content() == Folder(folder.host, "", source).content()
     return report
 
@@ -125,7 +125,7 @@ def test_unchanged_tree_takes_one_round_trip(folder: Folder, source: Path, monke
 
     monkeypatch.setattr(type(folder.host), "open", watched)
     monkeypatch.setattr(os, "write", refused)
-    assert sync(folder.host, listing(source), str(source), folder.path) == SyncReport()
+    assert sync(folder.host, FileList.of(listing(source)), str(source), folder.path) == SyncReport()
     assert len(asked) == 1
 
 
@@ -259,13 +259,13 @@ def test_changed_manifest_equals_a_new_one(
     manifest_copy = tmp_path / "manifest"
     for number in range(50):
         (source / f"file {number}").write_text("unchanged")
-    sync(folder.host, listing(source), str(source), folder.path, manifest_copy=str(manifest_copy))
+    sync(folder.host, FileList.of(listing(source)), str(source), folder.path, manifest_copy=str(manifest_copy))
     if copy == "removed":
         manifest_copy.unlink()
     elif copy == "changed":
         manifest_copy.write_bytes(manifest_copy.read_bytes().replace(b"train.py", b"other.py"))
     change_project(source)
-    report = sync(folder.host, listing(source), str(source), folder.path, manifest_copy=str(manifest_copy))
+    report = sync(folder.host, FileList.of(listing(source)), str(source), folder.path, manifest_copy=str(manifest_copy))
     assert (report.changed, report.deleted) == (4, 1)
     assert folder.content() == Folder(folder.host, "", source).content()
     manifest = (folder.here.parent / "tree.manifest").read_bytes()
@@ -278,9 +278,9 @@ def test_unchanged_part_of_the_manifest_is_not_sent(folder: Folder, source: Path
     copy = str(tmp_path / "manifest")
     for number in range(500):
         (source / f"a file with a rather long name {number}").write_text("unchanged")
-    sync(folder.host, listing(source), str(source), folder.path, packed=False, manifest_copy=copy)
+    sync(folder.host, FileList.of(listing(source)), str(source), folder.path, packed=False, manifest_copy=copy)
     (source / "train.py").write_text("print(2)\n")
-    report = sync(folder.host, listing(source), str(source), folder.path, packed=False, manifest_copy=copy)
+    report = sync(folder.host, FileList.of(listing(source)), str(source), folder.path, packed=False, manifest_copy=copy)
     assert report.changed == 1
     assert report.sent < 11_000  # the size of a small archive; the manifest has 40,000 bytes
 
@@ -302,7 +302,7 @@ def test_repeated_sync_skips_files_that_have_arrived(
             raise ConnectionLost("cut")
 
     with pytest.raises(ConnectionLost):
-        sync(folder.host, entries, str(source), folder.path, break_off)
+        sync(folder.host, FileList.of(entries), str(source), folder.path, break_off)
     assert send(folder, source).changed == 6 - 2
 
 
@@ -318,7 +318,7 @@ def test_files_without_a_manifest_are_removed_after_an_interrupted_sync(
             raise ConnectionLost("cut")
 
     with pytest.raises(ConnectionLost):
-        sync(folder.host, listing(source), str(source), folder.path, break_off)
+        sync(folder.host, FileList.of(listing(source)), str(source), folder.path, break_off)
     (source / "run.sh").unlink()
     (source / "train.py").unlink()
     send(folder, source)
@@ -326,7 +326,13 @@ def test_files_without_a_manifest_are_removed_after_an_interrupted_sync(
 
 def test_progress_is_reported_in_bytes(folder: Folder, source: Path) -> None:
     told: list[tuple[int, int]] = []
-    sync(folder.host, listing(source), str(source), folder.path, lambda done, size: told.append((done, size)))
+    sync(
+        folder.host,
+        FileList.of(listing(source)),
+        str(source),
+        folder.path,
+        lambda done, size: told.append((done, size)),
+    )
     size = sum(entry.size for entry in listing(source))
     assert told[-1] == (size, size)
     assert told == sorted(told)
@@ -334,27 +340,27 @@ def test_progress_is_reported_in_bytes(folder: Folder, source: Path) -> None:
 
 def test_slow_connection_is_compressed(folder: Folder, source: Path) -> None:
     (source / "text").write_text("the same words again and again\n" * 100_000)
-    report = sync(folder.host, listing(source), str(source), folder.path, packed=True)
+    report = sync(folder.host, FileList.of(listing(source)), str(source), folder.path, packed=True)
     assert report.sent < report.size + 100_000  # packing must not add much
 
 
 def test_unreadable_file_is_named(folder: Folder, source: Path) -> None:
     entries = [*listing(source), Entry("not-there", "x", 5)]
     with pytest.raises(StorageError, match="not-there: cannot send: no such file"):
-        sync(folder.host, entries, str(source), folder.path)
+        sync(folder.host, FileList.of(entries), str(source), folder.path)
     assert send(folder, source).changed == 6
 
 
 def test_link_in_place_of_a_file_is_not_followed(folder: Folder, source: Path) -> None:
     with pytest.raises(StorageError, match="cannot send"):
-        sync(folder.host, [Entry("link", "x", 5)], str(source), folder.path)
+        sync(folder.host, FileList.of([Entry("link", "x", 5)]), str(source), folder.path)
 
 
 def test_full_disk_on_the_host_is_reported(gpubox: Machine, host: Host, source: Path) -> None:
     gpubox.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=0777", "tmpfs", "/mnt"])
     try:
         with pytest.raises(StorageError, match=r"the disk of gpubox .* is full"):
-            sync(host, listing(source), str(source), "/mnt/tree")
+            sync(host, FileList.of(listing(source)), str(source), "/mnt/tree")
     finally:
         gpubox.run(["umount", "/mnt"])
 
@@ -363,7 +369,7 @@ def test_read_only_destination_is_reported(host: Host, source: Path) -> None:
     from tui_workbench.core.errors import WorkbenchError
 
     with pytest.raises(WorkbenchError, match="Permission denied"):
-        sync(host, listing(source), str(source), "/etc/workbench/tree")
+        sync(host, FileList.of(listing(source)), str(source), "/etc/workbench/tree")
 
 
 def test_host_without_gnu_find_gets_every_file_again(gpubox: Machine, host: Host, source: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from tui_workbench.targets.environments.environment import Package, Recipe
 from tui_workbench.targets.environments.uv import find_uv, index_environment, uv_version
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
+from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.sending import report_sending, sync
 
 RESOLVE_SECONDS = 300.0  # timeout of the resolver, which may need minutes to backtrack through many versions
@@ -325,7 +326,7 @@ class Stores:
         size = os.stat(path).st_size
         entry = Entry(base, f"{size}-{os.path.basename(folder)}", size, executable=os.access(path, os.X_OK))
         with report_sending(self._report.line) as progress:
-            sync(self._host, [entry], folder, destination, progress)
+            sync(self._host, FileList.of([entry]), folder, destination, progress)
         return destination
 
 

@@ -31,7 +31,7 @@ from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Host, di
 from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
 from tui_workbench.targets.hosts.manifest import FileList, digest_of
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
-from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, report_sending, sync_wanted
+from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, report_sending, sync
 from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
@@ -265,7 +265,7 @@ class HostRun:
 
     def _sync(self, wanted: FileList | Callable[[], FileList], report: Report) -> SyncReport:
         with report_sending(report.line) as progress:
-            return sync_wanted(
+            return sync(
                 self._host,
                 wanted,
                 self._spec.working_directory,

@@ -230,15 +230,15 @@ state_of() {{
     [ ! -f "$id/pid" ] || has_code "$id" || state=left
 }}
 list() {{
-    left=
+    orphans=
     for shell in $shells; do
         id=${{shell%:*}}
         state_of "${{shell##*:}}"
-        if [ $state = left ]; then left="$left $id"; else echo "= $id $state"; fi
+        if [ $state = left ]; then orphans="$orphans $id"; else echo "= $id $state"; fi
     done
-    [ -z "$left" ] || gone=" $(gone $left) "
-    for id in $left; do
-        case $gone in *" $id "*) state=over ;; *) state=left ;; esac
+    [ -z "$orphans" ] || ended=" $(gone $orphans) "
+    for id in $orphans; do
+        case $ended in *" $id "*) state=over ;; *) state=left ;; esac
         echo "= $id $state"
     done
     [ -z "$logs" ] || wc -c $logs

@@ -96,11 +96,12 @@ now=$base.now.$$ gone=$base.gone.$$ new=$base.manifest.$2 stale=$base.stale.$2 a
 touched=$base.touched.$2 again=$base.again.$$
 trap 'rm -f -- "$now" "$gone" "$new" "$stale" "$added" "$touched" "$again"' EXIT
 command -v gzip >/dev/null && pack='gzip -1'
-{_LOOK}echo ready
+{_LOOK}count() {{ tr -dc '\\0' <"$1" | wc -c; }}
+echo ready
 look >"$now" && touch -- "$base.manifest" "$base.found" || exit
 [ "$wanted" ] || read -r wanted || exit 9
 if is_unchanged "$now" && is_wanted; then rm -f -- "$now"; echo same; exit; fi
-files=$(grep -zcv '^d' "$now" 2>/dev/null) names=$(tr -dc '\\0' <"$base.manifest" | wc -c)
+files=$(grep -zcv '^d' "$now" 2>/dev/null) names=$(count "$base.manifest")
 if [ "$names" -gt 0 ] && [ "$names" = "$files" ] && cmp -s -- "$now" "$base.found" &&
     comm -z /dev/null /dev/null 2>/dev/null
 then
@@ -128,7 +129,6 @@ $unpack | tar -xf - || exit
 if [ -e "$stale" ]; then
     LC_ALL=C comm -z -23 -- "$base.manifest" "$stale" | LC_ALL=C sort -z -m -- - "$added" >"$new" || exit
 fi
-count() {{ tr -dc '\\0' <"$1" | wc -c; }}
 update() {{
     [ -s "$touched" ] && [ -s "$now" ] && [ "$deletions" = 0 ] &&
         (cd -- "$base" && xargs -0 sh -c "find \\"\\$@\\" -maxdepth 0 \\( {_LIST_NAMED} \\)" sh) <"$touched" >"$gone" &&
@@ -188,26 +188,6 @@ class _Held(NamedTuple):
 
 def sync(
     host: Host,
-    listing: Sequence[Entry],
-    source: str,
-    destination: str,
-    progress: Progress | None = None,
-    *,
-    packed: bool | None = None,
-    manifest_copy: str = "",
-) -> SyncReport:
-    """Make the folder `destination` on the host contain exactly the files of `listing`, read from `source`.
-
-    `progress` is called with the number of bytes sent so far and the total. `packed` turns compression on or off; if it
-    is None, the response time of the host decides. `manifest_copy` is the file on this machine for a copy of the
-    manifest. Raises WorkbenchError, such as TargetUnreachable.
-    """
-    wanted = FileList.of(listing)
-    return sync_wanted(host, wanted, source, destination, progress, packed=packed, manifest_copy=manifest_copy)
-
-
-def sync_wanted(
-    host: Host,
     wanted: FileList | Callable[[], FileList],
     source: str,
     destination: str,
@@ -216,7 +196,13 @@ def sync_wanted(
     packed: bool | None = None,
     manifest_copy: str = "",
 ) -> SyncReport:
-    """Like `sync`. If `wanted` is a function, it is called while the host lists its own files."""
+    """Make the folder `destination` on the host contain exactly the files of `wanted`, read from `source`.
+
+    If `wanted` is a function, it is called while the host lists its own files. `progress` is called with the number of
+    bytes sent so far and the total. `packed` turns compression on or off; if it is None, the response time of the host
+    decides. `manifest_copy` is the file on this machine for a copy of the manifest. Raises WorkbenchError, such as
+    TargetUnreachable.
+    """
     copy = ManifestCopy(manifest_copy)
     report = SyncReport()
     while True:
