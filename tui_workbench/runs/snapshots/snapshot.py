@@ -23,7 +23,14 @@ from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.runs.snapshots.contents import Contents, contents_of, refuse_large, room_of
 from tui_workbench.runs.snapshots.file_copy import can_clone
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
-from tui_workbench.runs.snapshots.snapshot_view import IMPORTED_PREFIX, REPOSITORY, object_directories, read_with_git
+from tui_workbench.runs.snapshots.snapshot_view import (
+    EXECUTABLE,
+    IMPORTED_PREFIX,
+    LINK,
+    REPOSITORY,
+    object_directories,
+    read_with_git,
+)
 from tui_workbench.runs.snapshots.spare import (
     Spare,
     claimed,
@@ -62,7 +69,6 @@ _PARTS = ("HEAD", "config", "objects", "refs")
 _LOCKS = ("index.lock", "config.lock", "HEAD.lock", "packed-refs.lock")
 _LOCK = "workbench.lock"
 
-_EXECUTABLE, _LINK = "100755", "120000"
 _SECOND = 1_000_000_000  # nanoseconds
 _REMEDY = (
     "If files of the project were changing, try again. If the disk is full, free some space. Otherwise, move {} away "
@@ -283,7 +289,7 @@ class SnapshotStore:
 
     def _redirect_links(self, working_copy: str, entries: Iterable[_Entry]) -> None:
         for path, mode in entries:
-            if mode == _LINK:
+            if mode == LINK:
                 redirect_link(self._root, working_copy, path)
 
     def _complete(self, working_copy: str, items: Iterable[Item]) -> None:
@@ -293,13 +299,13 @@ class SnapshotStore:
 
     def _place(self, working_copy: str, entries: Sequence[_Entry], before: int) -> None:
         """Copy the files of the index to the working copy. Files older than `before` share blocks if possible."""
-        sample = next((path for path, mode in entries if mode != _LINK), "")
+        sample = next((path for path, mode in entries if mode != LINK), "")
         if not sample or not can_clone(os.path.join(self._root, sample), working_copy):
             self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
             return
-        files = ((path, mode == _EXECUTABLE) for path, mode in entries if mode != _LINK)
+        files = ((path, mode == EXECUTABLE) for path, mode in entries if mode != LINK)
         left = clone_files(self._root, working_copy, files, before)
-        left += [path for path, mode in entries if mode == _LINK]
+        left += [path for path, mode in entries if mode == LINK]
         self._check_out_files(left, working_copy)
 
     def _current_contents(self) -> Contents:

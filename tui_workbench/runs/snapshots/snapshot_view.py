@@ -7,7 +7,7 @@ are not changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import StorageError, storage_errors
@@ -20,6 +20,9 @@ IMPORTED_PREFIX = "snapshots-imported-"
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """The object ID of an empty tree, which exists in every repository."""
+
+EXECUTABLE, LINK = "100755", "120000"
+"""Modes in git of executable files and of links."""
 
 SHORTEST = 4  # minimum length of a commit ID
 LARGEST_DIFF = 4 << 20  # maximum size of a diff in bytes
@@ -56,16 +59,24 @@ class SnapshotFile(NamedTuple):
     is_executable: bool = False
 
 
-def snapshot_files(state_directory: str, commit: str, *, sizes: bool = True) -> list[SnapshotFile]:
-    """Return the files of a snapshot; without `sizes`, which are slow to read, each size is 0. Raises StorageError."""
+def snapshot_files(state_directory: str, commit: str) -> list[SnapshotFile]:
+    """Return the files of a snapshot. Raises StorageError."""
     found = []
-    options = ("-r", "-z", "--long") if sizes else ("-r", "-z")
-    for line in os.fsdecode(read_with_git(state_directory, "ls-tree", *options, _checked(commit))).split("\0")[:-1]:
-        facts, _, path = line.partition("\t")
-        mode, _, name, *size = facts.split()
-        length = int(size[0]) if size and size[0].isdigit() else 0
-        found.append(SnapshotFile(path, name, length, mode == "120000", mode == "100755"))
+    for path, (mode, _, name, size) in snapshot_entries(state_directory, commit, "--long"):
+        length = int(size) if size.isdigit() else 0
+        found.append(SnapshotFile(path, name, length, mode == LINK, mode == EXECUTABLE))
     return found
+
+
+def snapshot_entries(state_directory: str, commit: str, *options: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the path of each file of a snapshot, and its mode, type and object ID.
+
+    With the option `--long`, which is slow, its size follows. Raises StorageError.
+    """
+    output = read_with_git(state_directory, "ls-tree", "-r", "-z", *options, _checked(commit))
+    for line in os.fsdecode(output).split("\0")[:-1]:
+        facts, _, path = line.partition("\t")
+        yield path, facts.split()
 
 
 def snapshot_content(state_directory: str, commit: str, path: str) -> bytes:

@@ -25,7 +25,7 @@ from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.runs.snapshots.contents import SNAPSHOT_FILE_BYTES
 from tui_workbench.runs.snapshots.file_copy import clone_file, copy_file
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
-from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
+from tui_workbench.runs.snapshots.snapshot_view import EXECUTABLE, LINK, snapshot_entries
 from tui_workbench.runs.store.rundir import OUTPUTS, Record
 from tui_workbench.targets.hosts.host import Entry
 from tui_workbench.targets.hosts.manifest import FileList, file_identity, identity_of
@@ -147,18 +147,18 @@ def files_of_run(record: Record, *, changed_since: int = 0) -> FileList:
     snapshot and made outputs, in nanoseconds of the file system's clock. Raises StorageError.
     """
     spec = record.spec
-    state_directory = os.path.dirname(os.path.dirname(spec.run_directory))
-    # Git takes seconds to find the sizes of 100,000 files. `sync` measures those that it sends.
-    files = snapshot_files(state_directory, record.commit_id, sizes=False) if record.snapshot == "git" else []
-    if changed_since:
-        files = [
-            file for file in files if not _is_newer(os.path.join(spec.working_directory, file.path), changed_since)
-        ]
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
-    if data:
-        files = [file for file in files if not any(f"{file.path}/".startswith(f"{path}/") for path in data)]
-    found = {file.path: file_identity(file.name, executable=file.is_executable) for file in files if not file.is_link}
-    links = {file.path: _link(spec, file.path, file.name) for file in files if file.is_link}
+    found: dict[str, str] = {}  # identities by path
+    links: dict[str, Entry | None] = {}
+    for path, mode, name in _files_of_snapshot(record):
+        if changed_since and _is_newer(os.path.join(spec.working_directory, path), changed_since):
+            continue
+        if data and any(f"{path}/".startswith(f"{each}/") for each in data):
+            continue
+        if mode == LINK:
+            links[path] = _link(spec, path, name)
+        else:
+            found[path] = file_identity(name, executable=mode == EXECUTABLE)
     others = list(links.values())
     for path in paths_below(spec.working_directory, except_for="" if changed_since else OUTPUTS):
         if path not in found and path not in links and not is_secret_file(path):
@@ -169,6 +169,15 @@ def files_of_run(record: Record, *, changed_since: int = 0) -> FileList:
                 others.append(_link(spec, path, "link") if stat.S_ISLNK(status.st_mode) else _entry(path, status))
     found.update((entry.path, identity_of(entry)) for entry in others if entry is not None)
     return FileList.with_identities(found)
+
+
+def _files_of_snapshot(record: Record) -> Iterator[tuple[str, str, str]]:
+    """Yield the path, the mode in git and the object ID of each file."""
+    if record.snapshot == "git":
+        state_directory = os.path.dirname(os.path.dirname(record.spec.run_directory))
+        # Git takes seconds to find the sizes of 100,000 files. `sync` measures those that it sends.
+        for path, (mode, _, name) in snapshot_entries(state_directory, record.commit_id):
+            yield path, mode, name
 
 
 def _is_newer(path: str, moment: int) -> bool:

@@ -59,12 +59,12 @@ _PACKING_LEVEL = 1
 _ACTION = "copy files to"
 
 # Defines `look`, which lists the files of the folder `$base` by their paths, `is_unchanged`, which compares such a list
-# in the file $1 with the list of the last sync, and `is_wanted`, which compares the manifest with the digest `$wanted`.
+# in the file $1 with the list of the last sync, and `digest_held`, which prints the digest of the manifest.
 _LOOK = f"""\
 by_path() {{ LC_ALL=C sort -z -t/ -k2 "$@"; }}
 look() {{ find "./$base" -mindepth 1 \\( {LIST_TREE} \\) 2>/dev/null | by_path 2>/dev/null || :; }}
 is_unchanged() {{ [ -s "$1" ] && cmp -s -- "$1" "$base.found"; }}
-is_wanted() {{ [ "$(sha256sum <"$base.manifest")" = "$wanted  -" ]; }}
+digest_held() {{ sha256sum <"$base.manifest" | cut -d' ' -f1; }}
 """
 
 # What `find` prints about files that are given as ./PATH. Then "./" is replaced with "/".
@@ -73,7 +73,8 @@ _LIST_NAMED = LIST_TREE.replace("/%P", "%p")
 IS_SENT = f"""\
 tree=$1 wanted=$2 base=${{1##*/}}
 {_LOOK}
-cd -- "$tree/.." 2>/dev/null && [ -e "$base.found" ] && [ -e "$base.manifest" ] && is_wanted || exit 1
+cd -- "$tree/.." 2>/dev/null && [ -e "$base.found" ] && [ -e "$base.manifest" ] || exit 1
+[ "$(digest_held)" = "$wanted" ] || exit 1
 now=$base.now.$$
 trap 'rm -f -- "$now"' EXIT
 look >"$now" && is_unchanged "$now"
@@ -99,14 +100,13 @@ command -v gzip >/dev/null && pack='gzip -1'
 {_LOOK}count() {{ tr -dc '\\0' <"$1" | wc -c; }}
 echo ready
 look >"$now" && touch -- "$base.manifest" "$base.found" || exit
+held=$(digest_held) names=$(count "$base.manifest") files=$(grep -zcv '^d' "$now" 2>/dev/null) unchanged=
+if is_unchanged "$now"; then unchanged=yes; fi
 [ "$wanted" ] || read -r wanted || exit 9
-if is_unchanged "$now" && is_wanted; then rm -f -- "$now"; echo same; exit; fi
-files=$(grep -zcv '^d' "$now" 2>/dev/null) names=$(count "$base.manifest")
-if [ "$names" -gt 0 ] && [ "$names" = "$files" ] && cmp -s -- "$now" "$base.found" &&
-    comm -z /dev/null /dev/null 2>/dev/null
-then
+if [ "$unchanged" ] && [ "$held" = "$wanted" ]; then rm -f -- "$now"; echo same; exit; fi
+if [ "$unchanged" ] && [ "$names" -gt 0 ] && [ "$names" = "$files" ] && comm -z /dev/null /dev/null 2>/dev/null; then
     echo "edited ${{pack%% *}}"
-    echo "$(sha256sum <"$base.manifest")"
+    echo "$held"
     read -r unpack deletions || exit 9
     if [ "$unpack" = manifest ]; then
         wc -c <"$base.manifest"
@@ -274,7 +274,7 @@ def _can_pack(answer: str) -> bool:
 
 def _read_held(process: ProcessIO, answer: str, copy: ManifestCopy) -> _Held:
     if answer.startswith("edited"):
-        known = copy.read(process.line().partition(" ")[0])
+        known = copy.read(process.line())
         if known is None:
             process.write(b"manifest\n")
             size = int(process.line())

@@ -35,7 +35,9 @@ list_tree() {{
         LC_ALL=C sort -z -- "$tree.found" >"$1"
 }}
 common_facts() {{ cut -z -d'|' -f2- -- "$1" | LC_ALL=C sort -z; }}
-is_equal() {{ common_facts placed.copy >list && [ -s list ] && common_facts placed.tree | cmp -s - list; }}
+is_equal() {{
+    common_facts placed.tree >wanted & common_facts placed.copy >list && wait "$!" && [ -s list ] && cmp -s list wanted
+}}
 """
 
 # Defines `remove`. The run may have made folders that even their owner cannot read. `find` follows no links.
@@ -48,7 +50,7 @@ remove() {
 """
 
 # Takes the spare, and makes it equal to the tree. Every list is sorted. A hard link shows that the spare is on the same
-# mount as the run, so that the rename moves no files.
+# mount as the run, so that the rename moves no files. `stop` waits for a program that is still writing.
 _TAKE_SPARE = r"""
 take_spare() (
     spare=${tree%/*}/spare LC_ALL=C
@@ -56,15 +58,17 @@ take_spare() (
     umask 022
     [ ! -L "$spare" ] && ln -- "$spare/placed.tree" "$new.link" && mv -T -- "$spare" "$new" || exit
     [ ! -L "$new" ] && cd -P -- "$new" && [ ! -L work ] || exit
-    [ -s placed.copy ] && mv -- placed.copy before && list_copy && list_tree tree || exit
-    files() { sed -z -n '/^d/!s,^[^/]*/,,p' -- "$1" >unsorted && sort -z unsorted; }
-    folders() { sed -z -n '/^d/s,^[^/]*/,,p' -- "$1" >unsorted && sort -z unsorted; }
+    stop() { wait; exit 1; }
     only() { comm -z -23 -- "$1" "$2"; }
     both() { comm -z -12 -- "$1" "$2"; }
-    only placed.copy before >copy.new && only before placed.copy >copy.old || exit
-    only tree placed.tree >tree.new && only placed.tree tree >tree.old || exit
-    files copy.new >changed && files copy.old >lost && files tree.new >wanted && files tree.old >outdated || exit
-    folders tree >folders && folders placed.copy >own && folders copy.new >touched || exit
+    paths() { sed -z -n "s,^$1[^/]*/,,p" -- "$2" >unsorted && sort -z unsorted; }
+    [ -s placed.copy ] && mv -- placed.copy before || exit
+    list_tree tree & list_copy && wait "$!" || stop
+    # A record with a tab before it is new. The first letter of a record is `d` for a folder.
+    comm -z -3 -- placed.tree tree >tree.changes & comm -z -3 -- before placed.copy >copy.changes && wait "$!" || stop
+    paths '\t[^d]' copy.changes >changed && paths '[^\td]' copy.changes >lost || exit
+    paths '\t[^d]' tree.changes >wanted && paths '[^\td]' tree.changes >outdated || exit
+    paths d tree >folders && paths d placed.copy >own && paths '\td' copy.changes >touched || exit
     # A file that is not lost is still in the copy, so none of its folders was replaced by a link.
     { cat changed && only outdated lost && only own folders; } >superfluous || exit
     { cat wanted && only lost outdated; } >missing || exit
@@ -85,7 +89,8 @@ take_spare() (
     sort -zu -o parents parents && both parents folders >made && cat missing >>made || exit
     sed -z 's,^,work/,' made >named && list_named 0 <named >listed && list_named 1 <touched >>listed || exit
     sed -z -n 's,work/,/,p' listed >all && sed -z 's,^,-/,' superfluous >>all && cat placed.copy >>all || exit
-    sort -zsu -t/ -k2 -o all all && sed -z '/^-/d' all >placed.copy && sort -z -o placed.copy placed.copy || exit
+    # If a program in this pipe fails, the list is incomplete, and therefore not equal to that of the tree.
+    sort -zsu -t/ -k2 -- all | sed -z '/^-/d' | sort -z >placed.copy || exit
     mv -- tree placed.tree && is_equal
 )
 """
