@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from tests.targets.docker_fixtures import files_of
 from tests.targets.harness import Script
 from tests.targets.remote_fixtures import RemoteHarness
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.waiting import Interrupted
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts import host_run
 from tui_workbench.targets.hosts.fetching import fetch
@@ -82,6 +84,23 @@ def test_one_request_places_an_unchanged_project(tmp_path: Path, gpubox: Machine
     (tmp_path / "project" / "new").touch()
     assert send(third) == 3
     shutil.rmtree(gpubox.home() / ".workbench-tui")
+
+
+def test_targets_with_the_same_login_do_not_send_at_the_same_time(
+    tmp_path: Path, gpubox: Machine, host: SshHost
+) -> None:
+    """They share the folder of the last sent files."""
+    spec = RemoteHarness(tmp_path, gpubox, host).spec(Script())
+    same = spec.target._replace(name="docker", type="remotedocker")
+    other = same._replace(username="another")
+    report = Report()
+    report.interrupted, write_end = os.pipe()
+    os.close(write_end)  # so that waiting is interrupted
+    with open(report.interrupted), HostRun(host, spec).locked(Report()):
+        with pytest.raises(Interrupted), HostRun(host, spec._replace(target=same)).locked(report):
+            pass
+        with HostRun(host, spec._replace(target=other)).locked(report):
+            pass
 
 
 def names(folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
+from urllib.parse import quote
 
 from tui_workbench.config.schema.data_references import data_beside
 from tui_workbench.core import system
@@ -184,8 +185,10 @@ class HostRun:
         return self._state_file("lock")
 
     def _state_file(self, kind: str) -> str:
-        state = os.path.dirname(os.path.dirname(self._spec.whole_directory))
-        return os.path.join(state, f"sync-{self._spec.target.name}.{kind}")
+        state, target = os.path.dirname(os.path.dirname(self._spec.whole_directory)), self._spec.target
+        # Several targets can have the same login. They share the tree.
+        machine = f"{target.username}@{target.address}" if target.address else target.name
+        return os.path.join(state, f"sync-{quote(machine, safe='@')}.{kind}")
 
     @property
     def _tree(self) -> str:
