@@ -64,9 +64,9 @@ def _in_run(project: Project, request: RunRequest, arguments: argparse.Namespace
     with suggesting_allow_cpu():
         run = runs.submit(request, single_threaded=True)
     directory = RunDirectory(run.directory)
-    notes = directory.notes() if run.tracked else []
-    notify(*notes, f"Jupyter starts in run {run.run_number}, {run.run_id}")
     try:
+        notes = directory.notes() if run.tracked else []
+        notify(*notes, f"Jupyter starts in run {run.run_number}, {run.run_id}")
         is_running = _follow(directory, until=RunState.RUNNING).is_active
         opened = OpenPort(run_owner(directory), JUPYTER) if is_running else None
     except BaseException:
