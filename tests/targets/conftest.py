@@ -142,14 +142,17 @@ def link_processes(folder: Path, module: str = "targets.ssh.ssh_link") -> list[i
 def end_links(folder: Path) -> None:
     """End every link whose socket lies below the folder, and before them the processes that would start another one."""
     for module in ("runs.lifecycle", "targets.ssh.ssh_link"):
-        for pid in link_processes(folder, module):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+        # A process that is ending may still start another one.
         wait_for(partial(_have_ended, folder, module), f"the processes of {module} to end")
 
 
 def _have_ended(folder: Path, module: str) -> bool:
-    return not link_processes(folder, module)
+    """End the processes of a module, and return True if there were none."""
+    found = link_processes(folder, module)
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    return not found
 
 
 @pytest.fixture
