@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,6 +111,21 @@ def test_run_ignores_programs_in_the_current_folder(tmp_path: Path, monkeypatch:
 def test_run_ends_a_program_that_takes_too_long() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         run(["sleep", "600"], timeout=0.05)
+
+
+def test_signal_while_a_program_is_being_started_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self.pid)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(["sleep", "600"])
+    assert not is_running(started[0])
 
 
 def test_input_larger_than_a_pipe_is_written_after_reports() -> None:

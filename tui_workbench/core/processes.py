@@ -15,11 +15,12 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO
 
 from tui_workbench.core import system, trace
 from tui_workbench.core.directories import project_above
+from tui_workbench.core.signals import uninterrupted
 
 _PLAIN_SIGNALS = tuple(signal.valid_signals())
 """Signals to reset in a detached program, because Python ignores SIGPIPE and a controller ignores SIGHUP."""
@@ -107,22 +108,23 @@ def run(
 
     """
     with trace.Call(kind, command, folder=folder, variables=variables, input=len(input), log_start=log_start) as call:
-        with subprocess.Popen(
-            command,
-            executable=find_program(command[0]),
-            stdin=subprocess.PIPE if input else subprocess.DEVNULL if output is not None else None,
-            stdout=output,
-            stderr=output,
-            cwd=folder or None,
-            env=environment,
-            pass_fds=passed,
-            start_new_session=new_session,
-        ) as process:
-            try:
-                out, err = _communicate(process, input or None, timeout, on_written, on_errors)
-            except BaseException:
-                _kill(process, is_leader=new_session)
-                raise
+        with contextlib.ExitStack() as started:
+            # A handler of a signal must not raise an exception while only Popen knows the process.
+            with uninterrupted():
+                process = subprocess.Popen(
+                    command,
+                    executable=find_program(command[0]),
+                    stdin=subprocess.PIPE if input else subprocess.DEVNULL if output is not None else None,
+                    stdout=output,
+                    stderr=output,
+                    cwd=folder or None,
+                    env=environment,
+                    pass_fds=passed,
+                    start_new_session=new_session,
+                )
+                started.enter_context(process)
+                started.enter_context(_killed_after_error(process, is_leader=new_session))
+            out, err = _communicate(process, input or None, timeout, on_written, on_errors)
         call.end(process.returncode, err or b"")
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
@@ -153,10 +155,15 @@ def _communicate(
             return answer
 
 
-def _kill(process: subprocess.Popen[bytes], *, is_leader: bool) -> None:
-    if is_leader and process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
+@contextlib.contextmanager
+def _killed_after_error(process: subprocess.Popen[bytes], *, is_leader: bool) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        if is_leader and process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        raise
 
 
 def _write(stdin: IO[bytes] | None, data: bytes | None) -> None:

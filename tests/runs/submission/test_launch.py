@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -28,7 +27,6 @@ from tui_workbench.runs.lifecycle.building import (
     next_run_number,
     remove_unfinished,
     reserve_run_id,
-    uninterrupted,
 )
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
@@ -458,16 +456,3 @@ class TestUnfinished:
     def test_nothing_to_remove_is_fine(self, project: Project) -> None:
         remove_unfinished(project)
         assert not os.path.exists(project.state_directory)
-
-
-def test_second_interrupt_waits_for_the_cleanup() -> None:
-    reached = []
-
-    def clear_away() -> None:
-        with uninterrupted():
-            os.kill(os.getpid(), signal.SIGINT)
-            reached.append("end")
-
-    with pytest.raises(KeyboardInterrupt):
-        clear_away()
-    assert reached == ["end"]

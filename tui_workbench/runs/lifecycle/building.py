@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import signal
 import time
 from collections.abc import Iterator, Mapping
 
@@ -28,6 +27,7 @@ from tui_workbench.core.files import (
     unlink_below,
 )
 from tui_workbench.core.masking import mask_value
+from tui_workbench.core.signals import uninterrupted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store import ownership, rundir
 from tui_workbench.runs.store.ownership import BUILDING_PREFIX
@@ -144,24 +144,6 @@ def discard_run(directory: RunDirectory, final: str) -> None:
 def discard(folder: str) -> None:
     """Remove a folder of a run, ignoring errors."""
     remove_below(os.path.dirname(folder), os.path.basename(folder))
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Delay the effect of Ctrl-C until the end of this context."""
-    pressed: list[int] = []
-    try:
-        # A signal mask does not help, because it applies to one thread and another thread would get the signal.
-        before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-    except ValueError:
-        yield  # this is not the main thread, and Ctrl-C interrupts only the main thread
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if pressed and callable(before):
-        before(pressed[0], None)
 
 
 RUN_NUMBER_FILE = "run_number"  # contains two counters of fixed length, so that updates need no disk space

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core.model import Run, RunRequest, RunSpec, RunState
+from tui_workbench.core.signals import uninterrupted
 from tui_workbench.core.trace import agent_name, current_agent, for_agent, for_run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.gate import admit
@@ -74,7 +75,7 @@ def submit(
             hand_over(directory, lock, target, _fork if single_threaded else spawn)
     except BaseException:
         # The caller does not know the ID of the run and could not cancel it, so remove the run.
-        with building.uninterrupted():
+        with uninterrupted():
             if target.starts_at_once:
                 target.stop(record.spec, grace=0.0)
             lock.release()
