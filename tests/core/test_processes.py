@@ -12,7 +12,7 @@ import pytest
 from tests.faults.support import is_running, until
 from tests.proc import PROC
 from tui_workbench.core.directories import user_state_directory
-from tui_workbench.core.processes import adopt, child_descriptor, reap, run, start_detached
+from tui_workbench.core.processes import adopt, child_descriptor, reap, run, start_detached, uninterrupted
 from tui_workbench.core.trace_reading import TraceFile
 
 
@@ -141,3 +141,36 @@ def test_written_bytes_are_reported_until_the_end() -> None:
     done = run(["sh", "-c", "head -c 1000000 /dev/zero; sleep 0.4; cat"], input=b"end", on_written=written.append)
     assert (len(done.stdout), done.stdout[-3:]) == (1_000_003, b"end")
     assert written
+
+
+def test_interrupt_waits_for_the_end_of_the_context() -> None:
+    reached = []
+
+    def interrupt() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append("end")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    assert reached == ["end"]
+
+
+def test_interrupt_is_not_lost_if_the_context_fails() -> None:
+    def fail() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            raise OSError
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+
+
+def test_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -20,10 +20,11 @@ from typing import IO
 
 from tui_workbench.core import system, trace
 from tui_workbench.core.directories import project_above
-from tui_workbench.core.signals import uninterrupted
 
 _PLAIN_SIGNALS = tuple(signal.valid_signals())
 """Signals to reset in a detached program, because Python ignores SIGPIPE and a controller ignores SIGHUP."""
+
+_DELAYED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)  # by `uninterrupted`
 
 REPORT_SECONDS = 0.25  # interval between calls to `on_written`
 
@@ -67,6 +68,30 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment with only the folders of `search_folders` in `PATH`."""
     path = os.pathsep.join(search_folders(environment.get("PATH", os.defpath)))
     return {**environment, "PATH": path or os.defpath}
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Delay the handlers of SIGINT, SIGHUP and SIGTERM, which may raise exceptions, until the end of this context.
+
+    Has no effect on signals without a handler, and in threads other than the main thread, which executes all handlers.
+    """
+    arrived: list[signal.Signals] = []
+    before = {number: handler for number in _DELAYED if callable(handler := signal.getsignal(number))}
+    try:
+        # A signal mask does not help, because it applies to one thread and another thread would get the signal.
+        for number in before:
+            signal.signal(number, lambda number, _: arrived.append(signal.Signals(number)))
+    except ValueError:
+        yield  # this is not the main thread
+        return
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in arrived[:1]:
+            before[number](number, None)
 
 
 def run(

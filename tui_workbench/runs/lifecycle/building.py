@@ -27,7 +27,7 @@ from tui_workbench.core.files import (
     unlink_below,
 )
 from tui_workbench.core.masking import mask_value
-from tui_workbench.core.signals import uninterrupted
+from tui_workbench.core.processes import uninterrupted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store import ownership, rundir
 from tui_workbench.runs.store.ownership import BUILDING_PREFIX

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core.model import Run, RunRequest, RunSpec, RunState
-from tui_workbench.core.signals import uninterrupted
+from tui_workbench.core.processes import uninterrupted
 from tui_workbench.core.trace import agent_name, current_agent, for_agent, for_run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.gate import admit
