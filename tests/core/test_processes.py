@@ -166,6 +166,21 @@ def test_interrupt_is_not_lost_if_the_context_fails() -> None:
         fail()
 
 
+def test_each_signal_is_handled_once_after_the_context() -> None:
+    handled: list[int] = []
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    before = {each: signal.signal(each, lambda number, _: handled.append(number)) for each in numbers}
+    try:
+        with uninterrupted():
+            for each in [*numbers, *numbers]:
+                os.kill(os.getpid(), each)
+            assert not handled
+        assert handled == numbers
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
 def test_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

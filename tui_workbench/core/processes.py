@@ -90,7 +90,7 @@ def uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in arrived[:1]:
+        for number in dict.fromkeys(arrived):
             before[number](number, None)
 
 
