@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tui_workbench.config.checks import data, dependencies, gpu, project, spark, structure
+from tui_workbench.config.checks import structure
+from tui_workbench.config.checks.every_check import findings_of
 from tui_workbench.config.checks.findings import (
     Edit,
     Finding,
@@ -198,7 +199,7 @@ class Document:
         if self._findings is None and self.error is not None:
             self._findings = [structure.syntax_finding(self.path, self.text, self.error)]
         elif self._findings is None:
-            self._findings = sorted(_findings(self.subject), key=lambda finding: (finding.start, finding.end))
+            self._findings = sorted(findings_of(self.subject), key=lambda finding: (finding.start, finding.end))
         return self._findings
 
     # -- changing ----------------------------------------------------------------------------------------------------
@@ -336,18 +337,6 @@ class Document:
         row = self._row(Field(".".join(path), help_text, field_types.ANY, source="file"))
         line, _ = self.tree.place(node.start)
         return row._replace(path=path, value=plain_value(node), span=(node.start, node.end), line=line, is_known=False)
-
-
-def _findings(subject: Subject) -> Iterator[Finding]:
-    yield from structure.check(subject)
-    if subject.kind in (fields.COMPUTE, fields.RUNCONFIG, fields.SDK_RUNCONFIG):
-        yield from project.check(subject)
-        yield from data.check(subject)
-        yield from gpu.check(subject)
-    if subject.kind in (fields.RUNCONFIG, fields.SDK_RUNCONFIG, fields.SPARK):
-        yield from spark.check(subject)
-    if subject.kind is fields.CONDA:
-        yield from dependencies.check(subject)
 
 
 def new_text(path: str, values: Mapping[str, Any]) -> str:

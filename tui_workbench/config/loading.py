@@ -16,7 +16,7 @@ from tui_workbench.config.schema.field_types import FileKind
 from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.config.schema.slurm_options import OVERRIDE, SECTION
 from tui_workbench.config.yaml_edit.syntax import MAP, Tree, parse, plain_value, read
-from tui_workbench.config.yaml_edit.values import Fault, Reading, read_fields
+from tui_workbench.config.yaml_edit.values import Fault, Reading, raise_first, read_fields
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import SDK_KEYS, ComputeTarget, RunConfiguration
@@ -183,12 +183,7 @@ def _read(path: str) -> tuple[Tree, FileKind, Reading]:
     kind = kind_of(path, top_level_keys(tree)) or fields.RUNCONFIG
     reading = read_fields(tree, kind)
     target_type = type_of(reading.values) if kind is fields.COMPUTE else ""
-    faults = reading.faults + missing_fields(tree, kind, reading, target_type)
-    if faults:
-        # Faults with a position come before missing fields.
-        first = min(faults, key=lambda fault: (fault.code == "missing-field" and not fault.end, fault.start))
-        line, column = tree.place(first.start)
-        raise ConfigurationError(first.message, remedy=first.remedy, file=path, line=line, column=column)
+    raise_first(reading.faults + missing_fields(tree, kind, reading, target_type), tree, path)
     return tree, kind, reading
 
 

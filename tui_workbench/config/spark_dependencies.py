@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.config.schema import fields
 from tui_workbench.config.yaml_edit.syntax import parse, read
-from tui_workbench.config.yaml_edit.values import read_fields
-from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.config.yaml_edit.values import valid_fields
 from tui_workbench.core.masking import mask_text
 from tui_workbench.core.model import RunConfiguration
 
@@ -47,12 +46,7 @@ def spark_dependencies_of(configuration: RunConfiguration, *roots: str) -> Spark
 def load_spark_dependencies(path: str) -> SparkDependencies:
     """Load a file of Spark dependencies. Raises ConfigurationError with file, line, column and remedy."""
     tree = parse(read(path).text, path)
-    reading = read_fields(tree, fields.SPARK)
-    if reading.faults:
-        first = min(reading.faults, key=lambda fault: fault.start)
-        line, column = tree.place(first.start)
-        raise ConfigurationError(first.message, remedy=first.remedy, file=path, line=line, column=column)
-    return _of_values(path, reading.values)
+    return _of_values(path, valid_fields(tree, fields.SPARK, path).values)
 
 
 def secret_property(configuration: Mapping[str, str]) -> str:

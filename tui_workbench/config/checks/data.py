@@ -30,7 +30,13 @@ def check(subject: Subject) -> Iterator[Finding]:
     if subject.kind is fields.RUNCONFIG:
         yield from _references(subject, context)
         yield from _outside(subject, context, list(context.scripts(subject.configuration.script)))
-    yield from _old_sources(subject, context)
+
+
+def old_sources(subject: Subject) -> Iterator[Finding]:
+    """Yield advice about data sources of Azure ML Workbench; this searches the files of the project."""
+    context = subject.context
+    if context is not None and subject.kind in (fields.RUNCONFIG, fields.SDK_RUNCONFIG):
+        yield from _old_sources(subject, context)
 
 
 def _references(subject: Subject, context: ProjectContext) -> Iterator[Finding]:

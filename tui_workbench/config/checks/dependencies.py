@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tui_workbench.config.checks import packages
-from tui_workbench.config.checks.findings import INFO, Finding, Fix, SetValue, Unset
+from tui_workbench.config.checks.findings import INFO, WARNING, Finding, Fix, SetValue, Unset
 from tui_workbench.config.checks.images import cuda_of_image, is_old_tensorflow, wants_gpu
 from tui_workbench.config.checks.packages import Requirement, Version, show_version
 from tui_workbench.config.checks.project_context import Subject
@@ -20,6 +20,7 @@ class Usage(NamedTuple):
     wants_gpu: bool | None = None  # True if a target uses a GPU; None if no project is known
     cuda: Version | None = None  # CUDA version of the GPU target's image; None if unknown
     in_container: bool = True  # False if no target installs the packages in a container
+    is_built: bool = True  # False if all targets use other environments
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -30,6 +31,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     edits = {each.requirement.path: each for each in gpu_edits(requirements, python)}
     for one in requirements:
         yield from _not_a_package(subject, one)
+        if problem := packages.option_problem(one):
+            severity = "" if usage.is_built else WARNING
+            yield _finding(subject, one, "pip-option", problem, packages.OPTION_REMEDY, severity=severity)
         if one.path in edits and usage.wants_gpu is not False:
             edit = edits[one.path]
             severity, fix = "" if usage.wants_gpu else INFO, Fix(edit.title, (edit.edit,))
@@ -47,7 +51,9 @@ def _usage_of(subject: Subject, python: Version) -> Usage:
     targets = [target for name in names if (target := context.target(name)) is not None]
     with_gpu = [target for target in targets if wants_gpu(target)]
     cuda = next((found for target in with_gpu if (found := cuda_of_image(target.base_docker_image))), None)
-    return Usage(python, bool(with_gpu), cuda, any(target.kind.runs_in_container for target in targets))
+    in_container = any(target.kind.runs_in_container for target in targets)
+    is_built = any(target.builds_environment or context.always_builds(target) for target in targets)
+    return Usage(python, bool(with_gpu), cuda, in_container, is_built)
 
 
 def _finding(

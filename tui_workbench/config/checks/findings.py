@@ -144,6 +144,9 @@ CODES: dict[str, Code] = {
     "unknown-target": Code(ERROR, "`Target` names a compute target that does not exist."),
     "target-conflict": Code(ERROR, "A key of the SDK form disagrees with the compute target."),
     "missing-file": Code(ERROR, "A file that the run needs does not exist."),
+    "pip-option": Code(
+        ERROR, "An option of pip is not supported in this file. If no target builds the environment, it is a warning."
+    ),
     "standard-library": Code(ERROR, "A listed package is a module of the Python standard library."),
     "unknown-key": Code(WARNING, "The field is unknown. It is kept, but has no effect."),
     "no-effect": Code(INFO, "The field has no effect on this type of target, or without another field."),

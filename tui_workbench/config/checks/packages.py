@@ -173,6 +173,24 @@ class Requirement(NamedTuple):
         return parse_version(self.version)
 
 
+_INDEX_OPTIONS = frozenset(("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--pre", "--trusted-host"))
+OPTION_REMEDY = "Remove the option. Instead of `-r`, `-c` or `-e`, list the packages under `pip:`."
+
+
+def split_option(text: str) -> tuple[str, str]:
+    """Return the word and the value of a pip option such as `--index-url=URL`; the value may be ""."""
+    word, value = (*re.split(r"[=\s]+", text.strip(), maxsplit=1), "")[:2]
+    return word, value
+
+
+def option_problem(one: Requirement) -> str:
+    """Return why an environment cannot be built with a pip option, as a clause; "" for packages and valid options."""
+    if one.manager != "pip" or not one.text.strip().startswith("-"):
+        return ""
+    word, _ = split_option(one.text)
+    return "" if word in _INDEX_OPTIONS else f"the option '{word}' is not supported in this file"
+
+
 def requirements_of(root: Node | None) -> list[Requirement]:
     """Return the packages of a conda environment file, in order."""
     node = root.get("dependencies") if root is not None and root.kind == MAP else None

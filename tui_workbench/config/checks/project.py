@@ -136,8 +136,8 @@ def _script(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     script, key = subject.configuration.script, subject.configuration.key("ArgumentVector")
     if not script or script.startswith(("-", "$")):
         return
-    node = subject.nodes[key]
-    at = node.items[0] if node.items else node
+    node = subject.nodes.get(key)
+    at = node.items[0] if node is not None and node.items else node
     if not context.exists(script):
         message = f"the project has no script {script!r}"
         remedy = "Correct the name, or write $file to choose a script for each run."

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tui_workbench.config.checks.findings import CODES, Finding, Fix
@@ -178,14 +178,30 @@ class ProjectContext:
 
 
 class Subject:
-    """A file to check, with its typed values and faults. `target_type` is set for `.compute` files."""
+    """A file to check, with its typed values and faults. `target_type` is set for `.compute` files.
 
-    def __init__(self, path: str, kind: FileKind, tree: Tree, context: ProjectContext | None) -> None:
+    `instead` holds values that apply to a single run instead of those of the file, by key; None for an unset field.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        kind: FileKind,
+        tree: Tree,
+        context: ProjectContext | None,
+        instead: Mapping[str, Any] | None = None,
+    ) -> None:
         self.path = path
         self.kind = kind
         self.tree = tree
         self.context = context
         self.reading = read_fields(tree, kind)
+        for key, value in (instead or {}).items():
+            if value is None:
+                self.reading.values.pop(key, None)
+                self.reading.nodes.pop(key, None)
+            else:
+                self.reading.values[key] = value
         self.target_type = type_of(self.values) if kind is fields.COMPUTE else ""
 
     @property

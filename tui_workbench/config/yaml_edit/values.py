@@ -7,7 +7,7 @@ raise an exception. It is added to a list of faults, so that all faults are foun
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench.config.schema import field_types
@@ -15,6 +15,7 @@ from tui_workbench.config.schema.field_types import FALSE_WORDS, TRUE_WORDS, TYP
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path, Tree, plain_value
 from tui_workbench.config.yaml_edit.syntax_errors import missing_space
 from tui_workbench.core import target_types
+from tui_workbench.core.errors import ConfigurationError
 
 _PLACEHOLDER = re.compile(r"<[A-Za-z0-9_][\w .,-]*>")
 # The limit is necessary because Python refuses to convert thousands of digits.
@@ -66,6 +67,21 @@ def read_fields(tree: Tree, kind: FileKind) -> Reading:
     elif root is not None:
         reading.faults.append(_no_map(tree, root))
     return reading
+
+
+def valid_fields(tree: Tree, kind: FileKind, path: str) -> Reading:
+    """Return the typed values of a file of this kind. Raises its first fault as a ConfigurationError."""
+    reading = read_fields(tree, kind)
+    raise_first(reading.faults, tree, path)
+    return reading
+
+
+def raise_first(faults: Sequence[Fault], tree: Tree, path: str) -> None:
+    """Raise the first of the faults as a ConfigurationError. Faults with a position come before missing fields."""
+    if faults:
+        first = min(faults, key=lambda fault: (fault.code == "missing-field" and not fault.end, fault.start))
+        line, column = tree.place(first.start)
+        raise ConfigurationError(first.message, remedy=first.remedy, file=path, line=line, column=column)
 
 
 def _no_map(tree: Tree, root: Node) -> Fault:

@@ -24,6 +24,7 @@ from tui_workbench.runs.lifecycle.building import likely_run_id
 from tui_workbench.runs.lifecycle.limits import Dependency, is_limited, step_of
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import WORKING_COPY, Record, RunDirectory
+from tui_workbench.runs.submission.configuration_check import require_valid_files
 from tui_workbench.runs.submission.data_check import data_step, require_data
 from tui_workbench.runs.submission.repeating import commit_of
 from tui_workbench.targets.base.registry import target_for
@@ -85,6 +86,7 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
     else:
         script, arguments = _script_and_arguments(project, request, configuration)
     secret_arguments.refuse_masks(arguments)
+    require_valid_files(project, request, configuration, target, script)
     spec = bare_spec(project, configuration, target)._replace(
         script=script,
         arguments=arguments,

@@ -15,8 +15,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from tui_workbench.config.checks.packages import Requirement, requirements_of
+from tui_workbench.config.checks.packages import (
+    OPTION_REMEDY,
+    Requirement,
+    option_problem,
+    requirements_of,
+    split_option,
+)
+from tui_workbench.config.schema import fields
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Tree, parse, read
+from tui_workbench.config.yaml_edit.values import valid_fields
 from tui_workbench.core.errors import ConfigurationError, NotPrepared
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import metered
@@ -27,8 +35,6 @@ DEFAULT_FILE = "aml_config/conda_dependencies.yml"
 
 FORM = 1  # version of the build procedure; images of another version are not used
 _IMPLIED = frozenset(("pip", "python"))  # conda packages that `Recipe.conda` does not list
-_REFUSED_OPTIONS = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
-_INDEX_OPTIONS = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--pre", "--trusted-host")
 _VERSION = re.compile(r"\d+(?:\.\d+)*")
 
 
@@ -120,6 +126,7 @@ def read_recipe(source: str, root: str, path: str = "") -> Recipe:
     """
     path = path or source
     tree = parse(read(source).text, path)
+    valid_fields(tree, fields.CONDA, path)
     conda: list[Package] = []
     pip: list[Package] = []
     options: list[str] = []
@@ -128,7 +135,7 @@ def read_recipe(source: str, root: str, path: str = "") -> Recipe:
         line = tree.place(requirement.start)[0]
         text = requirement.text.strip()
         if requirement.manager == "pip" and text.startswith("-"):
-            options += _option(text, path, line)
+            options += _option(requirement, path, line)
         elif requirement.manager == "pip":
             pip.append(Package(text, line, _local_file(requirement, source, path, line, root)))
         elif requirement.name == "python":
@@ -226,16 +233,12 @@ def _trimmed(numbers: tuple[int, ...]) -> tuple[int, ...]:
     return _trimmed(numbers[:-1]) if numbers[-1:] == (0,) else numbers
 
 
-def _option(text: str, path: str, line: int) -> list[str]:
-    """Return a pip option as arguments. Raises ConfigurationError unless it is one of `_INDEX_OPTIONS`."""
-    word, value = (*re.split(r"[=\s]+", text, maxsplit=1), "")[:2]
-    if word in _REFUSED_OPTIONS or word not in _INDEX_OPTIONS:
-        raise ConfigurationError(
-            f"the option '{word}' is not supported in this file",
-            remedy="Remove the option. Instead of `-r`, `-c` or `-e`, list the packages under `pip:`.",
-            file=path,
-            line=line,
-        )
+def _option(requirement: Requirement, path: str, line: int) -> list[str]:
+    """Return a pip option as arguments. Raises ConfigurationError for an option that is not supported."""
+    problem = option_problem(requirement)
+    if problem:
+        raise ConfigurationError(problem, remedy=OPTION_REMEDY, file=path, line=line)
+    word, value = split_option(requirement.text)
     return [word, *([value] if value else [])]
 
 
