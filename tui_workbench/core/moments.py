@@ -7,6 +7,7 @@ the time since boot. After a restart, and on systems without a boot ID, it is co
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tui_workbench.core import system
@@ -48,7 +49,7 @@ def this_moment() -> Moment:
     return Moment(round(time.time(), 6), round(system.seconds_since_boot(), 6), boot[:8])
 
 
-def moment_of(event: dict[str, Any]) -> Moment | None:
+def moment_of(event: Mapping[str, Any]) -> Moment | None:
     """Return the moment of an event in `events.jsonl`, or None if its values are invalid."""
     found, up, boot = event.get("time", 0.0), event.get("up", 0.0), event.get("boot", "")
     if not (isinstance(found, int | float) and isinstance(up, int | float) and isinstance(boot, str)):

@@ -15,7 +15,7 @@ import io
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tui_workbench.core import locks
@@ -23,13 +23,21 @@ from tui_workbench.core.errors import ImportedRun, RunNotFound, storage_error, s
 from tui_workbench.core.files import LARGEST, append_below, open_below, read_below, read_regular, write_all, write_below
 from tui_workbench.core.masking import mask_words
 from tui_workbench.core.model import NOT_ALL_HERE, ClusterJob, Run, RunState
-from tui_workbench.core.moments import Moment, moment_of, this_moment
+from tui_workbench.core.moments import this_moment
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.cluster_job import read_job
 from tui_workbench.runs.store.record import SCHEMA as SCHEMA
 from tui_workbench.runs.store.record import WORKING_COPY as WORKING_COPY
 from tui_workbench.runs.store.record import Record as Record
 from tui_workbench.runs.store.record import problem_of, record_from_json, record_to_json
+from tui_workbench.runs.store.status import ATTEMPT as ATTEMPT
+from tui_workbench.runs.store.status import DUE as DUE
+from tui_workbench.runs.store.status import LIMIT as LIMIT
+from tui_workbench.runs.store.status import RESET as RESET
+from tui_workbench.runs.store.status import Attempt as Attempt
+from tui_workbench.runs.store.status import Ending as Ending
+from tui_workbench.runs.store.status import Status as Status
+from tui_workbench.runs.store.status import status_of
 
 LARGEST_FOREIGN_RECORD = 8 << 20  # bytes; for this user's own records see `ownership.LARGEST_RECORD`
 LARGEST_EVENTS = 8 << 20  # bytes; each lost connection adds two short lines
@@ -61,59 +69,8 @@ CONTAINER_FILES = "made"  # receives the files of a script whose project is copi
 SHELL_COPY = "shell"  # the working copy for interactive shells
 FOLLOWED = "followed"  # exists for a run that another machine submitted, and whose files on the target are kept
 NOTE = "note"  # event with a `text` for the submitter of the run
-ATTEMPT = "attempt"  # event: the script is executed again
-DUE = "due"  # in an ATTEMPT event of `Retry`: when the controller starts the script
-RESET = "reset"  # step: the target is ready for the next attempt
-STARTING = {RESET, "start"}  # steps that each attempt of `Retry` repeats
-LIMIT = "limit"  # event: the script was warned of its time limit, or with `reached` has reached the limit
 IMPORTED = "imported: not submitted by you on this machine"  # the reason of an active run that is not this user's own
 DEFAULT_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
-
-
-class Ending(NamedTuple):
-    """The end of a run on its target, which is known before the files are fetched."""
-
-    state: str
-    reason: str = ""
-    exit_code: int | None = None
-    end: float = 0.0
-    error_code: int = 0  # exit code of the error that prevented the start of the script, or 0
-    cause: str | None = None  # see Outcome
-
-
-class Attempt(NamedTuple):
-    """Another execution of the script, after the first."""
-
-    number: int  # 2 or more
-    start: int  # size of the log in bytes at the start of this attempt
-    reason: str  # why the previous attempt ended
-    due: float = 0.0  # when `Retry` starts it, in seconds since the epoch; 0 if the target has started it
-    exit_code: int | None = None  # of the previous attempt
-    state: str = RunState.FAILED  # of the previous attempt at its end
-    ended: float = 0.0  # when the previous attempt ended; 0 if unknown
-    anew: bool = False  # True if the run had ended, so that its target must be prepared again
-
-    @classmethod
-    def from_event(cls, event: Mapping[str, Any]) -> Attempt | None:
-        """Return the attempt of an ATTEMPT event, or None if the event is malformed."""
-        number, start, reason, code = (event.get(key) for key in ("number", "start", "reason", "exit_code"))
-        if not (isinstance(number, int) and isinstance(start, int) and isinstance(reason, str)):
-            return None
-        due, ended, state = event.get(DUE), event.get("ended"), event.get("state")
-        return cls(
-            number,
-            start,
-            reason,
-            due if isinstance(due, float) else 0.0,
-            code if isinstance(code, int) else None,
-            state if isinstance(state, str) else RunState.FAILED,
-            ended if isinstance(ended, float) else 0.0,
-            event.get("anew") is True,
-        )
-
-    @property
-    def note(self) -> str:
-        return f"attempt {self.number}: {self.reason}"
 
 
 class CancelRequest(NamedTuple):
@@ -121,29 +78,6 @@ class CancelRequest(NamedTuple):
 
     grace: float = DEFAULT_GRACE  # seconds between SIGTERM and SIGKILL
     reason: str = ""  # set if a policy cancels the run
-
-
-class Status(NamedTuple):
-    """The state of a run, derived from its events."""
-
-    state: str = RunState.QUEUED
-    reason: str = ""
-    exit_code: int | None = None
-    start: float = 0.0
-    end: float = 0.0  # 0.0 until the final state; later events do not count
-    done: frozenset[str] = frozenset()  # names of completed steps
-    begun: frozenset[str] = frozenset()  # names of started steps, completed or not
-    ending: Ending | None = None
-    error_code: int = 0  # see Ending
-    begin: Moment | None = None  # the start, to measure durations even if the clock is changed
-    attempt_begin: Moment | None = None  # the start of the current attempt; a scheduler's restart does not change it
-    limit: str = ""  # why the time limit ends the current attempt; set from the warning on
-    limit_is_reached: bool = False
-
-    @property
-    def lacks_outputs(self) -> bool:
-        """True if the run has ended and some of its files are still on its target."""
-        return bool(self.end) and "fetch" in self.begun - self.done
 
 
 class RunDirectory:
@@ -263,27 +197,7 @@ class RunDirectory:
                 yield event
 
     def status(self) -> Status:
-        status = Status()
-        done: set[str] = set()
-        begun: set[str] = set()
-        for event in self.events():
-            kind = event["event"]
-            if kind == "state" and not status.end:
-                status = _after_state(status, event)
-            elif kind == "step":
-                begun.add(str(event.get("step")))
-                if event.get("status") == "done":
-                    done.add(str(event.get("step")))
-            elif kind == ATTEMPT and event.get(DUE):
-                done -= STARTING
-                if event.get("anew"):
-                    done, begun, status = set(), set(), Status(start=status.start, begin=status.begin)
-                status = status._replace(attempt_begin=None, limit="", limit_is_reached=False)
-            elif kind == LIMIT:
-                status = status._replace(limit=str(event.get("reason")), limit_is_reached="reached" in event)
-            elif kind == "ending":
-                status = status._replace(ending=_ending(event) or status.ending)
-        return status._replace(done=frozenset(done), begun=frozenset(begun))
+        return status_of(self.events())
 
     def now(self) -> float:
         """Return the current time, as if the clock had not been changed since the start of the run."""
@@ -453,34 +367,6 @@ def _opened_lock(directory: RunDirectory) -> Iterator[ControllerLock]:
     except OSError as error:
         lock.release()
         raise storage_error("lock", directory.file(CONTROLLER_LOCK), error) from error
-
-
-def _after_state(status: Status, event: dict[str, Any]) -> Status:
-    """Return the status after a state event. A malformed event is ignored."""
-    state, reason, code = event.get("state"), event.get("reason", ""), event.get("exit_code", status.exit_code)
-    moment = moment_of(event)
-    end = event.get("end", event.get("time", 0.0)) if event.get("final") else 0.0
-    if not (isinstance(state, str) and isinstance(reason, str) and isinstance(code, int | None)):
-        return status
-    if moment is None or not isinstance(end, int | float):
-        return status
-    if state == RunState.RUNNING:
-        status = status._replace(attempt_begin=status.attempt_begin or moment)
-        if not status.start:
-            status = status._replace(start=moment.time, begin=moment)
-    return status._replace(state=state, reason=reason, exit_code=code, end=float(end), error_code=_error_code(event))
-
-
-def _ending(event: dict[str, Any]) -> Ending | None:
-    state, reason, code, end = (event.get(key) for key in ("state", "reason", "exit_code", "end"))
-    if isinstance(state, str) and isinstance(reason, str) and isinstance(code, int | None):
-        return Ending(state, reason, code, float(end) if isinstance(end, int | float) else 0.0, _error_code(event))
-    return None
-
-
-def _error_code(event: dict[str, Any]) -> int:
-    found = event.get("error_code")
-    return found if isinstance(found, int) else 0
 
 
 def _above_standard(descriptor: int) -> int:
