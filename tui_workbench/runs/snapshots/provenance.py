@@ -32,6 +32,9 @@ SCHEMA = 1
 LARGEST_DIFF = 10 << 20
 """Maximum size of a stored diff of uncommitted changes, in bytes. The snapshot contains all changes."""
 
+OWN_PACKAGES = "packages.json"
+"""The file in which sdk/workbench_packages.py names the packages of the project that the run replaced."""
+
 MOST_NAMES = 10_000
 GIT_SECONDS = 60.0
 NICENESS = 10
@@ -117,6 +120,8 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
         "data": data,
         **machine,
     }
+    with contextlib.suppress(OSError, ValueError):
+        found["own_packages"] = load_json(os.path.join(spec.run_directory, OWN_PACKAGES))
     return found, diff
 
 

@@ -5,6 +5,9 @@ With `Framework: PySpark`, the command starts spark-submit (see spark.py).
 For a notebook, the command starts nbclient (see sdk/workbench_notebook.py). For a run of `notebook`, it waits for a
 client, and then starts Jupyter (see sdk/workbench_jupyter.py).
 
+For a project that can be installed, the command first replaces the packages of the project by those of the working copy
+(see sdk/workbench_packages.py).
+
 With `ProcessesPerNode`, the command starts torchrun, which chooses a free port. Each rank writes to a file in the run's
 directory, and output.log holds the lines of all ranks (see sdk/workbench_ranks.py). On several nodes, the target
 starts the command on each node, and sets the variables that workbench_ranks.py reads.
@@ -12,6 +15,7 @@ starts the command on each node, and sets the variables that workbench_ranks.py 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,6 +46,8 @@ DEFAULT_SHARE = "~/.azureml/share/"
 LAUNCHER = "workbench_ranks.py"
 NOTEBOOK_LAUNCHER = "workbench_notebook.py"
 JUPYTER_LAUNCHER = "workbench_jupyter.py"
+PACKAGES_LAUNCHER = "workbench_packages.py"
+_INSTALLABLE = ("pyproject.toml", "setup.py", "setup.cfg")
 
 RENDEZVOUS_VARIABLE = "WORKBENCH_RENDEZVOUS"
 RENDEZVOUS_WORD = f"--rdzv_endpoint=${RENDEZVOUS_VARIABLE}"
@@ -100,13 +106,18 @@ def script_command(
 ) -> tuple[str, ...]:
     """Return the argument vector: interpreter, launcher of ranks or of a notebook if needed, script, arguments.
 
+    For a tracked run of a project that can be installed, workbench_packages.py comes first and executes all of this.
+
     With `spark`, `spark-submit` and its options precede the script instead. `sdk`, `run_directory` and `socket_folder`
     are paths from the script's point of view. The last is the folder for the socket of a run that starts Jupyter, by
     default `run_directory`. With several nodes, the target replaces the variable in RENDEZVOUS_WORD. Raises
     ConfigurationError.
     """
+    own_packages: tuple[str, ...] = ()
+    if _may_install_packages(spec):
+        own_packages = (interpreter, f"{sdk}/{PACKAGES_LAUNCHER}", run_directory, spec.project_root)
     if spec.starts_jupyter:
-        return interpreter, f"{sdk}/{JUPYTER_LAUNCHER}", socket_folder or run_directory
+        return (*own_packages, interpreter, f"{sdk}/{JUPYTER_LAUNCHER}", socket_folder or run_directory)
     launcher: tuple[str, ...] = ()
     if is_notebook(spec.script):
         _require_no_torchrun(spec)
@@ -122,7 +133,23 @@ def script_command(
     # The interpreter would read a name with a leading hyphen as an option.
     script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
     before = (interpreter, *launcher) if spark is None else submit_words(spec, spark, interpreter, run_directory)
-    return (*before, script, *spec.arguments)
+    return (*own_packages, *before, script, *spec.arguments)
+
+
+def _may_install_packages(spec: RunSpec) -> bool:
+    """Return True if an environment can import packages from the folder of the project instead of the working copy.
+
+    This is possible after `pip install -e` and with PYTHONPATH. Untracked runs use the folder of the project itself.
+    """
+    path = spec.run_configuration.environment_variables.get(PYTHON_PATH_VARIABLE, "")
+    if not spec.tracked:
+        return False
+    folders = [spec.project_root]
+    with contextlib.suppress(OSError), os.scandir(spec.project_root) as entries:
+        folders += [entry.path for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+    return any(os.path.exists(os.path.join(folder, name)) for folder in folders for name in _INSTALLABLE) or any(
+        each == spec.project_root or each.startswith(spec.project_root + os.sep) for each in path.split(os.pathsep)
+    )
 
 
 def _require_no_torchrun(spec: RunSpec) -> None:
