@@ -9,29 +9,121 @@ from hypothesis import strategies
 from tui_workbench.core.masking import (
     MASK,
     find_mask,
-    is_secret_name,
     mask_command,
     mask_text,
+    mask_tree,
     mask_value,
     mask_variables,
     mask_words,
 )
+from tui_workbench.core.secret_names import is_secret, is_secret_name
+
+SECRET_NAMES = """
+    PASSWORD db_passwd DB_PASS DBPASS DB_PASS_2 dbPassword PGPASSWORD SSHPASS MYSQL_PWD userpwd pass PASSPHRASE passcode
+    MY_SECRET client_secret clientSecret AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID SECRETS credentials GIT_CREDS
+    HF_TOKEN HFToken hftoken GITHUB_TOKEN_READ token access_token API_TOKENS accessToken TOKEN1
+    KEY OPENAI_KEY openaiKey apikey api-key X-Api-Key AZURE_STORAGE_KEY ssh_key API_KEYS signing.key SSH_KEY_PROD
+    account.key AccountKey GITHUB_PAT SAS_URL AZURE_SAS HF_AUTH BASIC_AUTH auth AUTH_HEADER Authorization
+    Proxy-Authorization COOKIE SESSION_COOKIE Set-Cookie cookies SLACK_WEBHOOK DISCORD_WEBHOOK_URL webhook LICENSE
+    LICENSE_KEY licence GUROBI_LICENSE JWT SENTRY_DSN CONNECTION_STRING ConnectionString conn_str PASSWORT
+"""
+
+HARMLESS_NAMES = """
+    EPOCHS CUDA_VISIBLE_DEVICES PATH PWD OLDPWD PATTERN TOKENIZERS_PARALLELISM tokenizer max_tokens n_tokens max_token
+    pad_token eos_token token_type_ids tokens_per_second prompt_tokens num_tokens token_embedding detokenize
+    key_bindings keyboard monkey turkey keys keypoints num_keypoints primary_key sort_key label_key state_dict_keys
+    key_dim KEY_PATH keyring author authors authority authored no_auth auth_type auth_url requires_auth passes n_passes
+    compass bypass forward_pass low_pass n_pass passthrough pass_rate passive passenger license_plate license_type
+    license_server cookie_domain cookiecutter webhook_port hook patch patience path spatial sasha dispatch sassy
+    secretary signature compat design assign sigma passwordless dsn_name pin_memory bearing
+"""
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["PASSWORD", "db_passwd", "MY_SECRET", "HF_TOKEN", "AZURE_STORAGE_KEY", "credentials", "GITHUB_PAT", "MYSQL_PWD"],
-)
-def test_secret_names_are_known(name: str) -> None:
+@pytest.mark.parametrize("name", SECRET_NAMES.split())
+def test_value_of_a_secret_name_is_masked_everywhere(name: str) -> None:
+    secret = "hunter2xyz"
     assert is_secret_name(name)
-    assert mask_variables({name: "hunter2", "EPOCHS": "3"}) == {name: MASK, "EPOCHS": "3"}
+    assert is_secret(name, secret)
+    assert mask_variables({name: secret, "EPOCHS": "3"}) == {name: MASK, "EPOCHS": "3"}
+    assert mask_tree({"a": [{name: secret}]}) == {"a": [{name: MASK}]}
+    assert mask_words([f"--{name}={secret}", f"--{name}", secret]) == [f"--{name}={MASK}", f"--{name}", MASK]
+    for text in (
+        f"{name}={secret}", f'{{"{name}": "{secret}"}}', f"{{'{name}': '{secret}'}}", f"x?{name}={secret}&a=1",
+        f'{{\\"{name}\\": \\"{secret}\\"}}',
+    ):  # fmt: skip
+        assert secret not in mask_text(text), text
+        assert secret not in mask_command(f"tool '{text}'")
+    assert mask_command(f"export {name.replace('-', '_').replace('.', '_')}={secret}").endswith(f"={MASK}")
+
+
+@pytest.mark.parametrize("name", HARMLESS_NAMES.split())
+def test_value_of_a_harmless_name_stays(name: str) -> None:
+    value = "/home/me" if name in ("PWD", "OLDPWD") else "hunter2xyz"
+    assert not is_secret(name, value)
+    assert not is_secret_name(name)
+    assert mask_variables({name: value}) == {name: value}
+    words = [f"--{name}={value}", f"--{name}", value, f"{name}={value}", f'{{"{name}": "{value}"}}', f"{name}: {value}"]
+    assert mask_words(words) == words
+    assert mask_command(" ".join(words)) == " ".join(words)
 
 
 @pytest.mark.parametrize(
-    "name", ["EPOCHS", "CUDA_VISIBLE_DEVICES", "PATH", "", "PWD", "PATTERN", "TOKENIZERS_PARALLELISM"]
+    "words",
+    [
+        ["--pass", "3"], ["--auth", "basic"], ["--auth=none"], ["--license", "apache-2.0"], ["--license=MIT"],
+        ["--key", "loss"], ["--cookies", "cookies.txt"], ["--use-auth-token", "true"], ["--pat", "data.csv"],
+        ["--max-tokens", "100"], ["--webhook", "/hook"], ["-p", "22750"], ["-p", "fp16"], ["-p", "resnet50"],
+        ["-p", "/data"], ["-p", "0.5", "--user", "me"], ["-p", "8080", "-u", "1000:1000"],
+        ["-p", "127.0.0.1:80:80/tcp", "-u", "1000:1000"],
+        ["--api-key", ""],
+        ["https://example.com/docs/hooks/intro"], ["https://example.com/bots/x"], ["sk-learn-random-forest-100-trees"],
+        ["hf_transfer"], ["{'lr': 0.1, 'keys': ['a']}"], ["unexpected token: }"], ["s3://bucket/webhooks"],
+    ],
+)  # fmt: skip
+def test_harmless_values_of_options_stay(words: list[str]) -> None:
+    assert mask_words(words) == words
+    assert find_mask(words) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "masked"),
+    [
+        (["--pass", "hunter2"], ["--pass", "***"]),
+        (["--auth", "hunter2"], ["--auth", "***"]),
+        (["--api-key", "123456"], ["--api-key", "***"]),
+        (["-u", "me", "-p", "hunter2"], ["-u", "me", "-p", "***"]),
+        (["--username=me", "-p=hunter2"], ["--username=me", "-p=***"]),
+        (["-u", "me:hunter2"], ["-u", "me:***"]),
+        (["--license-key", "AB12"], ["--license-key", "***"]),
+        (['{"token": "a b \\" c", "lr": 1}'], ['{"token": "***", "lr": 1}']),
+        (['{"password": 123456}'], ['{"password": ***}']),
+        (["--config={'api_key': 'x'}"], ["--config={'api_key': '***'}"]),
+        (["-H", "X-Api-Key: abc"], ["-H", "X-Api-Key: ***"]),
+        (["-H", "Cookie: a=b; c=d"], ["-H", "Cookie: ***"]),
+        (["-H", "Authorization: Basic bWU6aA=="], ["-H", "Authorization: Basic ***"]),
+        (["https://hooks.slack.com/services/T0/B0/abc"], ["https://hooks.slack.com/***"]),
+        (["https://discord.com/api/webhooks/1/abc"], ["https://discord.com/api/webhooks/***"]),
+        (["https://a.webhook.office.com/webhookb2/x"], ["https://a.webhook.office.com/***"]),
+        (["https://api.telegram.org/bot12:ab/send"], ["https://api.telegram.org/bot***"]),
+        (["a ghp_0123456789abcdefghijABCDEFGHIJ b"], ["a *** b"]),
+        (["sk-proj-0123456789abcdefghij"], ["***"]),
+        (["eyJhbGciOiJIUzI1.eyJzdWIiOiIx.abc-_"], ["***"]),
+        (["-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----"], ["***"]),
+    ],
 )
-def test_other_names_are_not_secret(name: str) -> None:
-    assert not is_secret_name(name)
+def test_secret_values_are_masked_by_shape(words: list[str], masked: list[str]) -> None:
+    assert mask_words(words) == masked
+    assert mask_words(masked) == masked
+    assert find_mask(masked)
+
+
+def test_number_of_a_secret_key_is_masked_in_a_tree() -> None:
+    assert mask_tree({"password": 123456, "epochs": 3, "max_tokens": 9, "token": None}) == {
+        "password": MASK,
+        "epochs": 3,
+        "max_tokens": 9,
+        "token": None,
+    }
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tui_workbench.config.schema import fields
 from tui_workbench.config.yaml_edit.syntax import parse, read
 from tui_workbench.config.yaml_edit.values import valid_fields
-from tui_workbench.core.masking import mask_text
+from tui_workbench.core.masking import mask_value
 from tui_workbench.core.model import RunConfiguration
 
 # Source: the default of spark.redaction.regex, and the keys of Azure's storage.
@@ -52,7 +52,7 @@ def load_spark_dependencies(path: str) -> SparkDependencies:
 def secret_property(configuration: Mapping[str, str]) -> str:
     """Return the name of the first property with a secret, or "". The command line of Spark would show the secret."""
     given = ((name, value) for name, value in configuration.items() if value.lower() not in _SWITCHES)
-    return next((name for name, value in given if _SECRET.search(name) or mask_text(value) != value), "")
+    return next((name for name, value in given if _SECRET.search(name) or mask_value(name, value) != value), "")
 
 
 def _of_values(path: str, values: Mapping[str, Any]) -> SparkDependencies:

@@ -1,7 +1,8 @@
 """Mask secrets in texts that are shown or stored: run.json, plans, the trace, exports, crash reports.
 
-Secrets are the values of variables and options with names such as `GITHUB_PAT` and `--api-key`, passwords in URLs,
-parts of connection strings such as `AccountKey=...`, and bearer tokens. The run itself receives the original values.
+Secrets are the values of variables and options with names such as `GITHUB_PAT` and `--api-key` (see `secret_names`),
+passwords in URLs, URLs of webhooks, parts of connection strings such as `AccountKey=...`, values in JSON, headers, and
+values that look like tokens of well-known services. The run itself receives the original values.
 """
 
 from __future__ import annotations
@@ -12,71 +13,120 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tui_workbench.core.model import Plan
+from tui_workbench.core.secret_names import is_secret
 
 MASK = "***"
 
-_NAME_HINTS = (
-    "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "KEY", "CREDENTIAL", "CONNECTION_STRING", "CONNECTIONSTRING",
-)  # fmt: skip
-_NAME_WORDS = frozenset(("PAT", "PWD", "SAS"))
-_HARMLESS_NAMES = frozenset(("PWD", "OLDPWD", "TOKENIZERS_PARALLELISM"))
+SHORTEST_SECRET = 6
+"""Minimum length of a value that is masked wherever it appears, in characters."""
 
 _SECRET_FILES = frozenset((".env", ".netrc", ".pypirc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"))
 _SECRET_SUFFIXES = (".pem", ".key")
 
-_ENDINGS = (
-    "password", "passwd", "passphrase", "secret", "token", "pat", "credential", "credentials",
-    "apikey", "api-key", "api_key", "accesskey", "access-key", "access_key", "accountkey", "account-key", "account_key",
-    "secretkey", "secret-key", "secret_key",
-)  # fmt: skip
-"""Endings of options with secret values. `key` is not one of them: `--key 3` is rarely a secret."""
-
-_SPECIAL_TOKENS = frozenset(("bos", "cls", "end", "eos", "mask", "max", "num", "pad", "sep", "start", "stop", "unk"))
-"""Words before `token` in options of language models, such as `--pad-token`."""
-
 _USER_IN_URL = re.compile(r"(?<=://)([^\s/'\"]+)@")
-# A match starts only at the start of a name. Otherwise, a long name would take quadratic time.
-_PAIR = re.compile(
-    r"(?<![\w.-])([\w.-]*(?:password|passwd|pwd|passphrase|secret|token|credentials?|signature|\bsig|"
-    r"(?:api|access|account|secret)[-_]?key))=([^\s;&,'\"]+)",
-    re.IGNORECASE,
+
+_WEBHOOK = re.compile(
+    r"""
+    ( https?://
+      (?: hooks?[.][^\s/'"]+                    # such as hooks.slack.com
+        | [^\s/'"]{0,200}?webhook[.][^\s/'"]+   # such as example.webhook.office.com
+        | [^\s'"]{0,200}?/(?:[a-z]{0,20}webhooks?\w{0,20}|with/key|hooks(?=/\w{16})|bot(?=\d+:))
+      ) /?
+    )
+    ([^\s'"]+)
+    """,
+    re.VERBOSE | re.IGNORECASE,
 )
-_PAIR_HINTS = ("pass", "pwd", "secret", "token", "credential", "signature", "sig=", "key=")
-_MASKED_FORMS = (f"={MASK}", f":{MASK}@", f"//{MASK}@", f"earer {MASK}")
+"""The URL of a webhook, whose path is the secret."""
+
+_SHORTEST_TOKEN = 14  # characters, of the values that _TOKEN finds
+_TOKEN = re.compile(
+    r"""
+    \b (?: gh[pousr]_[A-Za-z0-9]{20,} | github_pat_\w{20,} | glpat-[\w-]{16,} | hf_[A-Za-z0-9]{20,}
+        | sk-(?:[a-z0-9]{1,12}-){0,3}\w{20,} | xox[a-z]-[\w-]{10,} | A(?:KIA|SIA)[A-Z0-9]{16}\b | AIza[\w-]{30,}
+        | npm_[A-Za-z0-9]{30,} | pypi-[\w-]{40,} | ya29[.][\w-]{20,} | SG[.][\w-]{16,}[.][\w-]{16,}
+        | eyJ[\w-]{8,}[.]eyJ[\w-]{8,}(?:[.][\w-]+)? )
+    | -----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]{0,40}PRIVATE\ KEY-----|\Z)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""A token of a well-known service, or a private key."""
+
+# A match starts only at the start of a name. Otherwise, a long name would take quadratic time.
+_PAIR = re.compile(r"""(?<![\w.-])([\w.-]+)=("[^"]*"|'[^']*'|[^\s;&,'"]+)""")
+_QUOTED_KEY = re.compile(
+    r"""
+    (\\?["'])([\w.-]{1,100})\1(\s{0,20}:\s{0,20})
+    (?: (?P<double>")(?:[^"\\]|\\.)*"? | (?P<escaped>\\")(?:(?!\\").)*(?:\\")? | (?P<single>')(?:[^'\\]|\\.)*'?
+      | [^\s,}\]'"\\]+ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""A key in JSON or in a Python dictionary, and its value. In a shell command, quotes can be escaped."""
+
+_HEADER = re.compile(
+    r"""(?<![\w.'"-])([\w.-]+)(:[ \t]+(?:(?:Basic|Bearer|Digest|Token)[ ]+)?)([^\r\n'"]+)""", re.IGNORECASE
+)
+_HEADERS = frozenset(("authorization", "cookie", "password", "passwd", "passphrase"))
+"""Names before a colon whose values are secrets. Names of several words follow the table of names."""
+
+_QUERY = re.compile(r"(?<=[?&])((?:[\w.-]*[-_.])?(?:sig|signature))=([^\s;&,'\"]+)", re.IGNORECASE)
 _ASSIGNMENT = re.compile(r"""\b([A-Za-z_]\w*)=("[^"]*"|'[^']*'|[^\s;&|'"]+)""")
 _SHELL_WORD = re.compile(r"""((?:"[^"]*"|'[^']*'|[^\s;&|])+)""")
 _BEARER = re.compile(r"\b(bearer) +([^\s'\"]+)", re.IGNORECASE)
 
+_USER_OPTIONS = frozenset(("-u", "-U", "--user", "--username", "--user-name", "--login", "--proxy-user", "--userpwd"))
+"""Options with a user name. A command that has one uses `-p` for the password."""
 
-def is_secret_name(name: str) -> bool:
-    """Return True if the name of a variable suggests a secret value."""
-    upper = name.upper()
-    if upper in _HARMLESS_NAMES:
-        return False
-    return any(hint in upper for hint in _NAME_HINTS) or not _NAME_WORDS.isdisjoint(upper.split("_"))
+_USER_AND_PASSWORD = re.compile(r"([^\s:/]+):(?!\d+\Z)([^\s/]+)")
 
 
 def mask_text(text: str) -> str:
-    """Return the text with passwords in URLs, parts of connection strings, and bearer tokens masked."""
-    if "://" in text and "@" in text:
-        text = _USER_IN_URL.sub(_masked_user, text)
+    """Return the text with the secrets masked that are recognized without the name of a variable or an option."""
+    if "://" in text:
+        if "@" in text:
+            text = _USER_IN_URL.sub(_masked_user, text)
+        text = _WEBHOOK.sub(rf"\1{MASK}", text)
+    if len(text) >= _SHORTEST_TOKEN:
+        text = _TOKEN.sub(MASK, text)
+    if ":" in text:
+        text = _HEADER.sub(_masked_header, _QUOTED_KEY.sub(_masked_key, text))
     if "=" in text:
-        lower = text.lower()
-        if any(hint in lower for hint in _PAIR_HINTS):
-            text = _PAIR.sub(_masked_pair, text)
+        text = _QUERY.sub(rf"\1={MASK}", _PAIR.sub(_masked_pair, text))
     if "earer " in text:
         text = _BEARER.sub(lambda found: f"{found[1]} {MASK}", text)
     return text
 
 
+def mask_values(text: str, values: Iterable[str]) -> str:
+    """Return the text with these values masked."""
+    # Start with the longest: if a secret contains another secret, the rest of the longer one would otherwise remain.
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, MASK)
+    return text
+
+
 def mask_value(name: str, value: str) -> str:
     """Return MASK if the name of the variable suggests a secret. Otherwise, return the value with secrets masked."""
-    return MASK if is_secret_name(name) else mask_text(value)
+    return MASK if is_secret(name, value) else mask_text(value)
+
+
+def secret_values(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values of secret variables that are masked wherever they appear.
+
+    Short values occur in many texts by chance. A path is not a secret, whatever the name of its variable.
+    """
+    return tuple(
+        value
+        for name, value in variables.items()
+        if len(value) >= SHORTEST_SECRET and not value.startswith("/") and is_secret(name, value)
+    )
 
 
 def mask_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables with their secrets masked."""
-    return {name: mask_value(name, value) for name, value in variables.items()}
+    """Return the environment variables with their secrets masked, also where one is a part of another variable."""
+    known = secret_values(variables)
+    return {name: mask_values(mask_value(name, value), known) for name, value in variables.items()}
 
 
 def mask_tree(tree: Any, name: str = "") -> Any:
@@ -90,7 +140,19 @@ def mask_tree(tree: Any, name: str = "") -> Any:
         return [
             word if isinstance(item, str) or word == MASK else item for word, item in zip(words, items, strict=True)
         ]
-    return mask_value(name, tree) if isinstance(tree, str) else tree
+    if isinstance(tree, str):
+        return mask_value(name, tree)
+    # A password can consist of digits.
+    return MASK if isinstance(tree, int | float) and is_secret(name, str(tree)) else tree
+
+
+def mask_values_in(tree: Any, values: Sequence[str]) -> Any:
+    """Return parsed YAML or JSON with these values masked wherever they appear in its texts."""
+    if isinstance(tree, dict):
+        return {key: mask_values_in(value, values) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [mask_values_in(item, values) for item in tree]
+    return mask_values(tree, values) if isinstance(tree, str) else tree
 
 
 def secrets_of(tree: Any) -> dict[tuple[str | int, ...], Any]:
@@ -111,54 +173,51 @@ def _differences(tree: Any, masked: Any, path: tuple[str | int, ...]) -> Iterato
 
 def mask_words(words: Iterable[str]) -> list[str]:
     """Return the words of a command, or the arguments of a script, with their secrets masked."""
+    words = list(words)
+    has_user = any(word.partition("=")[0] in _USER_OPTIONS for word in words)
     found = []
-    follows_secret = False
+    option = ""  # the option before the word
     for word in words:
         name, equals, value = word.partition("=")
-        if follows_secret and not word.startswith("--"):
-            found.append(MASK)
-        elif equals and value and _is_secret_option(name):
-            found.append(f"{name}={MASK}")
+        if option and not word.startswith("--"):
+            found.append(_masked_argument(option, word, has_user=has_user))
+        elif equals and (name.startswith("-") or name.isidentifier()):
+            found.append(f"{name}={_masked_argument(name, value, has_user=has_user)}")
         else:
             found.append(mask_text(word))
-        follows_secret = not equals and name.startswith("-") and _is_secret_option(name)
+        option = name if not equals and name.startswith("-") else ""
     return found
+
+
+def _masked_argument(name: str, value: str, *, has_user: bool) -> str:
+    """Return the value of an option or the like masked. `has_user`: another option of the command is a user name."""
+    if is_secret("pass" if has_user and name in ("-p", "-P") else name, value):
+        return MASK
+    if name in _USER_OPTIONS and (found := _USER_AND_PASSWORD.fullmatch(value)):
+        return f"{found[1]}:{MASK}"
+    return mask_text(value)
 
 
 def mask_command(command: str) -> str:
     """Return a shell command, such as `export API_TOKEN=...`, with its secrets masked."""
-    parts = _SHELL_WORD.split(_ASSIGNMENT.sub(_masked_assignment, command))
+    parts = _SHELL_WORD.split(_ASSIGNMENT.sub(_masked_pair, command))
     parts[1::2] = mask_words(parts[1::2])
     return "".join(parts)
 
 
 def mask_plan(plan: Plan) -> Plan:
     """Return the plan with the secrets in its commands and variables masked."""
+    known = [value for step in plan.steps for value in secret_values(step.environment)]
     steps = []
     for step in plan.steps:
-        environment = mask_variables(step.environment)
-        steps.append(step._replace(command=tuple(mask_words(step.command)), environment=environment))
+        command = tuple(mask_values(word, known) for word in mask_words(step.command))
+        steps.append(step._replace(command=command, environment=mask_variables(step.environment)))
     return plan._replace(steps=tuple(steps))
 
 
 def find_mask(words: Sequence[str]) -> str:
     """Return the first argument that contains a masked secret, or ""."""
-    return next((word for word in words if word == MASK or any(form in word for form in _MASKED_FORMS)), "")
-
-
-def _is_secret_option(name: str) -> bool:
-    if name.isupper():
-        return name.isidentifier() and is_secret_name(name)
-    lower = name.lower()
-    if not lower.endswith(_ENDINGS) or _is_special_token(lower):
-        return False
-    return not lower.endswith("pat") or lower.lstrip("-").replace("_", "-").split("-")[-1] == "pat"
-
-
-def _is_special_token(name: str) -> bool:
-    """Return True for names such as `eos_token`."""
-    words = name.lower().lstrip("-").replace("-", "_").split("_")
-    return words[-1] == "token" and len(words) > 1 and words[-2] in _SPECIAL_TOKENS
+    return next((word for word in words if MASK in word), "")
 
 
 def _masked_user(found: re.Match[str]) -> str:
@@ -169,12 +228,20 @@ def _masked_user(found: re.Match[str]) -> str:
 
 
 def _masked_pair(found: re.Match[str]) -> str:
-    is_folder = found[1].upper() in _HARMLESS_NAMES and found[2].startswith("/")
-    return found[0] if is_folder or _is_special_token(found[1]) else f"{found[1]}={MASK}"
+    return f"{found[1]}={MASK}" if is_secret(found[1], found[2].strip("'\"")) else found[0]
 
 
-def _masked_assignment(found: re.Match[str]) -> str:
-    return f"{found[1]}={MASK}" if is_secret_name(found[1]) else found[0]
+def _masked_key(found: re.Match[str]) -> str:
+    start = f"{found[1]}{found[2]}{found[1]}{found[3]}"
+    quote = found["double"] or found["escaped"] or found["single"] or ""
+    value = found[0][len(start) :].removeprefix(quote).removesuffix(quote)
+    return f"{start}{quote}{MASK}{quote}" if is_secret(found[2], value) else found[0]
+
+
+def _masked_header(found: re.Match[str]) -> str:
+    name = found[1].lower()
+    is_known = name in _HEADERS or any(sign in name for sign in "-_")
+    return f"{found[1]}{found[2]}{MASK}" if is_known and is_secret(name, found[3].strip()) else found[0]
 
 
 def is_secret_file(path: str) -> bool:

@@ -20,8 +20,9 @@ from typing import Any
 
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.locks import try_lock
-from tui_workbench.core.masking import MASK, is_secret_name, mask_text, mask_words
+from tui_workbench.core.masking import MASK, SHORTEST_SECRET, mask_text, mask_values, mask_words, secret_values
 from tui_workbench.core.plaintext import short_name
+from tui_workbench.core.secret_names import is_secret
 
 FILE = "trace.jsonl"
 OLD_SUFFIX = ".1"
@@ -40,9 +41,6 @@ LONGEST_LINE = 64 << 10
 """Maximum length of a line in bytes. A longer line has only the first words of the command."""
 
 _LONGEST_CHARACTER = 12  # bytes in JSON, for an emoji: two escapes such as \ud83d
-
-SHORTEST_SECRET = 6
-"""Minimum length of a masked value, in characters. Shorter values occur in many texts by chance."""
 
 SSH, DOCKER, GIT, PROCESS, AGENT = "ssh", "docker", "git", "process", "agent"
 KINDS = (SSH, DOCKER, GIT, PROCESS, AGENT)
@@ -114,8 +112,7 @@ def hide(values: Iterable[str]) -> None:
 
 def hide_variables(variables: Mapping[str, str]) -> None:
     """Mask the values of variables whose names suggest a secret."""
-    # A path is not a secret, whatever the name of its variable, and would be masked in many lines.
-    hide(value for name, value in variables.items() if is_secret_name(name) and not value.startswith("/"))
+    hide(secret_values(variables))
 
 
 def changed_variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -126,12 +123,7 @@ def changed_variables(environment: Mapping[str, str]) -> dict[str, str]:
 def masked_text(text: str) -> str:
     """Return the text with the values given to `hide`, and the secrets that `masking` recognizes, masked."""
     _hide_environment()
-    text = mask_text(text)
-    # Start with the longest: if a secret contains another secret, the rest of the longer one would otherwise remain.
-    for value in sorted(_secrets, key=len, reverse=True):
-        if value in text:
-            text = text.replace(value, MASK)
-    return text
+    return mask_values(mask_text(text), _secrets)
 
 
 def masked_words(words: Iterable[str]) -> list[str]:
@@ -246,7 +238,7 @@ def _short(line: dict[str, Any]) -> dict[str, Any]:
         found["cut"] = True
     if "variables" in line:
         variables = line["variables"].items()
-        found["variables"] = {name: MASK if is_secret_name(name) else masked_text(value) for name, value in variables}
+        found["variables"] = {name: MASK if is_secret(name, value) else masked_text(value) for name, value in variables}
     if "login" in line:
         found["login"] = masked_text(line["login"])
     return found

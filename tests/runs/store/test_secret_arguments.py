@@ -50,6 +50,16 @@ def test_script_gets_the_secrets_and_no_file_holds_them(secretive: GatedProject,
     assert files_with_secret(run.directory) == files_with_secret(str(home)) == []
 
 
+def test_value_of_a_secret_variable_is_masked_in_arguments(shop: GatedProject, home: Path) -> None:
+    write_files(shop.root, {"say.py": "import sys; print(sys.argv[1:])\n"})
+    write_configuration(shop.root, EnvironmentVariables={"DB_PASS": "hunter2", "DB": "me/hunter2/db"})
+    arguments = ("--db", "me,hunter2,runs", "x-hunter2", "--lr=0.1")
+    run = shop.ended(shop.runs.submit(RunRequest("local", "say.py", arguments)))
+    assert Path(run.log_path).read_text() == f"{list(arguments)}\n"
+    assert list(run.arguments) == ["--db", "me,***,runs", "x-***", "--lr=0.1"]
+    assert files_with_secret(run.directory) == files_with_secret(str(home)) == []
+
+
 def test_another_process_starts_the_run_with_its_secrets(secretive: GatedProject, home: Path) -> None:
     directory, lock, _ = create_run(secretive.project, REQUEST)
     lock.release()

@@ -36,7 +36,8 @@ from tui_workbench.config.yaml_edit.syntax_errors import indent_above, neighbors
 from tui_workbench.config.yaml_edit.values import Fault, is_placeholder
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.core.masking import MASK, is_secret_name
+from tui_workbench.core.masking import MASK
+from tui_workbench.core.secret_names import is_secret
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -402,7 +403,7 @@ def _variables(subject: Subject, key: str) -> Iterator[Finding]:
         elif is_placeholder(value.text):
             message = f"`{name.text}` is still the placeholder {value.text!r}"
             yield subject.finding("placeholder", message, "Enter the real value.", key, at=value, severity=WARNING)
-        elif is_secret_name(name.text) and len(value.text) >= 8 and not value.text.startswith("AzureMlSecret="):
+        elif is_secret(name.text, value.text) and len(value.text) >= 8 and not value.text.startswith("AzureMlSecret="):
             message = f"`{name.text}` looks like a secret in plain text"
             remedy = "Do not share this file, or let the script read the secret from a file outside the project."
             yield subject.finding("secret-in-file", message, remedy, key, at=value)

@@ -20,7 +20,7 @@ from typing import Any
 
 from tui_workbench.config.yaml_edit.syntax_errors import MAX_DEPTH, TOO_DEEP, explain, missing_comma
 from tui_workbench.core.errors import ConfigurationError, StorageError
-from tui_workbench.core.masking import is_secret_name
+from tui_workbench.core.secret_names import is_secret_name
 from tui_workbench.core.text_files import TextFile, line_and_column, read_text_file
 
 MAX_BYTES = 1_000_000

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from tui_workbench.config.schema.fields import is_known_key
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.core.masking import MASK, is_secret_name
+from tui_workbench.core.masking import MASK
+from tui_workbench.core.secret_names import is_secret_name
 from tui_workbench.core.text_files import line_and_column
 
 # Not compiled on import, because that takes 5 ms.

@@ -21,7 +21,8 @@ from tui_workbench.core.directories import with_parents
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.files import load_json, open_regular
 from tui_workbench.core.git import GitError, run_git, without_fetching
-from tui_workbench.core.masking import MASK, is_secret_name
+from tui_workbench.core.masking import MASK
+from tui_workbench.core.secret_names import is_secret_name
 from tui_workbench.runs.snapshots.project_files import files_with_secrets
 from tui_workbench.runs.store.rundir import DIFF, FOLLOWED, PROVENANCE, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tui_workbench.core.masking import mask_command, mask_plan, mask_tree, mask_variables, mask_words
+from tui_workbench.core.masking import (
+    mask_command,
+    mask_plan,
+    mask_tree,
+    mask_values,
+    mask_values_in,
+    mask_variables,
+    mask_words,
+    secret_values,
+)
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step, SweepTask
 from tui_workbench.core.trace import agent_name
 from tui_workbench.projects.project import root_of_state
@@ -41,9 +51,10 @@ class Record(NamedTuple):
 def record_to_json(record: Record) -> dict[str, Any]:
     """Convert the record to JSON, with secrets masked."""
     spec = record.spec
+    known = secret_values(spec.run_configuration.environment_variables)
     configuration = spec.run_configuration._replace(
         environment_variables=mask_variables(spec.run_configuration.environment_variables),
-        argument_vector=tuple(mask_words(spec.run_configuration.argument_vector)),
+        argument_vector=masked_arguments(spec.run_configuration.argument_vector, spec),
     )
     extras = {"origin": record.origin, "group": record.group, "member": record.member, "family": record.family,
               "gpu_check_due": spec.gpu_check_due, "keep_outputs": spec.keep_outputs, "sweep": spec.sweep,
@@ -59,21 +70,27 @@ def record_to_json(record: Record) -> dict[str, Any]:
         "project_root": spec.project_root,
         "working_directory": spec.working_directory,
         "script": spec.script,
-        "arguments": mask_words(spec.arguments),
+        "arguments": masked_arguments(spec.arguments, spec),
         "commit_id": record.commit_id,
         "snapshot": record.snapshot,
         **{key: value for key, value in extras.items() if value},
-        "run_configuration": _without_problem(configuration._asdict()),
+        "run_configuration": _without_problem(configuration._asdict(), known),
         "target": _masked_target(spec.target),
         "interpreter": record.plan.interpreter,
-        "plan": [step._asdict() for step in mask_plan(record.plan).steps],
+        "plan": [mask_values_in(step._asdict(), known) for step in mask_plan(record.plan).steps],
     }
 
 
-def _without_problem(values: dict[str, Any]) -> dict[str, Any]:
+def masked_arguments(arguments: Sequence[str], spec: RunSpec) -> tuple[str, ...]:
+    """Return arguments as they are recorded: with secrets masked, and the values of the run's secret variables."""
+    known = secret_values(spec.run_configuration.environment_variables)
+    return tuple(mask_values(word, known) for word in mask_words(arguments))
+
+
+def _without_problem(values: dict[str, Any], known: Sequence[str] = ()) -> dict[str, Any]:
     # A run never starts from a file with a `problem`.
     kept = {key: value for key, value in values.items() if key != "problem"}
-    return {**kept, "values": mask_tree(values["values"])}
+    return {**kept, "values": mask_values_in(mask_tree(values["values"]), known)}
 
 
 def _masked_target(target: ComputeTarget) -> dict[str, Any]:

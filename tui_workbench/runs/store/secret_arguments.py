@@ -18,6 +18,7 @@ from tui_workbench.core.files import load_json, write_below
 from tui_workbench.core.masking import MASK, find_mask, mask_command, mask_words
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.trace import hide_variables
+from tui_workbench.runs.store.record import masked_arguments
 from tui_workbench.runs.store.rundir import json_bytes
 
 FOLDER = "arguments"  # in the user's state directory
@@ -35,7 +36,7 @@ def refuse_masks(arguments: Sequence[str]) -> None:
 
 def save(spec: RunSpec) -> None:
     """Store the arguments if run.json masks any of them. Raises StorageError."""
-    if tuple(mask_words(spec.arguments)) == spec.arguments:
+    if masked_arguments(spec.arguments, spec) == spec.arguments:
         return
     _prune()
     path = _path(spec.run_directory)

@@ -19,8 +19,8 @@ from tui_workbench.config.loading import load_run_configuration
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.core.files import write_atomically
-from tui_workbench.core.masking import is_secret_name
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
+from tui_workbench.core.secret_names import is_secret_name
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.gpu.frameworks import (
     ALL,
