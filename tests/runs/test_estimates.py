@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tui_workbench.runs.estimates import difference, estimate, finite, goal_of, plus_minus, t_quantile, verdict
+from tui_workbench.runs.estimates import difference, estimate, finite, plus_minus, t_quantile, verdict
+from tui_workbench.runs.metric_words import goal_of
 
 # Student's sleep data and the result of R's `t.test(extra ~ group, data = sleep)`, from R's documentation.
 SLEEP = (0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0), (1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4)
@@ -34,6 +35,15 @@ def test_mean_and_deviation_of_few_values() -> None:
     assert estimate([2.0]) == (1, 2.0, None)
     assert tuple(estimate([1.0, 3.0]) or ()) == pytest.approx((2, 2.0, 2**0.5))
     assert difference(estimate([1.0]), estimate([1.0, 2.0])) is None
+
+
+@pytest.mark.parametrize("value", [45060.2, 0.1, 1e-9, -3.3, 0.0])
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_equal_values_do_not_vary(value: float, count: int) -> None:
+    equal = estimate([value] * count)
+    assert equal is not None
+    assert tuple(equal) == (count, value, 0.0)
+    assert verdict(NAMES, "peak_vram_mb", (equal, equal)).startswith("not comparable: peak_vram_mb does not vary")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e200, "0.5", None])
@@ -77,6 +87,8 @@ def test_value_and_spread_have_the_same_digits(value: float, spread: float, text
         ("loss", "min"), ("val_loss", "min"), ("valLoss", "min"), ("test/error_rate", "min"), ("Accuracy", "max"),
         ("f1", "max"), ("eval.bleu-4", "max"), ("learning_rate", ""), ("closeness", ""), ("loss_score", ""),
         ("neg_log_loss", ""), ("negative_error", ""), ("test_score_time", ""), ("loss_scale", ""), ("mAPE", ""),
+        ("val_bpb", "min"), ("pass@1", "max"), ("eval/exact_match", "max"), ("win_rate", "max"), ("tok/s", "max"),
+        ("bits_per_byte", "min"), ("elo", "max"), ("mfu_percent", "max"), ("acc1", "max"), ("grad_norm", ""),
         ("val_mAP", "max"), ("metrics/mAP50-95(B)", "max"), ("mIoU", "max"),
     ],
 )  # fmt: skip

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from tui_workbench.runs.metric_words import goal_of
 
 LARGEST = 1e150  # largest magnitude of a value, so that sums of squares do not overflow
 CONFIDENCE = 0.95
 _LARGEST_T = 13.0  # more than the quantile for one degree of freedom, 12.71
 _INTERVALS, _HALVINGS = 80, 40  # of the numerical integration and of the bisection, for a relative error below 1e-8
-
-# fmt: off
-_LOWER = frozenset((
-    "loss", "losses", "error", "errors", "err", "mse", "rmse", "mae", "mape", "nll", "perplexity", "ppl", "wer", "cer",
-    "fid", "bpb", "bpc", "regret", "latency",
-))
-_HIGHER = frozenset((
-    "accuracy", "acc", "precision", "recall", "f1", "auc", "auroc", "auprc", "map", "score", "reward", "return",
-    "bleu", "rouge", "iou", "miou", "dice", "r2", "psnr", "ssim", "throughput", "top1", "top5", "kappa", "mcc",
-))
-_UNKNOWN = frozenset(("neg", "negative", "time", "scale"))  # as in neg_log_loss, score_time and loss_scale
-# fmt: on
 
 
 class Estimate(NamedTuple):
@@ -56,6 +45,8 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     if not values:
         return None
     n, mean = len(values), math.fsum(values) / len(values)
+    if n > 1 and min(values) == max(values):
+        return Estimate(n, values[0], 0.0)  # the quotient can differ from the values in its last digit
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1)) if n > 1 else None
     return Estimate(n, mean, sd)
 
@@ -130,12 +121,3 @@ def verdict(names: tuple[str, str], metric: str, found: tuple[Estimate | None, E
     winner, word = (lower if goal == "min" else higher), "better" if goal else "higher"
     note = {"min": f", lower {metric} is better", "max": f", higher {metric} is better", "": ""}[goal]
     return f"{winner} is {word} by {plus_minus(abs(compared.value), compared.margin)}, {counts}{note}"
-
-
-def goal_of(metric: str) -> str:
-    """Return `min` or `max`, the better direction of a metric according to the words in its name; "" if unknown."""
-    metric = re.sub(r"(mAP|m?IoU)(?![A-Za-z])", lambda match: f" {match[0].lower()} ", metric)
-    words = set(re.findall(r"[a-z]+[0-9]*", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", metric).lower()))
-    if words & _UNKNOWN or bool(words & _LOWER) == bool(words & _HIGHER):
-        return ""
-    return "min" if words & _LOWER else "max"

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.runs.estimates import Difference, Estimate, difference, estimate, finite, goal_of, verdict
+from tui_workbench.runs.estimates import Difference, Estimate, difference, estimate, finite, verdict
+from tui_workbench.runs.metric_words import goal_of
 from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.table import RunRow
 

@@ -12,7 +12,8 @@ from hypothesis import strategies
 
 from tests.runs.metrics.support import curve, end, lasts, read, write
 from tui_workbench.runs.metrics import RunMetrics
-from tui_workbench.runs.metrics.output import LIMIT, ProgressLines
+from tui_workbench.runs.metrics.output import LIMIT
+from tui_workbench.runs.metrics.progress import ProgressLines
 
 LINES: list[tuple[str, dict[str, float], float | None]] = [
     ("loss: 0.31", {"loss": 0.31}, None),
@@ -26,10 +27,11 @@ LINES: list[tuple[str, dict[str, float], float | None]] = [
     ("{'loss': 0.31, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.5}",  # Hugging Face
      {"loss": 0.31, "grad_norm": 1.2, "learning_rate": 5e-5}, 0.5),
     ('{"epoch": 2, "loss": 0.25, "note": "x"}', {"loss": 0.25}, 2),
-    ("Train Epoch: 2 [640/60000 (1%)]\tLoss: 2.300", {"Loss": 2.3}, 1 + 640 / 60000),  # PyTorch's examples
-    ("Test set: Average loss: 0.0262, Accuracy: 9913/10000 (99%)", {"Average loss": 0.0262, "Accuracy": 0.9913}, None),
+    ("Train Epoch: 2 [640/60000 (1%)]\tLoss: 2.300", {"Train Loss": 2.3}, 1 + 640 / 60000),  # PyTorch's examples
+    ("Test set: Average loss: 0.0262, Accuracy: 9913/10000 (99%)",
+     {"Test Average loss": 0.0262, "Test Accuracy": 0.9913}, None),
     ("Epoch: [1][  10/5000]\tTime  0.212 ( 0.343)\tLoss 6.9e+00 (7.0e+00)\tAcc@1   0.00 (  0.10)",
-     {"Loss": 6.9, "Acc@1": 0}, 10 / 5000),
+     {"Loss": 7.0, "Acc@1": 0.1}, 10 / 5000),
     ("[7]\ttrain-rmse:0.5\teval-rmse:0.6", {"train-rmse": 0.5, "eval-rmse": 0.6}, 7),  # XGBoost
     ("[10]\tvalid_0's auc: 0.9\tvalid_1's l2: 0.1", {"valid_0's auc": 0.9, "valid_1's l2": 0.1}, 10),  # LightGBM
     ("| epoch 002:    10 / 100 loss=5.3, ppl=40, wps=3000", {"loss": 5.3, "ppl": 40, "wps": 3000}, 1.1),  # fairseq
@@ -66,11 +68,48 @@ def test_metrics_of_a_line_have_their_step(line: str, metrics: dict[str, float],
         '  File "train.py", line 30, in main', "Epoch 00005: val_loss improved from inf to 0.123", "port: 8080",
         "loss in step 3 of 5", "error: 5", "GPU 0: 50%", "Saved checkpoint at step 500", "eta: 3 time: 4 step 5",
         "requests==2.31", "torch 2.3.0", "[1/5] loading", "x" * 3000 + " loss: 1",
+        "INFO - Namespace(data='mnist', accuracy_threshold=0.9, loss=3)", "TrainingArgs(map=3, loss_weight=0.5)",
+        "accuracy_threshold: 0.9", "loss_weight = 0.5", "iou_thr: 0.7", "Config: {'loss': 0.5, 'f1': 0.1}",
+        "hyperparameters: lr0=0.01, box=0.05, iou_t=0.2, anchor_t=4.0, map=0.1", "args: loss=0.3 score=0.5",
+        "task=detect, mode=train, epochs=3, batch=16, cache=False, device=None, iou=0.7, max_det=300, half=False",
+        "{'model': {'name': 'resnet', 'pretrained': True, 'loss': 0.5}, 'trainer': {'ckpt': None}}",
+        "FrozenTrial(number=3, values=[0.96], distributions={'x': FloatDistribution(high=1.0, low=0.0, log=False)})",
+        "[LightGBM] [Info] Start training from score 0.123", "Train: 1 [", "epoch 2 train: 5000 val: 1000",
+        "MyLoss(margin=0.5, score=3", "loss_fn(reduction=0.1, acc=0.3)",
     ],
     ids=lambda line: line[:40],
 )  # fmt: skip
 def test_lines_that_only_look_like_progress_are_ignored(line: str) -> None:
     assert list(ProgressLines().metrics(line.encode())) == []
+
+
+NUMBERS = {
+    "0.31": 0.31, "-0.31": -0.31, "+2": 2, ".5": 0.5, "7.": 7, "1e-3": 0.001, "1E+3": 1000, "98.3%": 98.3,
+    "0.31,": 0.31, "0.31;": 0.31, "0.31)": 0.31, "0.31 s": 0.31, "0.31, 0.2": 0.31, "0.31,acc": 0.31, "0.31|": 0.31,
+    "'0.31'": 0.31, '"0.31"': 0.31, "0.31 ± 0.02": 0.31, "0.31 +/- 0.02": 0.31, "0.31 (0.29)": 0.29,
+    "0.310(0.290)": 0.29, "0.31 ( 0.29)": 0.29, "98.3% (97.1%)": 97.1, "0.31 (7)": 0.31, "31 (7)": 31,
+    "0.31 (7 epochs)": 0.31, "0.31 (0.28, 0.34)": 0.31, "0.123(4)": 0.123, "tensor(0.31)": 0.31,
+    "tensor(0.31, grad_fn=<NllLossBackward0>)": 0.31, "tensor(0.31, device='cuda:0')": 0.31,
+    "tensor(0.31, device='cuda:0', grad_fn=<DivBackward0>)": 0.31, "tensor([0.31])": 0.31,
+    "np.float64(0.31)": 0.31, "numpy.float32(0.31)": 0.31, "array(0.31, dtype=float32)": 0.31,
+    "Array(0.31, dtype=float32)": 0.31, "DeviceArray(0.31, dtype=float32)": 0.31,
+    "tf.Tensor(0.31, shape=(), dtype=float32)": 0.31, "tensor(nan)": math.nan,
+    # Text that makes another number of it
+    "0,31": None, "1,5": None, "1.234,5": None, "1,234.5": None, "1,234": None, "1'234": None, "1'234.5": None,
+    "1_000": None, "1\u00a0234": None, "1\u202f234,5": None, "12.3M": None, "0.5x": None, "3e4f": None, "3GB": None,
+    "0.31D-02": None, "1.2.3": None, "12:30": None, "0x1F": None, "2 x 10^-3": None, "2 × 10^-3": None,
+    "2*10**-3": None, "1/3": None, "2024-01-01": None, "1.#INF": None, "0.3+0.1j": None, "tensor(0.3+0.1j)": None,
+    "tensor([0.3, 0.2])": None, "[0.3, 0.2]": None, "0,31, 0,29": None, "0,31 (0,29)": None, "0.31,0.29": None,
+    "'0.31": None, "~0.3": None, "<0.3": None, "\u22120.3": None, "0.3…": None, "½": None, "3²": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["epoch 5 loss {}", "epoch 5 loss: {}", "epoch 5 loss={}"])
+@pytest.mark.parametrize("text", NUMBERS)
+def test_number_is_read_as_it_is_written_or_not_at_all(form: str, text: str) -> None:
+    found = [one.value for one in ProgressLines().metrics(form.format(text).encode())]
+    expected = NUMBERS[text]
+    assert repr(found) == repr([] if expected is None else [float(expected)])
 
 
 @pytest.mark.parametrize(
@@ -84,9 +123,14 @@ def test_number_with_hundreds_of_digits_is_no_step(line: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [" " * 1500, "\t" * 1500, f"{' ' * 700}:{' ' * 700}", "1" * 1500, f"{'1' * 700}/{'1' * 700}"],
-    ids=["spaces", "tabs", "colon", "digits", "ratio"],
-)
+    [
+        " " * 1500, "\t" * 1500, f"{' ' * 700}:{' ' * 700}", "1" * 1500, f"{'1' * 700}/{'1' * 700}", "f(" * 750,
+        "tensor(0,a=" * 130, "tensor(0,a=()" * 110, "tensor(0,a=" + "()" * 700, "=[" * 750, "train: " * 210, "a|" * 750,
+        "config=" * 200, "'" * 1500, "a " * 750, "(1.0 " * 300, "epoch(train) [" * 100, "1,234," * 250,
+        "epoch  loss  " * 110,
+    ],
+    ids=lambda text: text[:12],
+)  # fmt: skip
 def test_crafted_line_is_read_quickly(text: str) -> None:
     begin = time.process_time()
     for _ in range(50):

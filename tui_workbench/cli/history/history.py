@@ -17,8 +17,9 @@ from tui_workbench.core.files import open_regular
 from tui_workbench.core.model import RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.estimates import finite, goal_of
+from tui_workbench.runs.estimates import finite
 from tui_workbench.runs.history import History
+from tui_workbench.runs.metric_words import goal_of
 from tui_workbench.runs.store.annotations import Annotations, with_tags
 from tui_workbench.runs.store.arguments import column_name, differing
 from tui_workbench.runs.store.history_record import BY_NAME, metric_key, metric_name, state_word

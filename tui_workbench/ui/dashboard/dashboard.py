@@ -16,8 +16,8 @@ from textual import on, work
 from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.estimates import goal_of
 from tui_workbench.runs.families import Family
+from tui_workbench.runs.metric_words import goal_of
 from tui_workbench.runs.store.table import RunQuery, RunRow
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.command import shown_key

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.estimates import goal_of
 from tui_workbench.runs.families import Family, family_of
+from tui_workbench.runs.metric_words import goal_of
 from tui_workbench.runs.store.annotations import JOURNAL
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.table import ARGUMENT, COLUMNS, RunQuery, RunRow
