@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import write_project
+from tests.conftest import require, write_project
 from tests.faults.support import Workbench
-from tests.runs.support import REQUEST, write_files
+from tests.runs.support import REQUEST, write_configuration, write_files
 from tests.trust.hostile import fingerprint, state_directory
 from tui_workbench.core.errors import StorageError
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.snapshots.provenance import git_state
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_diff, snapshot_files
 from tui_workbench.runs.submission.launch import create_run
 from tui_workbench.targets.base.interpreter import python_version, version_without_project
@@ -35,27 +36,102 @@ def canary_command(folder: Path) -> tuple[Path, str]:
     return canary, str(script)
 
 
-@pytest.mark.parametrize("name", ["evil", "a=b", "a.b c"])
+@pytest.fixture
+def trap(tmp_path: Path) -> Trap:
+    return Trap(tmp_path)
+
+
+class Trap:
+    """A repository with the project, whose configuration is to be made hostile."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = write_project(folder / "project")
+        self.canary, self.command = canary_command(folder)
+        git(self.root, "init", "-q")
+        git(self.root, "add", "--all")
+        git(self.root, "commit", "-qm", "first")
+
+    def write(self, name: str, text: str) -> None:
+        """Append to a file in the repository."""
+        with (self.root / ".git" / name).open("a") as file:
+            file.write(text)
+
+    def assert_nothing_runs(self) -> None:
+        os.utime(self.root / "hello.py", (1, 1))
+        ChangedFiles(str(self.root)).update()
+        assert not self.canary.exists(), "counting changed files"
+        write_files(self.root, {"hello.py": "print('changed')\n"})
+        git_state(str(self.root))
+        assert not self.canary.exists(), "provenance"
+
+
+@pytest.mark.parametrize("name", ["", "evil", "a=b", "a.b", 'q"uote', "EVIL", " "])
 @pytest.mark.parametrize("key", ["clean", "process"])
 @pytest.mark.parametrize("included", [False, True])
-def test_counting_changed_files_runs_no_git_filter(tmp_path: Path, name: str, key: str, included: bool) -> None:
-    root = write_project(tmp_path / "project")
-    canary, command = canary_command(tmp_path)
-    git(root, "init", "-q")
-    git(root, "add", "--all")
-    git(root, "commit", "-qm", "first")
-    config = root / ("more" if included else ".git/config")
-    quoted = command.replace('"', "")
-    with config.open("a") as file:
-        file.write(f'[filter "{name}"]\n\t{key} = {quoted}\n\trequired = true\n')
-    with (root / ".git/config").open("a") as file:
-        file.write(f"[core]\n\tfsmonitor = {command}\n")
-        if included:
-            file.write(f"[include]\n\tpath = {config}\n")
-    (root / ".git/info/attributes").write_text(f"*.py filter={name.split()[0]}\n")
-    os.utime(root / "hello.py", (1, 1))
-    assert ChangedFiles(str(root)).update() in (True, False)
-    assert not canary.exists()
+def test_filters_are_not_executed(trap: Trap, name: str, key: str, included: bool) -> None:
+    escaped = name.replace('"', '\\"')
+    config = "more" if included else "config"
+    trap.write(config, f'[filter "{escaped}"]\n\t{key} = {trap.command}\n\trequired = true\n')
+    trap.write("config", f"[core]\n\tfsmonitor = {trap.command}\n[include]\n\tpath = more\n")
+    trap.write("info/attributes", f"*.py filter={name}\n")
+    trap.assert_nothing_runs()
+
+
+def test_filter_that_only_all_scopes_together_include_is_not_executed(trap: Trap) -> None:
+    git(trap.root, "config", "extensions.worktreeConfig", "true")
+    trap.write("config", '[includeIf "hasconfig:remote.*.url:https://x.example/**"]\n\tpath = evil.inc\n')
+    trap.write("config.worktree", '[remote "y"]\n\turl = https://x.example/a\n')
+    trap.write("evil.inc", f'[filter "evil"]\n\tclean = {trap.command}\n')
+    trap.write("info/attributes", "*.py filter=evil\n")
+    trap.assert_nothing_runs()
+
+
+def test_extension_of_git_lfs_is_not_executed(trap: Trap) -> None:
+    require("git-lfs")
+    git(trap.root, "lfs", "install")  # into the user's configuration
+    write_files(trap.root, {".gitattributes": "*.py filter=lfs\n"})
+    trap.write("config", f'[lfs "extension.evil"]\n\tclean = {trap.command} %f\n\tsmudge = cat\n\tpriority = 0\n')
+    trap.assert_nothing_runs()
+
+
+def test_filters_of_submodules_are_not_executed(trap: Trap, tmp_path: Path) -> None:
+    inner = write_project(trap.root / "inner")
+    git(inner, "init", "-q")
+    git(inner, "add", "--all")
+    git(inner, "commit", "-qm", "first")
+    git(trap.root, "add", "inner")
+    git(trap.root, "commit", "-qm", "second")
+    for name, text in (
+        ("config", f'[filter "evil"]\n\tclean = {trap.command}\n'),
+        ("info/attributes", "* filter=evil\n"),
+    ):
+        trap.write(f"../inner/.git/{name}", text)
+    os.utime(inner / "hello.py", (1, 1))
+    trap.assert_nothing_runs()
+
+
+def test_snapshot_ignores_the_configuration_of_its_repository(trap: Trap) -> None:
+    """The project may be writable for an agent, whose container mounts it."""
+    workbench = Workbench(trap.root)
+    write_configuration(trap.root, TrackedRun=True)
+    assert workbench.submit("hello.py").code == 0
+    repository = trap.root / ".workbench" / "snapshots.git"
+    (repository / "info").mkdir(exist_ok=True)
+    (repository / "info" / "attributes").write_text("* filter=evil\n")
+    with (repository / "config").open("a") as file:
+        file.write(
+            f"[core]\n\tfsmonitor = {trap.command}\n\talternateRefsCommand = {trap.command}\n"
+            f'[filter "evil"]\n\tclean = {trap.command}\n\tsmudge = {trap.command}\n\tprocess = {trap.command}\n'
+        )
+    (repository / "hooks").mkdir(exist_ok=True)
+    for name in ("reference-transaction", "post-index-change"):
+        (repository / "hooks" / name).symlink_to(trap.command)
+    (repository / "commondir").write_text(f"{trap.root / '.git'}\n")
+    write_files(trap.root, {"hello.py": "print('changed')\n"})
+    assert workbench.submit("hello.py").code == 0
+    assert workbench.run("experiment", "clean", "--yes").code == 0
+    assert workbench.run("experiment", "rerun", "--run", "1").code == 0
+    assert not trap.canary.exists()
 
 
 class Snapshots:

@@ -168,7 +168,7 @@ def test_changed_branch_is_reported(looking: ProjectWatcher, heard: Recorder, pr
     git.mkdir()
     (git / "HEAD").write_text("ref: refs/heads/feature/x\n")
     heard.until(lambda: heard.branches and heard.branches[-1] == "feature/x")
-    (git / "HEAD").write_text("0123456789abcdef\n")
+    (git / "HEAD").write_text("0123456789abcdef" * 2 + "01234567\n")
     heard.until(lambda: heard.branches[-1] == "01234567")
 
 

@@ -1,26 +1,27 @@
 """Run git without executing programs that an untrusted repository configures.
 
 The configuration of a repository can name programs: filters, file system monitors and hooks. It can also name a remote
-from which git fetches missing objects. Opening a project must neither start such a program nor fetch. Pass `run_git` an
-environment from `reading_environment`, `status_environment` or `isolated_environment`.
+from which git fetches missing objects. Opening a project must neither start such a program nor fetch. Git therefore
+always uses a repository with an own configuration, which `make_repository` creates outside the project, and only reads
+or writes the objects, references and files of the project. `repository` reads the user's own repository in this way.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tui_workbench.core import trace
 from tui_workbench.core.directories import derived_directory
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.files import write_below
+from tui_workbench.core.files import read_below, write_below
 from tui_workbench.core.processes import clean_environment, run
 
 LIMIT_SECONDS = 20.0
 
-_FILTER_KEYS = ("clean", "smudge", "process")
-_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+NO_COMMIT = "ref: refs/heads/none"
+"""The content of HEAD in a repository without a commit."""
 
 
 class GitError(WorkbenchError):
@@ -68,8 +69,33 @@ def without_fetching() -> dict[str, str]:
 
 
 def isolated_environment() -> dict[str, str]:
-    """Return an environment in which git also ignores the configuration of the user and the system."""
-    return {**without_fetching(), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+    """Return an environment in which git also ignores the configuration and attributes of the user and the system."""
+    return {
+        **without_fetching(), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_ATTR_NOSYSTEM": "1",
+    }  # fmt: skip
+
+
+def config_text(settings: Mapping[str, str]) -> bytes:
+    """Return a git configuration file with these settings, whose names have the form `section.key`."""
+    lines = ["[core]", "\trepositoryformatversion = 1"]
+    for name, value in settings.items():
+        section, _, key = name.partition(".")
+        quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        lines += [f"[{section}]", f'\t{key} = "{quoted}"']
+    return os.fsencode("\n".join(lines) + "\n")
+
+
+def make_repository(folder: str, config: bytes, commit: str = "") -> None:
+    """Make `folder` a bare repository without objects, in which HEAD is `commit`. Raises OSError.
+
+    Only missing and different files are written, because other threads and processes may use the repository now.
+    """
+    for name in ("objects", "refs"):
+        os.makedirs(os.path.join(folder, name), mode=0o700, exist_ok=True)
+    for name, text in (("config", config), ("HEAD", f"{commit or NO_COMMIT}\n".encode())):
+        path = os.path.join(folder, name)
+        if not os.path.exists(path) or read_below(folder, name, len(text) + 1) != text:
+            write_below(folder, name, text)
 
 
 def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[str, str]:
@@ -82,13 +108,7 @@ def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[st
     if not folder:
         raise OSError(2, "no cache directory is available", state_directory)
     shadow = os.path.join(folder, "reader.git")
-    for name in ("objects", "refs"):
-        os.makedirs(os.path.join(shadow, name), mode=0o700, exist_ok=True)
-    for name, text in (("config", _CONFIG), ("HEAD", "ref: refs/heads/none\n")):
-        # Write only missing and empty files, because other threads and processes may use the repository now.
-        path = os.path.join(shadow, name)
-        if not os.path.exists(path) or not os.path.getsize(path):
-            write_below(shadow, name, text.encode())
+    make_repository(shadow, config_text({"core.bare": "true"}))
     return {
         **isolated_environment(),
         "GIT_DIR": shadow,
@@ -102,27 +122,3 @@ def path_list(paths: Sequence[str]) -> str:
     """Return the paths, joined for a variable of git. They are quoted, because a path may contain the separator."""
     quoted = (path.replace("\\", "\\\\").replace('"', '\\"') for path in paths)
     return os.pathsep.join(f'"{path}"' for path in quoted)
-
-
-def status_environment(folder: str) -> dict[str, str]:
-    """Return an environment in which git executes no program that the repository at `folder` configures.
-
-    Raises OSError or subprocess.SubprocessError if the configuration cannot be read.
-    """
-    settings = {"core.fsmonitor": "false", "core.hooksPath": os.devnull}
-    for name in _filters_of(folder):
-        settings |= {f"filter.{name}.{key}": "" for key in _FILTER_KEYS} | {f"filter.{name}.required": "false"}
-    environment = {**without_fetching(), "GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (key, value) in enumerate(settings.items()):
-        environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    return environment
-
-
-def _filters_of(folder: str) -> set[str]:
-    """Return the names of the filters in the configuration of a repository and in the files that it includes."""
-    names: set[str] = set()
-    for scope in ("--local", "--worktree"):
-        command = ["git", "config", "--includes", scope, "--null", "--name-only", "--get-regexp", r"^filter\."]
-        done = run(command, kind=trace.GIT, folder=folder, environment=without_fetching(), timeout=LIMIT_SECONDS)
-        names |= {key.removeprefix("filter.").rpartition(".")[0] for key in os.fsdecode(done.stdout).split("\0")}
-    return names - {""}

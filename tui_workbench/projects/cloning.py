@@ -120,6 +120,7 @@ def clone(
             done = run(
                 command,
                 kind=trace.GIT,
+                folder="/",  # the current folder can be in a repository
                 environment={**clean_environment(kept), **variables},
                 variables=variables,
                 on_errors=_Report(meters, stopped).update,

@@ -5,18 +5,17 @@ Existing files are never overwritten: `add_folder` only adds `aml_config/`, unle
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import tui_workbench
-from tui_workbench.core import trace
 from tui_workbench.core.directories import CONFIG_DIRECTORY, packaged
 from tui_workbench.core.errors import StorageError, UsageError
-from tui_workbench.core.git import without_fetching
-from tui_workbench.core.processes import has_program, run
+from tui_workbench.core.git import GitError
+from tui_workbench.core.repository import files_not_ignored
 from tui_workbench.projects.cloning import clone, is_url
 from tui_workbench.projects.new_folder import built, new_folder
 
@@ -214,15 +213,8 @@ def _copy(source: str, place: str) -> None:
 
 def _wanted(source: str) -> list[str]:
     """Return the files of a folder that git does not ignore, or all files if git is missing or fails."""
-    if has_program("git"):
-        with tempfile.TemporaryDirectory() as repository:
-            git = ("git", f"--git-dir={repository}", f"--work-tree={source}")
-            for words in (("init", "--quiet", "--template="), ("ls-files", "--others", "--exclude-standard", "-z")):
-                done = run([*git, *words], kind=trace.GIT, folder=source, environment=without_fetching())
-                if done.returncode:
-                    break
-            else:
-                return _with_nested(source, [os.fsdecode(name) for name in done.stdout.split(b"\0") if name])
+    with contextlib.suppress(GitError):
+        return _with_nested(source, files_not_ignored(source))
     return _with_nested(source, [""])
 
 

@@ -15,8 +15,10 @@ from functools import partial
 from typing import ParamSpec, Protocol
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.git import GitError
 from tui_workbench.core.model import ComputeTarget, Run, RunConfiguration, RunState
 from tui_workbench.core.progress import Progress, listening
+from tui_workbench.core.repository import Head, Repository, find_repository, read_head
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.agents.approvals import WAITING, read_approvals, requests_directory
 from tui_workbench.runs.facade import Runs
@@ -61,7 +63,6 @@ class ProjectWatcher:
     def __init__(self, project: Project, call_later: Callable[[Callable[[], object]], object]) -> None:
         self._project = project
         self._call_later = call_later
-        self._head = os.path.join(project.root, ".git", "HEAD")
         self._wake = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(target=self._watch, name="project watcher", daemon=True)
@@ -113,8 +114,9 @@ class ProjectWatcher:
             self._with_errors_reported(self._read_configuration)
         if self._changed("runs", self._runs_signature()):
             self._with_errors_reported(lambda: self._read_runs(runs))
-        if self._changed("branch", (_signature(self._head),)):
-            self._report(self._listener.show_branch, _branch(self._head))
+        repository = _repository(self._project.root)
+        if self._changed("branch", (_signature(repository.head_path() if repository is not None else ""),)):
+            self._report(self._listener.show_branch, _branch(repository))
         if self._changed("approvals", (_signature(requests_directory()),)):
             self._with_errors_reported(self._read_approvals)
         if self.polls and self._changes.update():
@@ -200,11 +202,18 @@ def _signature(path: str) -> FileSignature:
     return (path, status.st_mtime_ns, status.st_size)
 
 
-def _branch(head: str) -> str:
-    """Return the checked-out branch, else the abbreviated commit; "" if the file `HEAD` cannot be read."""
+def _repository(root: str) -> Repository | None:
+    """Return the repository at the top of the project, or None. A repository above the project does not count."""
     try:
-        with open(head, encoding="utf-8", errors="replace") as file:
-            text = file.read(4096).strip()
-    except OSError:
+        return find_repository(root) if os.path.lexists(os.path.join(root, ".git")) else None
+    except GitError:
+        return None
+
+
+def _branch(repository: Repository | None) -> str:
+    """Return the checked-out branch, else the abbreviated commit; "" if HEAD cannot be read."""
+    try:
+        head = read_head(repository) if repository is not None else Head("", "")
+    except GitError:
         return ""
-    return text.removeprefix("ref: refs/heads/") if text.startswith("ref: ") else text[:8]
+    return head.branch or head.commit[:8]

@@ -78,6 +78,46 @@ class TestGit:
         assert (tmp_path / "copy" / "ä b.py").read_text() == "x = 2\n"
         assert (tmp_path / "copy" / "aml_config" / "moved.runconfig").exists()
 
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("diff.noprefix", "true"), ("diff.mnemonicPrefix", "true"), ("diff.srcPrefix", "x/"), ("core.abbrev", "4"),
+            ("color.ui", "always"), ("diff.context", "0"), ("diff.renames", "copies"), ("diff.orderFile", "order"),
+            ("diff.relative", "true"), ("diff.submodule", "log"), ("diff.wordRegex", "."), ("core.autocrlf", "false"),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("scope", ["--global", "--local"])
+    def test_diff_can_be_applied_with_any_setting(
+        self, repository: Path, tmp_path: Path, key: str, value: str, scope: str
+    ) -> None:
+        git(repository, "config", scope, key, value)
+        write_files(repository, {"hello.py": "print('changed')\n", "order": ""})
+        _, diff = git_state(str(repository))
+        git(tmp_path, "clone", "-q", str(repository), "copy")
+        (tmp_path / "diff").write_bytes(diff)
+        git(tmp_path / "copy", "-c", "core.attributesFile=/dev/null", "apply", str(tmp_path / "diff"))
+        assert (tmp_path / "copy" / "hello.py").read_text() == "print('changed')\n"
+
+    def test_binary_files_and_files_with_a_filter_are_left_out_of_the_diff(
+        self, repository: Path, tmp_path: Path
+    ) -> None:
+        write_files(repository, {"a.large": "1", "b.secret": "1", "c": "1", ".gitattributes": "*.large filter=lfs\n"})
+        write_files(repository, {".git/info/attributes": "*.secret filter=\n"})
+        (repository / "c").write_bytes(b"\0\1")
+        git(repository, "add", "-A")
+        git(repository, "commit", "-q", "-m", "files")
+        write_files(repository, {"a.large": "changed", "b.secret": "changed", "hello.py": "x = 1\n"})
+        (repository / "c").write_bytes(b"\0\2")
+        found, diff = git_state(str(repository))
+        assert found is not None
+        assert found["changed"] == ["a.large", "b.secret", "c", "hello.py"]
+        assert found["diff_files_left_out"] == ["a.large", "b.secret", "c"]
+        git(tmp_path, "clone", "-q", str(repository), "copy")
+        (tmp_path / "diff").write_bytes(diff)
+        git(tmp_path / "copy", "apply", str(tmp_path / "diff"))
+        assert (tmp_path / "copy" / "hello.py").read_text() == "x = 1\n"
+        assert (tmp_path / "copy" / "a.large").read_text() == "1"
+
     def test_diff_holds_no_password(self, repository: Path) -> None:
         write_files(repository, {"aml_config/box.compute": "type: remote\n"})
         git(repository, "add", "-A")

@@ -235,7 +235,7 @@ class TestStore:
             thread.join()
         assert not failures
 
-    @pytest.mark.parametrize("left", ["index.lock", "info/exclude.new"])
+    @pytest.mark.parametrize("left", ["index.lock", "packed-refs.lock"])
     def test_lock_files_of_a_killed_submit_are_removed(self, with_git: Source, left: str) -> None:
         write_files(with_git.root, {"file": "1"})
         with_git.take()

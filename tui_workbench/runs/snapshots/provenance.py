@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tui_workbench import __version__
-from tui_workbench.core.directories import with_parents
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.files import load_json, open_regular
-from tui_workbench.core.git import GitError, run_git, without_fetching
+from tui_workbench.core.git import GitError
 from tui_workbench.core.masking import MASK
+from tui_workbench.core.repository import ProjectGit, project_git
 from tui_workbench.core.secret_names import is_secret_name
 from tui_workbench.runs.snapshots.project_files import files_with_secrets
 from tui_workbench.runs.store.rundir import DIFF, FOLLOWED, PROVENANCE, Record, RunDirectory
@@ -145,26 +145,32 @@ def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None
 def git_state(folder: str) -> tuple[dict[str, Any] | None, bytes]:
     """Return the state of the user's own repository, or None without a repository, and the diff of uncommitted changes.
 
-    The repository and its index are not changed.
+    `git apply` can apply the diff. The repository and its index are not changed.
     """
-    if not _may_be_in_repository(folder):
-        return None, b""
     try:
-        status = _git(folder, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
+        with project_git(folder, GIT_SECONDS) as git:
+            return (None, b"") if git is None else _state(git, folder)
     except GitError as error:
-        return (None if "not a git repository" in error.message else {"problem": error.message}), b""
-    found: dict[str, Any] = {**_parse_status(status), "remote": None}
-    with contextlib.suppress(GitError):  # raised if no remote is configured
-        first = _git(folder, "config", "--null", "--get-regexp", r"^remote\..*\.url$").split(b"\0")[0]
-        found["remote"] = masked_address(os.fsdecode(first.partition(b"\n")[2]))
-    diff = b""
+        return {"problem": error.message}, b""
+
+
+def _state(git: ProjectGit, folder: str) -> tuple[dict[str, Any], bytes]:
+    options = ("--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=all")
+    status = git.run("status", *options, "--", ".", folder=folder)
+    found: dict[str, Any] = {
+        "commit": git.head.commit or None,
+        "branch": git.head.branch or None,
+        **_parse_status(status),
+        "remote": masked_address(git.remote) if git.remote else None,
+    }
+    diff, left_out = b"", list[str]()
     if found["commit"] and found["changed"]:
-        plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
-        secret = (f":(exclude,literal){path}" for path in files_with_secrets(folder))
         try:
-            diff = _git(folder, "diff", *plain, "HEAD", "--", ".", *secret)
+            diff, left_out = _diff(git, folder, found["changed"])
         except GitError as error:
             found["problem"] = f"git diff: {error.message}"
+    if left_out:
+        found["diff_files_left_out"] = left_out
     if len(diff) > LARGEST_DIFF:
         found["diff_left_out"] = len(diff) - LARGEST_DIFF
         diff = diff[:LARGEST_DIFF]
@@ -172,41 +178,48 @@ def git_state(folder: str) -> tuple[dict[str, Any] | None, bytes]:
     return found, diff
 
 
+def _diff(git: ProjectGit, folder: str, changed: Sequence[str]) -> tuple[bytes, list[str]]:
+    """Return the diff of uncommitted changes, and the changed files that it does not contain. Raises GitError.
+
+    Left out are binary files, which git could not apply, and files with a filter: a filter such as that of Git LFS
+    would have to be executed to get the content that git stores.
+    """
+    plain = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", "--ignore-submodules=all")
+    names = "\0".join(changed).encode("utf-8", "surrogateescape")
+    attributes = iter(git.run("check-attr", "-z", "--stdin", "filter", input=names).split(b"\0"))
+    left_out = [
+        os.fsdecode(path)
+        for path, _, value in zip(attributes, attributes, attributes, strict=False)
+        if value not in (b"unspecified", b"unset")
+    ]
+
+    def run(*options: str) -> bytes:
+        excluded = [f":(exclude,literal){path}" for path in files_with_secrets(folder)]
+        excluded += [f":(exclude,top,literal){path}" for path in left_out]
+        return git.run(*plain, *options, "HEAD", "--", ".", *excluded, folder=folder)
+
+    diff = run()
+    if b"\nBinary files " in diff:
+        lines = run("--no-renames", "--numstat", "-z").split(b"\0")
+        left_out += [os.fsdecode(line.removeprefix(b"-\t-\t")) for line in lines if line.startswith(b"-\t-\t")]
+        diff = run()
+    return diff, sorted(left_out)[:MOST_NAMES]
+
+
 def _parse_status(text: bytes) -> dict[str, Any]:
-    commit = branch = None
     changed: list[str] = []
     untracked: list[str] = []
     entries = iter(os.fsdecode(entry) for entry in text.split(b"\0"))
     for entry in entries:
         kind, _, rest = entry.partition(" ")
-        if kind == "#":
-            name, _, value = rest.partition(" ")
-            commit = value if name == "branch.oid" and value != "(initial)" else commit
-            branch = value if name == "branch.head" and value != "(detached)" else branch
-        elif kind == "?":
+        if kind == "?":
             untracked.append(rest)
         elif kind in ("1", "2", "u"):
             # A path can contain spaces; the fields before it cannot.
             changed.append(rest.split(" ", {"1": 7, "2": 8, "u": 9}[kind])[-1])
             if kind == "2":
                 next(entries, None)  # the old path of a renamed file
-    return {
-        "commit": commit,
-        "branch": branch,
-        "changed": sorted(changed)[:MOST_NAMES],
-        "untracked": sorted(untracked)[:MOST_NAMES],
-    }
-
-
-def _may_be_in_repository(folder: str) -> bool:
-    """Return False if `folder` is certainly not in a repository. Git is not started."""
-    return any(os.path.lexists(os.path.join(each, ".git")) for each in with_parents(os.path.realpath(folder)))
-
-
-def _git(folder: str, *arguments: str) -> bytes:
-    settings = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
-    environment = {**without_fetching(), "GIT_OPTIONAL_LOCKS": "0"}
-    return run_git(*settings, *arguments, environment=environment, folder=folder, timeout=GIT_SECONDS)
+    return {"changed": sorted(changed)[:MOST_NAMES], "untracked": sorted(untracked)[:MOST_NAMES]}
 
 
 def masked_address(address: str) -> str:

@@ -1,14 +1,16 @@
 """Take snapshots: a commit of the project in a hidden repository, and a working copy of this commit for each run.
 
-The user's own repository is never used. The hidden repository in `.workbench/` is bare, and has its own index and no
-user configuration or filters, so that the bytes of files do not change. `working_copy` adds files that are not in the
-commit. `outputs/` belongs to a run and is never part of a snapshot. Without git, a run gets only a copy of the files.
+The user's own repository is never used. The hidden repository in `.workbench/` is bare. Git uses only its objects,
+references and index, and no configuration of the project or the user and no filters, so that no program is executed
+and the bytes of files do not change. `working_copy` adds files that are not in the commit. `outputs/` belongs to a run
+and is never part of a snapshot. Without git, a run gets only a copy of the files.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -16,8 +18,15 @@ from typing import NamedTuple
 from tui_workbench.config.schema.data_references import NO_DATA
 from tui_workbench.core import locks
 from tui_workbench.core.errors import StorageError, storage_errors
-from tui_workbench.core.files import folder_size, remove_below, write_if_changed
-from tui_workbench.core.git import GitError, isolated_environment, path_list, run_git
+from tui_workbench.core.files import folder_size, remove_below, write_below
+from tui_workbench.core.git import (
+    GitError,
+    config_text,
+    isolated_environment,
+    make_repository,
+    path_list,
+    run_git,
+)
 from tui_workbench.core.processes import has_program
 from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.runs.snapshots.contents import Contents, contents_of, refuse_large, room_of
@@ -50,20 +59,19 @@ _Entry = tuple[str, str]  # path and mode of a file, link or repository in the i
 REFERENCES = "refs/runs"  # prefix of the references to the commits of runs
 
 # Line endings, keywords and LFS filters in the user's .gitattributes would change the bytes of files.
-_ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
-_SETTINGS = (
-    "core.attributesFile=/dev/null",
+_ATTRIBUTES = b"* -text -filter -ident -working-tree-encoding\n"
+_SETTINGS = {
+    "core.bare": "true",
+    "core.attributesFile": "/dev/null",
     # Allow names that Windows or macOS cannot store.
-    "core.protectNTFS=false",
-    "core.protectHFS=false",
+    "core.protectNTFS": "false",
+    "core.protectHFS": "false",
     # Flush all objects at once.
-    "core.fsyncMethod=batch",
-    "gc.auto=0",
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
+    "core.fsyncMethod": "batch",
+    "gc.auto": "0",
     # Compare the change time of files, which programs cannot set.
-    "core.trustCtime=true",
-)
+    "core.trustCtime": "true",
+}
 _IDENTITY = "workbench-tui"
 _PARTS = ("HEAD", "config", "objects", "refs")
 _LOCKS = ("index.lock", "config.lock", "HEAD.lock", "packed-refs.lock")
@@ -104,6 +112,7 @@ class SnapshotStore:
         self.repository = os.path.join(state_directory, REPOSITORY)
         self.available = has_program("git")
         self._lock = -1
+        self._git_directory = ""  # an own repository for git, while the lock is held
         self._index = os.path.join(self.repository, "index")
         self._work_tree = project_root
 
@@ -337,12 +346,17 @@ class SnapshotStore:
         with storage_errors("write", self.repository):
             while self._lock < 0:
                 self._try_lock()
-        try:
-            self._prepare()
+        with contextlib.ExitStack() as held:
+            held.callback(self._unlock)
+            with storage_errors("write", self.repository):
+                self._prepare()
+                place = held.enter_context(tempfile.TemporaryDirectory(prefix="workbench-git-"))
+                self._make_git_directory(place)
             yield
-        finally:
-            os.close(self._lock)
-            self._lock = -1
+
+    def _unlock(self) -> None:
+        os.close(self._lock)
+        self._lock = -1
 
     def _try_lock(self) -> None:
         """Lock the repository. If it was renamed, the caller must retry.
@@ -373,9 +387,22 @@ class SnapshotStore:
         for folder in ("objects", os.path.join("objects", "pack")):
             _remove_unfinished(os.path.join(self.repository, folder))
         if not all(os.path.exists(os.path.join(self.repository, name)) for name in _PARTS):
-            self.git("init", "--quiet", "--bare", "--template=", self.repository)
+            make_repository(self.repository, config_text({"core.bare": "true"}))
+            os.makedirs(os.path.join(self.repository, "objects", "pack"), exist_ok=True)
             ownership.register(os.path.join(self.repository, "HEAD"))
-        write_if_changed(os.path.join(self.repository, "info", "attributes"), _ATTRIBUTES.encode())
+
+    def _make_git_directory(self, place: str) -> None:
+        """Make a repository that has the references of the hidden repository, but its own configuration and attributes.
+
+        Raises OSError.
+        """
+        make_repository(place, config_text(_SETTINGS))
+        os.rmdir(os.path.join(place, "refs"))
+        for name in ("refs", "packed-refs"):
+            os.symlink(os.path.join(self.repository, name), os.path.join(place, name))
+        os.mkdir(os.path.join(place, "info"), 0o700)
+        write_below(place, "info/attributes", _ATTRIBUTES)
+        self._git_directory = place
 
     def _update_index(self, files: Collection[str]) -> None:
         """Update the index to the current state of these files, including those of nested repositories.
@@ -401,12 +428,11 @@ class SnapshotStore:
 
     def git(self, *arguments: str, stdin: Iterable[str] = ()) -> str:
         """Return the output of a git command. The strings `stdin` are terminated by NUL. Raises StorageError."""
-        settings = (word for setting in _SETTINGS for word in ("-c", setting))
         data = "".join(f"{each}\0" for each in stdin).encode("utf-8", "surrogateescape")
         try:
             with meter("snapshot", BYTES) as taking:
                 output = run_git(
-                    *settings, *arguments, environment=self._environment(arguments[0]), folder=self._root,
+                    *arguments, environment=self._environment(), folder=self._root,
                     # Show the progress, which git does not report while it reads a large file.
                     input=data, passed=(self._lock,), on_written=taking.update,
                 )  # fmt: skip
@@ -415,15 +441,17 @@ class SnapshotStore:
             raise StorageError(message, remedy=_REMEDY.format(self.repository), file=self._root) from error
         return output.decode("utf-8", "surrogateescape")
 
-    def _environment(self, command: str) -> dict[str, str]:
-        environment = {
+    def _environment(self) -> dict[str, str]:
+        objects, *others = object_directories(self._state_directory)
+        return {
             **isolated_environment(),
-            "GIT_DIR": self.repository,
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": path_list(object_directories(self._state_directory)[1:]),
+            "GIT_DIR": self._git_directory,
+            "GIT_WORK_TREE": self._work_tree,
+            "GIT_OBJECT_DIRECTORY": objects,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": path_list(others),
             "GIT_INDEX_FILE": self._index,
             **{f"GIT_{who}_{what}": _IDENTITY for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         }
-        return environment if command == "init" else {**environment, "GIT_WORK_TREE": self._work_tree}
 
 
 def _free_name(state_directory: str) -> str:

@@ -1,25 +1,21 @@
 """The number of files that differ from the last commit.
 
-The invariants: git writes nothing and runs no program that the repository configures; git runs for less than
-one percent of the time, and therefore rarely in large repositories.
+Git runs for less than one percent of the time, and therefore rarely in large repositories.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 
-from tui_workbench.core.git import GitError, run_git, status_environment
+from tui_workbench.core.git import GitError
+from tui_workbench.core.repository import find_repository, project_git
 
 REST_SECONDS = 15.0  # interval between counts if no change is known, because edits may go unnoticed
 LEAST_SECONDS = 2.0  # minimum interval between counts
 SHARE = 100  # a count that takes one second is followed by a pause of a hundred seconds
-LIMIT_SECONDS = 20.0
 
-_COMMAND = (
-    "--no-optional-locks", "status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all",
-)  # fmt: skip
+_COMMAND = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all")
 
 
 class ChangedFiles:
@@ -41,7 +37,7 @@ class ChangedFiles:
         now = time.monotonic()
         index = self._time_of_index()
         due = now >= self._next or index != self._index
-        if not due or now < self._earliest or not os.path.exists(os.path.join(self._root, ".git", "HEAD")):
+        if not due or now < self._earliest or not os.path.lexists(os.path.join(self._root, ".git")):
             return False
         self._index = index
         before, self.number = self.number, self._count()
@@ -52,15 +48,15 @@ class ChangedFiles:
 
     def _time_of_index(self) -> int:
         try:
-            return os.stat(os.path.join(self._root, ".git", "index")).st_mtime_ns
-        except OSError:
+            repository = find_repository(self._root)
+            return os.stat(repository.index_path()).st_mtime_ns if repository is not None else 0
+        except (GitError, OSError):
             return 0
 
     def _count(self) -> int:
-        """Return the number of changed files; 0 if git is missing, takes too long, or does not trust the folder."""
+        """Return the number of changed files; 0 if git is missing, takes too long, or cannot read the repository."""
         try:
-            environment = status_environment(self._root)
-            changed = run_git(*_COMMAND, environment=environment, folder=self._root, timeout=LIMIT_SECONDS)
-        except (GitError, OSError, subprocess.TimeoutExpired):
+            with project_git(self._root) as git:
+                return git.run(*_COMMAND).count(b"\0") if git is not None else 0
+        except (GitError, OSError):
             return 0
-        return changed.count(b"\0")
