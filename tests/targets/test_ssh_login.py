@@ -377,6 +377,33 @@ def test_proxy_command_include_and_match_are_applied(gpubox: Machine, ssh_folder
     assert SshHost(wire.Login("t", "box")).run(["id", "-un"]).text == "research"
 
 
+HOSTILE_NAMES = [
+    "x:1 -oProxyCommand={run} y", "-oProxyCommand={run}", "x;{run}", "x`{run}`", "x$({run})", "x|{run}", "x\n{run}",
+    "x'{run}", "x&{run}", "$IFS-oProxyCommand={run}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("hostile", HOSTILE_NAMES)
+def test_hostile_names_reach_no_program(ssh_folder: Path, home: Path, hostile: str) -> None:
+    program, marker = home / "evil.sh", home / "marker"
+    program.write_text(f"#!/bin/sh\necho $0 > {marker}\n")
+    program.chmod(0o755)
+    name = hostile.format(run=program)
+    (ssh_folder / "config").write_text("Host *\n  ProxyCommand ssh -W %h:%p -l %r bastion.invalid\n")
+    for login in (wire.Login("t", name), wire.Login("t", "box", name)):
+        with pytest.raises(LoginRefused, match=r"(address|username|port) .*(contains|begins with|is not a number)"):
+            SshHost(login).run(["true"])
+    (ssh_folder / "config").write_text(f"Host box\n  ProxyJump {name.splitlines()[0]}\n")
+    with pytest.raises((LoginRefused, ConnectionLost)):
+        SshHost(wire.Login("t", "box")).run(["true"])
+    assert not marker.exists()
+
+
+def test_wrong_port_is_named(ssh_folder: Path) -> None:
+    with pytest.raises(LoginRefused, match="the port '22751falsch'"):
+        SshHost(wire.Login("t", "127.0.0.1:22751falsch")).run(["true"])
+
+
 def test_binary_configuration_is_reported(host: SshHost, ssh_folder: Path) -> None:
     (ssh_folder / "config").write_bytes(b"# \xff\n")
     with pytest.raises(LoginRefused, match="the SSH configuration is invalid: 'utf-8' codec"):

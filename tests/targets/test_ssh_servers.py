@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import require
 from tests.engines import PYTHON_IMAGE
-from tests.machines import Machine, wait_for
+from tests.machines import Machine, fingerprint, wait_for
 from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tui_workbench.core.model import ComputeTarget
@@ -31,6 +31,7 @@ from tui_workbench.targets.hosts.sending import sync
 from tui_workbench.targets.ssh import ssh_channel
 from tui_workbench.targets.ssh.ssh_connection import Secrets, connect
 from tui_workbench.targets.ssh.ssh_host import SshHost
+from tui_workbench.targets.ssh.ssh_wire import Login
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +55,25 @@ def shell(gpubox: Machine) -> Iterator[Path]:
     before = path.read_text()
     yield path
     path.write_text(before)
+
+
+def test_banner_in_another_encoding_is_accepted(host: SshHost, gpubox: Machine, tmp_path: Path) -> None:
+    banner = gpubox.folder / "banner"
+    banner.write_bytes("GPU-Rechner für Physik\n".encode("latin-1"))
+    with gpubox.configured(f"Banner {banner}"):
+        assert host.run(["echo", "in"]).text == "in"
+        host.disconnect()
+
+
+def test_banner_of_a_jump_host_in_another_encoding_is_accepted(bastion: Machine, gpubox: Machine) -> None:
+    banner = bastion.folder / "banner"
+    banner.write_bytes("für\n".encode("latin-1"))
+    host = SshHost(Login("t", "inner"))
+    with bastion.configured(f"Banner {banner}"):
+        for machine in (bastion, gpubox):
+            host.accept_host_key(fingerprint(machine.folder / "host_key.pub"))
+        assert host.run(["hostname"]).text == "gpubox"
+        host.disconnect()
 
 
 # Limits.

@@ -47,6 +47,11 @@ def fixed(text: str, name: str, code: str) -> str:
         ("a.runconfig", "Framework: Python\n", "missing-field", ERROR, (1, 1)),
         ("a.compute", "type: localdocker\nbaseDockerImage: My Image\n", "bad-image", ERROR, (2, 18)),
         ("a.compute", "type: remote\naddress: me@host\n", "bad-address", ERROR, (2, 10)),
+        ("a.compute", "type: remote\naddress: 'x -oProxyCommand=a y'\n", "bad-address", ERROR, (2, 10)),
+        ("a.compute", "type: slurm\naddress: -oProxyCommand=a\n", "bad-address", ERROR, (2, 10)),
+        ("a.compute", "type: cluster\naddress: $(a)\n", "bad-address", ERROR, (2, 10)),
+        ("a.compute", "type: remote\naddress: host:22x\n", "bad-address", ERROR, (2, 10)),
+        ("a.compute", "type: remote\naddress: h\nusername: a -oX\n", "bad-username", ERROR, (3, 11)),
         (
             "a.runconfig",
             "Target: x\nFramework: Python\nEnvironmentVariables: {A=B: 1}\n",

@@ -35,8 +35,8 @@ from tui_workbench.config.yaml_edit.syntax import LIST, SCALAR, Node, parse
 from tui_workbench.config.yaml_edit.syntax_errors import indent_above, neighbors_columns
 from tui_workbench.config.yaml_edit.values import Fault, is_placeholder
 from tui_workbench.core import target_types
+from tui_workbench.core.addresses import address_mistake, username_mistake
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.core.masking import MASK
 from tui_workbench.core.secret_names import is_secret
 
 
@@ -143,11 +143,24 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
         case "wrong-form" if field is not None and node is not None and fault.path == field.path:
             meant = corrected(field, node.text)
             return set_field(field.key, meant) if meant else None
+        case "bad-address" if node is not None:
+            return _only_host(subject, node.text)
         case "reserved-option":
             return Fix("remove the option", (Unset(fault.path),))
         case "missing-value" if field is not None and isinstance(fault.path[-1], int):
             return Fix("remove the empty item", (Unset(fault.path),))
     return None
+
+
+def _only_host(subject: Subject, address: str) -> Fix | None:
+    """Return the fix for an address with a user or a scheme, which keeps the user, or None."""
+    mistake = address_mistake(address)
+    if mistake is None or not mistake.host or address_mistake(mistake.host) is not None:
+        return None
+    edits: list[Edit] = [SetValue(("address",), mistake.host)]
+    if mistake.user and username_mistake(mistake.user) is None and not subject.values.get("username"):
+        edits.append(SetValue(("username",), mistake.user))
+    return Fix(f"set address: {mistake.host}", tuple(edits))
 
 
 def _converted(field: Field, node: Node) -> Fix | None:
@@ -305,7 +318,6 @@ def _compute(subject: Subject) -> Iterator[Finding]:
     names_image = subject.target_type != target_types.SLURM.name or not re.search(r"^\.?/|://", image or "")
     if image is not None and names_image and parse_image(image) is None:
         yield _bad_image(subject, image)
-    yield from _address(subject)
     yield from _old_cluster(subject)
 
 
@@ -325,27 +337,6 @@ def _bad_image(subject: Subject, image: str) -> Finding:
         remedy = "Write the repository in lowercase."
         return subject.finding("bad-image", message, remedy, key, set_field(key, small, is_choice=True))
     return subject.finding("bad-image", f"{image!r} is not an image name", "Write REPOSITORY:TAG.", key)
-
-
-def _without_password(address: str) -> str:
-    user, _, host = address.rpartition("@")
-    scheme, colons, login = user.rpartition("://")
-    name, colon, _ = login.partition(":")
-    return f"{scheme}{colons}{name}{colon and ':'}{MASK if colon else ''}@{host}" if user else address
-
-
-def _address(subject: Subject) -> Iterator[Finding]:
-    address = subject.values.get("address") or ""
-    rest = re.sub(r"\A[a-z]+://", "", address.strip())
-    user, _, host = rest.rpartition("@")
-    if host == address:
-        return
-    edits: list[Edit] = [SetValue(("address",), host)]
-    if user and not subject.values.get("username"):
-        edits.append(SetValue(("username",), user.partition(":")[0]))
-    message = f"`address` contains more than a host: {_without_password(address)!r}"
-    remedy = "Write only HOST or HOST:PORT. Write the user in `username`."
-    yield subject.finding("bad-address", message, remedy, "address", Fix(f"set address: {host}", tuple(edits)))
 
 
 def _old_cluster(subject: Subject) -> Iterator[Finding]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tui_workbench.core import target_types
+from tui_workbench.core.addresses import Mistake
 
 STRING = "string"
 BOOLEAN = "boolean"
@@ -70,6 +72,8 @@ class Field(NamedTuple):
     minimum: int | None = None
     pattern: str = ""  # a regular expression that each nonempty text of a STRING or STRINGS must match
     form: str = ""  # a description of `pattern` for messages
+    mistake_in: Callable[[str], Mistake | None] | None = None  # checks each nonempty text of a STRING
+    mistake_code: str = ""  # the code of the fault for such a mistake
     reserved: tuple[str, ...] = ()  # command-line options that STRINGS must not contain
     source: str = "docs"  # see the docstring of `fields.py`
 

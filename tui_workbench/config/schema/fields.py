@@ -33,6 +33,7 @@ from tui_workbench.config.schema.limits import LIMITS
 from tui_workbench.config.schema.retry_options import RETRY_OPTIONS
 from tui_workbench.config.schema.slurm_options import NODES_FIELD, RUN_OPTIONS, TARGET_OPTIONS
 from tui_workbench.config.schema.user_files import USER_KINDS, kind_of_user_file
+from tui_workbench.core.addresses import address_mistake, username_mistake
 from tui_workbench.core.model import MIN_POLL_SECONDS
 from tui_workbench.core.target_types import SYNONYMS, built_in_names
 
@@ -51,11 +52,15 @@ _COMPUTE_FIELDS = (
         "Host name, IP address or alias in ~/.ssh/config, with `:PORT` if the SSH port is not 22. "
         "Without it, a `slurm` target uses the Slurm commands of this machine.",
         example="gpu-box.example.org",
+        mistake_in=address_mistake,
+        mistake_code="bad-address",
     ),
     Field(
         "username",
         "SSH user. The default SSH user of an HDInsight cluster is `sshuser`, not `admin`.",
         example="research",
+        mistake_in=username_mistake,
+        mistake_code="bad-username",
     ),
     Field(
         "password",

@@ -232,6 +232,10 @@ def is_placeholder(text: str, *, secret: bool = False) -> bool:
 def _matches(value: _Value) -> bool:
     """Return True if a text has the form of its field; otherwise add a fault."""
     field = value.field
+    mistake = field.mistake_in(value.node.text) if field.mistake_in is not None else None
+    if mistake is not None:
+        value.fault(field.mistake_code, f"`{field.key}`: {mistake.message}", mistake.remedy)
+        return False
     if not field.pattern or re.fullmatch(field.pattern, value.node.text, re.ASCII):
         return True
     value.wrong(field.form, f"Write, for example, {field.example.strip('[]')}.", "wrong-form")

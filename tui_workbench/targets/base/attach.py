@@ -348,26 +348,20 @@ def _refuse_existing(root: str, name: str) -> None:
 
 
 def _check_address(request: AttachRequest) -> None:
-    for what, value in (("address", request.address), ("username", request.username)):
-        # In a command that the user copies from a remedy, ssh would read a leading dash as an option.
-        if value.startswith("-") or any(c.isspace() or not c.isprintable() for c in value):
-            remedy = "Remove spaces, control characters and a leading dash."
-            raise UsageError(f"invalid {what} {value!r}", remedy=remedy)
-    host, port = wire.Login("", request.address).host_and_port
-    if not host:
+    if not request.address:
         raise UsageError(
             f"a {request.type} target needs the address of its machine",
             remedy="Give the address as HOST or HOST:PORT (on the command line with `--address`).",
         )
-    if port > 65535:
-        raise UsageError(f"invalid port {port}", remedy="Use a port from 1 to 65535.")
-    if "@" in host:
-        user, _, machine = request.address.rpartition("@")
+    mistake = wire.Login("", request.address, request.username).mistake
+    if mistake is not None and mistake.user:
         raise UsageError(
-            f"the address {request.address!r} contains a user name",
-            remedy=f"Give the user {user} and the address {machine} separately: "
-            f"`--username {user} --address {machine}`.",
+            mistake.message,
+            remedy=f"Give the user {mistake.user} and the address {mistake.host} separately: "
+            f"`--username {shlex.quote(mistake.user)} --address {shlex.quote(mistake.host)}`.",
         )
+    if mistake is not None:
+        raise UsageError(mistake.message, remedy=mistake.remedy)
 
 
 def _path(root: str, name: str, suffix: str) -> str:

@@ -91,10 +91,8 @@ async def connect(
     `on_lost` is called once when an open connection ends. Raises ConnectionLost, LoginRefused, SecretNeeded or
     HostKeyRefused.
     """
-    host, port = login.host_and_port
     try:
-        # In a thread: commands of `Match exec` and the decryption of a key take time.
-        hop = await asyncio.to_thread(Hop, host, port, login.username, secrets.agent)
+        hop = await _hop(login, login.address, login.username, secrets, "")
         try:
             authentication = await asyncio.to_thread(_authentication, login, secrets, hop)
         except SecretNeeded as error:
@@ -108,6 +106,19 @@ async def connect(
     except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
         remedy = "Correct the SSH configuration, and save it as UTF-8."
         raise LoginRefused(f"{login.label}: the SSH configuration is invalid: {error}", remedy=remedy) from error
+
+
+async def _hop(login: Login, address: str, username: str, secrets: Secrets, prefix: str) -> Hop:
+    """Read the configuration for one host of the login. No program ever gets an invalid address or user name.
+
+    Raises LoginRefused, asyncssh.ConfigParseError or UnicodeDecodeError.
+    """
+    place = login._replace(address=address, username=username)
+    mistake = place.mistake
+    if mistake is not None:
+        raise LoginRefused(f"{login.target}: {prefix}{mistake.message}", remedy=mistake.remedy)
+    # In a thread: commands of `Match exec` take time.
+    return await asyncio.to_thread(Hop, *place.host_and_port, username, secrets.agent)
 
 
 async def _try_without_secret(
@@ -135,9 +146,8 @@ async def _open_jumps(login: Login, hop: Hop, secrets: Secrets, left: int) -> as
     connection: asyncssh.SSHClientConnection | None = None
     for number, word in enumerate(hop.jump.split(",")):
         username, _, place = word.strip().removeprefix("ssh://").rstrip("/").rpartition("@")
-        host, port = login._replace(address=place).host_and_port
         with _closed_on_failure(connection):
-            jump = await asyncio.to_thread(Hop, host, port, username, secrets.agent)
+            jump = await _hop(login, place, username, secrets, "jump host: ")
         if number == 0:
             connection = await _open_jumps(login, jump, secrets, left - 1)
         connection = await _connect_hop(login, jump, secrets, connection, {}, lambda _error: None)
@@ -210,6 +220,7 @@ def _options(hop: Hop, tunnel: asyncssh.SSHClientConnection | None) -> dict[str,
         "agent_forwarding": False,
         "x11_forwarding": False,
         "encoding": None,
+        "utf8_decode_errors": "replace",  # a server's banner may have any encoding
         **hop.authentication,
     }
 

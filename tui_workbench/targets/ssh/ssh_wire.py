@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench import __version__
+from tui_workbench.core.addresses import Mistake, address_mistake, split_address, username_mistake
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import StorageError, TargetUnreachable, storage_errors
 from tui_workbench.core.model import ComputeTarget
@@ -57,10 +58,12 @@ class Login(NamedTuple):
     @property
     def host_and_port(self) -> tuple[str, int]:
         """The parts of `address`; port 0 if missing. Accepts `[::1]:22` and `::1`."""
-        host, colon, port = self.address.rpartition(":")
-        if not colon or not port.isdecimal() or (":" in host and not host.endswith("]")):
-            host, port = self.address, "0"
-        return host.strip("[]"), int(port)
+        return split_address(self.address)
+
+    @property
+    def mistake(self) -> Mistake | None:
+        """The mistake in the address or the user name, if any. Such a login is always refused."""
+        return address_mistake(self.address) or username_mistake(self.username)
 
     @property
     def ssh_words(self) -> str:
