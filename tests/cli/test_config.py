@@ -202,6 +202,6 @@ def test_gpu_ready_reports_unknown_cuda(root: Path) -> None:
     (root / "aml_config" / "own.runconfig").write_text("Target: own\nFramework: Python\n")
     done = config(root, "gpu-ready", "own")
     assert done.stdout.splitlines()[-1] == (
-        "own: nothing to change; the files do not show whether its runs have CUDA (see the notes)"
+        "own: nothing to change, but the files do not show whether its runs have CUDA"
     )
     assert done.returncode == 0

@@ -58,7 +58,7 @@ def _summary(result: GpuReadyResult, left_out: int) -> str:
         return f"{plan.target} is not GPU-ready: {counted(len(result.left), 'problem')} left"
     if left_out:
         return f"{plan.target} is not GPU-ready: {counted(left_out, 'change')} skipped"
-    if not plan.is_certain:
+    if plan.doubt:
         done = "changed" if changes else "nothing to change"
-        return f"{plan.target}: {done}; the files do not show whether its runs have CUDA (see the notes)"
+        return f"{plan.target}: {done}, but {plan.doubt}"
     return f"{plan.target} is GPU-ready" if changes else f"{plan.target} is already GPU-ready"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Dict, List, Tuple
 
 RECORD = "packages.json"
+LINKS = "packages"
 
 _NAME = re.compile(r"""^\s*name\s*=\s*["']?([\w.-]+)|\bname\s*=\s*["']([\w.-]+)""", re.MULTILINE)
 _MOST_BYTES = 1 << 20
@@ -54,7 +55,9 @@ class Replacement:
         if not names:
             return
         # A folder with links, because the names of packages and folders can differ.
-        links = tempfile.mkdtemp(prefix="packages-", dir=self._run)
+        folder = os.path.join(self._run, LINKS)
+        os.makedirs(folder, 0o700, exist_ok=True)
+        links = tempfile.mkdtemp(dir=folder)  # on a cluster, several nodes can make one
         for name in names:
             place = os.path.join(links, *name.split("."))
             os.makedirs(os.path.dirname(place), exist_ok=True)

@@ -87,6 +87,15 @@ def test_scripts_that_use_spark_are_recognized(tmp_path: Path) -> None:
     assert context.uses_spark("script.sh") is None
 
 
+def test_notebooks_and_folders_are_searched(tmp_path: Path) -> None:
+    context = ProjectContext(str(project(tmp_path, **FILES, **{"jobs/plain.py": "import torch.nn, os"})))
+    assert context.uses_spark() is False
+    notebook = tmp_path / "jobs" / "spark.ipynb"
+    notebook.write_text('{"cells": [{"source": ["from pyspark import SparkContext\\n", "import numpy"]}]}')
+    assert context.uses_spark() is True
+    assert context.imported_modules() == {"torch", "pyspark", "numpy"}
+
+
 def test_missing_folder_is_empty(tmp_path: Path) -> None:
     context = ProjectContext(str(tmp_path / "none"))
     assert context.names(".compute") == []

@@ -45,6 +45,7 @@ async def back(pilot: Workbench) -> None:
 
 
 async def test_gpu_ready_change_is_shown_applied_and_undone(project: Project, folder: Path) -> None:
+    (folder.parent / "hello.py").write_text("import torch\n")
     async with opened(project) as pilot:
         await at_box(pilot)
         await pilot.press("m")

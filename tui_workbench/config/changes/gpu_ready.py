@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tui_workbench.config.changes.change_set import ChangeSet, edited, unified_diff
-from tui_workbench.config.checks import image_names, images
+from tui_workbench.config.checks import image_names, images, packages
 from tui_workbench.config.checks.dependencies import gpu_edits
 from tui_workbench.config.checks.findings import ERROR, Edit, Finding, SetValue, Unset
 from tui_workbench.config.checks.packages import Requirement, python_of, requirements_of, show_version
@@ -25,6 +25,10 @@ from tui_workbench.core.model import ComputeTarget, RunConfiguration, slurm_opti
 
 _BLOCKING = frozenset(("cannot-install", "wrong-cuda", "wrong-platform", "wrong-python", "cpu-build"))
 """Codes of warnings that prevent the use of a GPU or the build of an environment."""
+
+_WITH_PYTORCH = (image_names.DEFAULT_GPU_IMAGE, image_names.OLDER_DRIVER_GPU_IMAGE)
+_OLDEST_PYTHON = (3, 10)
+"""The oldest Python that the PyTorch of these images supports. Conda installs an older one beside it."""
 
 _ATTACH = "Attach a target first, for example Docker: `workbench-tui computetarget attach localdocker -n docker`."
 
@@ -58,7 +62,7 @@ class GpuReadyPlan(NamedTuple):
     images: tuple[ImageChoice, ...]  # the plan uses the first
     files: tuple[str, ...] = ()  # files of runs on the target, and unreadable run configurations
     problems: tuple[Finding, ...] = ()  # blocking findings that the plan does not fix
-    is_certain: bool = True  # False if the files do not show whether runs have CUDA, as for an unknown image
+    doubt: str = ""  # why runs may not use the GPU although no change or problem is left, as a clause
 
     @property
     def is_done(self) -> bool:
@@ -66,8 +70,8 @@ class GpuReadyPlan(NamedTuple):
 
     @property
     def is_ready(self) -> bool:
-        """True if no change is necessary, no problem is left, and runs certainly have CUDA."""
-        return not self.hunks and not self.problems and self.is_certain
+        """True if no change is necessary, no problem is left, and runs certainly can use the GPU."""
+        return not self.hunks and not self.problems and not self.doubt
 
     def problems_after(self, without: Collection[str] = ()) -> tuple[Finding, ...]:
         """Return the blocking findings that remain after all hunks except `without`. Raises ConfigurationError."""
@@ -119,7 +123,7 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
         tuple(planning.notes),
         planning.images(),
         (*planning.files(), *(os.path.join(context.directory, f"{one}.runconfig") for one in broken)),
-        is_certain=planning.is_docker and bool(image_names.is_gpu_image(planning.image)),
+        doubt=planning.doubt(),
     )
     return plan._replace(problems=plan.problems_after())
 
@@ -197,10 +201,40 @@ class _Planning:
         self.is_docker = target.kind.runs_in_container
         self.needs = images.needs_of_runs(context, configurations) if self.is_docker else []
         self.wanted_image = image
+        self.with_spark = [one for one in configurations if one.uses_spark and context.uses_spark(one.script)]
         self.image = image or self._chosen_image()
         """The image of the target after the plan is applied."""
 
+    def doubt(self) -> str:
+        """Return why runs may not use the GPU after the plan is applied, as a clause; "" if they certainly can."""
+        if not self.is_docker or not image_names.is_gpu_image(self.image):
+            return "the files do not show whether its runs have CUDA"
+        return self._lack_of_gpu_packages()
+
+    def _lack_of_gpu_packages(self) -> str:
+        """Return a clause if neither the packages nor the scripts of the runs name anything that can use a GPU."""
+        scripts = {one.script for one in self.configurations}
+        imported = [self.context.imported_modules(script) for script in scripts]
+        modules = set().union(*(names for names in imported if names is not None))
+        listed = [one for path in self.dependency_files for one in self._requirements(path)]
+        names = [one.name or (one.wheel.name if one.wheel is not None else "") for one in listed]
+        has_listed = any(map(packages.can_use_gpu, names))
+        python = python_of(listed)
+        if python and python[:2] < _OLDEST_PYTHON and self.image in _WITH_PYTORCH and not has_listed:
+            return f"python={show_version(python)} is installed without the PyTorch of the image"
+        if None in imported or not imported or any(map(packages.can_use_gpu, modules)):
+            return ""
+        return "" if has_listed else "no package of its runs can use a GPU"
+
+    def _requirements(self, path: str) -> list[Requirement]:
+        tree = self.context.tree(path)
+        return requirements_of(tree.root) if tree is not None else []
+
     def _chosen_image(self) -> str:
+        if self.with_spark:
+            # Another image would have no Spark and no Java.
+            current = self.target.base_docker_image
+            return current if image_names.is_gpu_image(current) else images.gpu_variant(current) or current
         # Conda packages and unpinned packages do not replace a GPU image: the CUDA version they need is uncertain.
         certain = [need for need in self.needs if need.is_pinned and need.manager == "pip"]
         current = self.target.base_docker_image
@@ -254,7 +288,13 @@ class _Planning:
 
     def _target_hunks(self) -> Iterator[Hunk]:
         path = self.target.path
-        if self.image == self.target.base_docker_image and image_names.is_gpu_image(self.image) is None:
+        if self.with_spark and not image_names.is_gpu_image(self.image):
+            names = ", ".join(one.name for one in self.with_spark)
+            self.notes.append(
+                f"{self.image} is kept, because {names} uses Spark. Only an image with Spark, Java and CUDA can use a "
+                "GPU: choose it as `baseDockerImage`."
+            )
+        elif self.image == self.target.base_docker_image and image_names.is_gpu_image(self.image) is None:
             self.notes.append(f"Make sure that {self.image} has CUDA: the name of the image does not show it.")
         if self.image != self.target.base_docker_image:
             reason = "The packages need a CUDA version that the image does not have."
@@ -291,7 +331,7 @@ class _Planning:
         document = Document.open(path)
         suffix = f":{configuration.name}" if len(self.configurations) > 1 else ""
         if configuration.framework != "Python":
-            if self.context.uses_spark(configuration.script):
+            if configuration in self.with_spark:
                 self.notes.append(f"The Framework of {configuration.name} is not changed: its script uses Spark.")
             else:
                 reason = "Otherwise runs start Spark, which cannot use the GPU."

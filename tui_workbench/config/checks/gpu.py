@@ -118,7 +118,7 @@ def _framework(subject: Subject) -> Iterator[Finding]:
         yield subject.finding(
             "framework-missing", message, remedy, key, set_field(key, "PySpark" if spark else "Python")
         )
-    elif configuration.framework == "PySpark" and spark is False:
+    elif configuration.framework == "PySpark" and spark is False and not is_notebook(configuration.script):
         which = configuration.script or "no script of the project"
         message = f"`{key}` is PySpark, but {which} {'does not use' if configuration.script else 'uses'} Spark"
         yield subject.finding("framework-pyspark", message, f"Set `{key}: Python`.", key, set_field(key, "Python"))

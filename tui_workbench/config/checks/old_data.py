@@ -35,12 +35,9 @@ def is_data_source(path: str) -> bool:
 
 
 def old_data_files(root: str) -> list[str]:
-    """Return the relative paths of data sources in a project, and of Python files that use data sources.
-
-    Folders whose names begin with a dot and folders of packages are omitted. No link is followed.
-    """
+    """Return the relative paths of data sources in a project, and of Python files that use data sources."""
     found, scripts = [], 0
-    for path in _files(root):
+    for path in project_files(root):
         is_script = path.endswith(".py") and scripts < MOST_SCRIPTS
         scripts += is_script
         if is_data_source(path) or (is_script and _uses_data_sources(path)):
@@ -48,8 +45,11 @@ def old_data_files(root: str) -> list[str]:
     return found
 
 
-def _files(root: str) -> Iterator[str]:
-    """Yield the paths of files, those in the upper folders first."""
+def project_files(root: str) -> Iterator[str]:
+    """Yield the paths of up to MOST_NAMES files of a project, those in the upper folders first. No link is followed.
+
+    Folders whose names begin with a dot, and folders of packages, are omitted.
+    """
     folders, left = deque([root]), MOST_NAMES
     while folders and left:
         with contextlib.suppress(OSError), os.scandir(folders.popleft()) as scan:

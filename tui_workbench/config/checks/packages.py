@@ -30,6 +30,29 @@ GPU_PACKAGES = {
 CPU_MARKERS = {"cpuonly": "the package that selects CPU builds of PyTorch", "nomkl-cpu": "a CPU build"}
 """Packages whose only effect is to select CPU builds."""
 
+GPU_MODULES = frozenset(
+    """
+    accelerate allennlp apex bitsandbytes caffe catalyst catboost chainer cntk cucim cudf cuml cupy cugraph cuda
+    deepspeed detectron2 dgl diffusers fairseq faiss fastai flax gpytorch h2o4gpu haiku ignite jax
+    jaxlib keras keras_core kornia lightgbm lightning mmcv mmdet mmengine monai mxnet nemo numba nvidia nvtx onnxruntime
+    optax paddle paddlenlp peft pycuda pyopencl pyro pytorch_lightning rmm sentence_transformers simpletransformers
+    skorch spacy stable_baselines3 tensorflow theano thinc timm tinygrad torch torch_geometric torchaudio torchtext
+    torchvision transformers triton trl ultralytics unsloth vllm warp whisper xformers xgboost
+    """.split()  # noqa: SIM905
+)
+"""Modules that can compute on a GPU, or import such a module."""
+
+_PACKAGES_OF_MODULES = {"pytorch": "torch", "lightning": "pytorch_lightning", "paddlepaddle": "paddle"}
+
+
+def can_use_gpu(package: str) -> bool:
+    """Return True if a package, or a module with this name, can compute on a GPU: `torch`, `tensorflow-gpu`."""
+    name = package.lower().replace("-", "_")
+    name = re.sub(r"_(?:gpu|cpu|cu\d+|cuda\d*|rocm\w*)\Z|\d+x?\Z", "", name)
+    name = re.sub(r"_(?:gpu|cpu|cuda)\Z|\A(?:dm|openai)_", "", name)
+    return _PACKAGES_OF_MODULES.get(name, name) in GPU_MODULES or name.startswith(("nvidia", "cuda"))
+
+
 LARGE_PACKAGES = frozenset(
     """
     tensorflow tensorflow-gpu tensorflow-cpu torch pytorch pytorch-gpu torchvision torchaudio cntk cntk-gpu mxnet jax

@@ -11,10 +11,11 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from tui_workbench.config.checks.findings import CODES, Finding, Fix
-from tui_workbench.config.checks.old_data import SCRIPT_BYTES, old_data_files
+from tui_workbench.config.checks.old_data import MOST_SCRIPTS, SCRIPT_BYTES, old_data_files, project_files
 from tui_workbench.config.loading import compute_target_of, run_configuration_of, top_level_keys, type_of
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.field_types import FileKind
@@ -24,9 +25,13 @@ from tui_workbench.config.yaml_edit.values import read_fields
 from tui_workbench.core import files
 from tui_workbench.core.directories import CONFIG_DIRECTORY, project_above
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.files import open_regular
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
 
 _SPARK = re.compile(rb"\b(?:pyspark|SparkSession|SparkContext|SQLContext|mmlspark|sparkdl)\b")
+_IMPORT = re.compile(rb"""(?:^|["';])[ \t]*(?:from|import)[ \t]+(\w+)""", re.MULTILINE)
+"""The first name of an import; in a notebook, a line of code is a JSON text."""
+
 _OLD_DATA_SECONDS = 2.0
 """Seconds after which the folders of the project are searched for data sources again."""
 
@@ -129,12 +134,27 @@ class ProjectContext:
         return path in self._unsaved or os.path.isfile(path)
 
     def uses_spark(self, script: str = "") -> bool | None:
-        """Return whether `script` uses Spark; if `script` is "", whether any script in the project folder uses Spark.
+        """Return whether `script` uses Spark; if `script` is "", whether any script or notebook of the project does.
 
-        Return None if no Python script can be read.
+        Return None if none can be read.
         """
-        known = [_SPARK.search(text) is not None for _, text in self.scripts(script)]
+        known = [_SPARK.search(text) is not None for text in self._code(script)]
         return any(known) if known else None
+
+    def imported_modules(self, script: str = "") -> set[str] | None:
+        """Return the names after `import` or `from` in `script`, or in all scripts and notebooks of the project.
+
+        Return None if none can be read.
+        """
+        known = [{os.fsdecode(name) for name in _IMPORT.findall(text)} for text in self._code(script)]
+        return set().union(*known) if known else None
+
+    def _code(self, script: str) -> Iterator[bytes]:
+        """Yield the beginning of `script`, or of up to MOST_SCRIPTS Python files and notebooks of the project."""
+        paths = [self.absolute(script)] if script else project_files(self.root)
+        for path in islice((path for path in paths if path.endswith((".py", ".ipynb"))), MOST_SCRIPTS):
+            with contextlib.suppress(OSError), open_regular(os.path.realpath(path)) as file:
+                yield file.read(SCRIPT_BYTES)
 
     def scripts(self, script: str = "") -> Iterator[tuple[str, bytes]]:
         """Yield the name and the beginning of `script`; if this is "", of each Python file in the project folder."""

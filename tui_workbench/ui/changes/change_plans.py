@@ -143,7 +143,8 @@ def make_gpu_ready(root: str, name: str) -> Change:
         images = tuple(image.reference for image in plan.images)
         done = f"{plan.target} is already GPU-ready." if plan.is_ready else ""
         if plan.is_done and not plan.is_ready:
-            done = f"No automatic changes. {'Fix the problems below.' if plan.problems else 'See the notes.'}"
+            why = f"{plan.doubt[:1].upper()}{plan.doubt[1:]}."
+            done = f"No automatic changes. {'Fix the problems below.' if plan.problems else why}"
         left = [f"Not fixed in {os.path.basename(one.file)}, line {one.line}: {one.message}." for one in plan.problems]
         return Plan(hunks, (*plan.notes, *left), plan.change_set, {"image": images}, done)
 
