@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.snapshots.provenance import git_state
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_diff, snapshot_files
 from tui_workbench.runs.submission.launch import create_run
-from tui_workbench.targets.base.interpreter import python_version, version_without_project
 from tui_workbench.ui.files.changed_files import ChangedFiles
 
 
@@ -212,28 +210,3 @@ def test_submit_renames_a_foreign_repository(tmp_path: Path, folder: str) -> Non
     assert snapshot_content(snapshots.state, snapshots.second, "hello.py") == b"print('changed')\n"
     assert workbench.run("experiment", "rerun", "--run", "1").code == 0
     assert not snapshots.canary.exists()
-
-
-class TestInterpreters:
-    """Interpreters whose version is determined when a project is opened."""
-
-    def test_interpreter_in_the_project_is_not_executed(self, tmp_path: Path) -> None:
-        canary, command = canary_command(tmp_path)
-        program = tmp_path / "project" / "bin" / "python3"
-        program.parent.mkdir(parents=True)
-        program.write_text(Path(command).read_text())
-        program.chmod(0o755)
-        assert version_without_project(str(program), str(tmp_path / "project")) == ""
-        assert not canary.exists()
-
-    def test_program_other_than_python_is_not_executed(self, tmp_path: Path) -> None:
-        canary, command = canary_command(tmp_path)
-        assert version_without_project(command, str(tmp_path / "project")) == ""
-        assert not canary.exists()
-
-    def test_version_of_a_virtual_environment_in_the_project(self, tmp_path: Path) -> None:
-        real = os.path.realpath(sys.executable)
-        link = tmp_path / "project" / ".venv" / "bin" / "python"
-        link.parent.mkdir(parents=True)
-        link.symlink_to(real)
-        assert version_without_project(str(link), str(tmp_path / "project")) == python_version(real)

@@ -96,17 +96,28 @@ def test_machine_without_gpu_refuses_the_run(asking: Asking, standin: Standin) -
     asking.submit("train.py").error(3, "the NVIDIA driver finds no GPU: No devices were found")
 
 
-def test_plan_has_the_result_of_the_check(asking: Asking) -> None:
+def test_plan_has_the_result_of_the_last_check(asking: Asking) -> None:
     standins.torch(asking.packages)
+    assert asking.submit("train.py").code == 0
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
     assert "preflight: check that the run would use the GPU: PyTorch sees 1 GPU; a matrix product was correct" in shown
     standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     os.utime(asking.packages, (1, 1))  # as a package manager does, but seldom within the same second
+    assert asking.submit("train.py").code == 3
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
     assert "preflight: this run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is" in shown
     assert ". The run would not start." in shown
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "--allow-cpu", "train.py").out
     assert "preflight" not in shown
+
+
+def test_plan_starts_no_interpreter(asking: Asking, tmp_path: Path) -> None:
+    """The run configuration of a project can set PYTHONPATH, which decides which modules are executed."""
+    standins.torch(asking.packages)
+    (asking.packages / "torch" / "__init__.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
+    shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
+    assert "is checked when the run starts" in shown
+    assert not (tmp_path / "canary").exists()
 
 
 def test_environment_is_checked_after_its_build(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,12 +31,16 @@ class GpuCheck(NamedTuple):
     is_due: bool = False  # the check must be repeated before the script starts
 
 
-def check_gpu(spec: RunSpec) -> GpuCheck:
-    """Check that a run would use a GPU. This can block for seconds, because a framework may have to be loaded."""
+def check_gpu(spec: RunSpec, *, is_plan: bool = False) -> GpuCheck:
+    """Check that a run would use a GPU. This can block for seconds, because a framework may have to be loaded.
+
+    For a plan, which is only shown, no interpreter is started: it could execute a program of the project, also through
+    variables such as PYTHONPATH. The plan contains the result of an earlier check, if it is still valid.
+    """
     if spec.target.kind.has_scheduler:
         return _check_request(spec)
     if spec.target.parts:
-        checks = list(map(check_gpu, spec.parts))
+        checks = [check_gpu(part, is_plan=is_plan) for part in spec.parts]
         return next((check for check in checks if check.refusal is not None or check.is_due), checks[0])
     try:
         target = target_for(spec.target)
@@ -51,7 +55,7 @@ def check_gpu(spec: RunSpec) -> GpuCheck:
         if docker.state == BROKEN:
             return GpuCheck(docker.message, is_due=True)
     message = ""
-    for result in Preflight(target, spec, engine, ONE).run(is_quick=True):
+    for result in Preflight(target, spec, engine, ONE, only_known=is_plan).run(is_quick=True):
         message = result.message
         if result.state == BROKEN:
             # Only GPU problems have a command that fixes them.

@@ -20,7 +20,7 @@ def plan_details(prepared: Prepared) -> tuple[Plan, str]:
     """Return the plan with details from the target; see `Runs.plan_details`."""
     spec, plan, commit = prepared
     if any(step.name == STEP for step in plan.steps):
-        check = check_gpu(spec)
+        check = check_gpu(spec, is_plan=True)
         title = f"{TITLE}: {check.text}"
         if check.refusal is not None:
             title = f"{check.refusal.message}. The run would not start. {' '.join(check.refusal.remedy.split())}"

@@ -52,7 +52,9 @@ _CORE = re.compile(r"spark-core_(\d+(?:\.\d+)*)-(.+)\.jar")
 _SCALA = re.compile(r"[^:]+:[^:]*_(\d+\.\d+):")
 
 FIND = """\
-python=$1 named=$2 found='' home='' core=''
+python=$1 named=$2 found='' home='' core='' usual=$PATH
+shift 2
+for each; do export "$each"; done
 case $named in
     '' | /*) ;;
     "~/"*) named=$HOME/${named#"~/"} ;;
@@ -70,7 +72,7 @@ else
     done
 fi
 if [ -f "$found" ] && [ -x "$found" ]; then
-    found=$(readlink -f -- "$found")
+    found=$(PATH=$usual; readlink -f -- "$found")
     near=${found%/*/*}
     for each in "$near" "$near"/lib/python*/site-packages/pyspark; do
         for jar in "$each"/jars/spark-core_*.jar; do
@@ -83,8 +85,9 @@ fi
 if [ -n "$JAVA_HOME" ]; then java=$(command -v -- "$JAVA_HOME/bin/java"); else java=$(command -v java); fi
 printf '%s\\n' "$found" "$home" "$core" "$java"
 """
-"""$1: the interpreter, $2: the value of sparkSubmitLocation. Prints four lines: the path of `spark-submit`, the folder
-of Spark, the file name of its core library, and the path of `java`. The line of a missing part is empty. `spark-submit`
+"""$1: the interpreter, $2: the value of sparkSubmitLocation; then variables of the run, such as PATH. The programs that
+the script itself starts are not looked up in this PATH. Prints four lines: the path of `spark-submit`, the folder of
+Spark, the file name of its core library, and the path of `java`. The line of a missing part is empty. `spark-submit`
 can be a wrapper in the folder `bin` of a distribution, which may have its own `jars` but no `spark-class`."""
 
 
@@ -127,7 +130,7 @@ def find_words(spec: RunSpec, interpreter: str, location: str, environment: Mapp
     """Return the command that finds Spark for a run; `environment` has precedence over the variables of the machine."""
     merged = {**environment, **spec.run_configuration.environment_variables}
     variables = [f"{name}={merged[name]}" for name in SEARCHED if name in merged]
-    return ("env", *variables, "/bin/sh", "-c", FIND, "sh", interpreter, location if location != SUBMIT else "")
+    return ("/bin/sh", "-c", FIND, "sh", interpreter, location if location != SUBMIT else "", *variables)
 
 
 def parse_found(text: str) -> Spark:

@@ -26,7 +26,7 @@ from tui_workbench.core.locks import cache_lock
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.waiting import Interrupted, wait_ready
-from tui_workbench.targets.base.interpreter import python_version
+from tui_workbench.targets.base.interpreter import version_without_project
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.environments import environment
 from tui_workbench.targets.environments.environment import Recipe, not_prepared, report_steps
@@ -34,6 +34,7 @@ from tui_workbench.targets.environments.uv import find_uv, index_environment
 from tui_workbench.targets.hosts.host import READ_SIZE
 
 MARK = "workbench-environment.json"  # the file in a complete environment, with the lines of its recipe
+UNKNOWN_VERSION = "0"  # fits no version that a recipe names, so that conda installs that version
 LINES_KEPT = 20  # lines of a program's output that the trace of calls keeps
 DEFAULT_CHANNELS = ("conda-forge",)
 # The URLs of the channel `defaults`.
@@ -105,7 +106,8 @@ class Environments:
         Raises ConfigurationError, with the line number.
         """
         recipe = environment.recipe_of(spec)
-        version = python_version(base)
+        # Plans are also made to be shown, and must not start an interpreter of the project.
+        version = version_without_project(base, spec.project_root) or UNKNOWN_VERSION
         if recipe.is_met_by(version):
             return None
         name = recipe.tag(f"{base} {version}").rpartition(":")[2]
@@ -244,7 +246,9 @@ class _Build:
             url for channel in self._recipe.channels or DEFAULT_CHANNELS
             for url in (_DEFAULTS if channel == "defaults" else (channel,))
         ]  # fmt: skip
-        python = self._recipe.python.text if self._recipe.python is not None else f"python {self._managed.version}.*"
+        python = f"python {self._managed.version}.*" if self._managed.version != UNKNOWN_VERSION else "python"
+        if self._recipe.python is not None:
+            python = self._recipe.python.text
         specs = [python, *(package.text for package in self._recipe.conda)]
         try:
             records = await rattler.solve(

@@ -169,12 +169,8 @@ def framework_report(
 
     A cached report is used only if `which` is ONE; a check of ALL GPUs always runs. Raises WorkbenchError.
     """
-    hardware: list[object] = [gpus.driver, [gpu.uuid for gpu in gpus.found]]
-    if which == ONE:
-        for kind in (ONE, ALL):
-            known = _cached(_name(location, target, kind), hardware)
-            if known is not None and location.is_unchanged(known.paths):
-                return known
+    if which == ONE and (known := known_report(location, target, gpus)) is not None:
+        return known
     report = parse_report(location.output(which))
     # Cache only results that cannot change without an installation: a framework that computes, or a CPU build.
     if report is not None and all(each.computed > 0 or (not each.cuda and each.version) for each in report.frameworks):
@@ -182,9 +178,22 @@ def framework_report(
         # If the report cannot be stored, the next check asks again.
         with contextlib.suppress(OSError, StorageError):
             os.makedirs(os.path.dirname(_path(name)), exist_ok=True)
-            entry = {"name": name, "having": hardware, "told": to_json(report)}
+            entry = {"name": name, "having": _hardware(gpus), "told": to_json(report)}
             write_atomically(_path(name), json.dumps(entry).encode())
     return report
+
+
+def known_report(location: FrameworkLocation, target: ComputeTarget, gpus: Gpus) -> FrameworkReport | None:
+    """Return the cached report if it is still valid, without starting the interpreter. Raises TargetUnreachable."""
+    for kind in (ONE, ALL):
+        known = _cached(_name(location, target, kind), _hardware(gpus))
+        if known is not None and location.is_unchanged(known.paths):
+            return known
+    return None
+
+
+def _hardware(gpus: Gpus) -> list[object]:
+    return [gpus.driver, [gpu.uuid for gpu in gpus.found]]
 
 
 def _name(location: FrameworkLocation, target: ComputeTarget, which: str) -> str:

@@ -47,7 +47,12 @@ from tui_workbench.targets.checks.result import (
     run_check,
 )
 from tui_workbench.targets.gpu import cuda_compat, vendors
-from tui_workbench.targets.gpu.framework_location import EnvironmentMissing, FrameworkLocation, framework_report
+from tui_workbench.targets.gpu.framework_location import (
+    EnvironmentMissing,
+    FrameworkLocation,
+    framework_report,
+    known_report,
+)
 from tui_workbench.targets.gpu.frameworks import ALL, NAMES, Framework
 from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, Gpus, gpus_of
 from tui_workbench.targets.hosts.host import ConnectionLost, Host
@@ -69,15 +74,25 @@ class Preflight:
     """The GPU checks of a run configuration on its target.
 
     `engine` has the checks of the Docker engine of a target with containers. `which` is ALL or ONE (see `frameworks`).
+    With `only_known`, no interpreter is started, and the framework is checked only if its report is cached.
     """
 
-    def __init__(self, target: Target, spec: RunSpec, engine: EngineChecks | None = None, which: str = ALL) -> None:
+    def __init__(
+        self,
+        target: Target,
+        spec: RunSpec,
+        engine: EngineChecks | None = None,
+        which: str = ALL,
+        *,
+        only_known: bool = False,
+    ) -> None:
         self._implementation = target
         self._spec = spec
         self._target = spec.target
         self._host = target.host
         self._engine = engine
         self._which = which
+        self._only_known = only_known
         self._gpus = Gpus()
         self._python = ""  # the interpreter or the image
         self._best = _NO_FRAMEWORK
@@ -215,6 +230,8 @@ class Preflight:
         except EnvironmentMissing as missing:
             return CheckResult(FRAMEWORK, WARNING, f"not checked: {missing.message}", missing.remedy, missing.command)
         self._python = location.name
+        if self._only_known and known_report(location, self._target, self._gpus) is None:
+            return CheckResult(FRAMEWORK, WARNING, f"the framework in {self._python} is checked when the run starts")
         installed = self._installed_frameworks(location)
         if not installed:
             text = f"no known framework in {self._python} (PyTorch, TensorFlow, JAX, CNTK)"
