@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from tests.conftest import missing, require
 from tests.proc import PROC
 from tests.waiting import wait_until
+from tui_workbench.targets.base.secrets import SecretStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -478,3 +480,9 @@ def ip(*words: str) -> None:
 def wait_for(condition: Callable[[], object], what: str = "it to happen", seconds: float = PATIENCE) -> None:
     """Wait until the condition holds; fail the test after the time limit."""
     wait_until(condition, what, seconds)
+
+
+def secret_in_keyring(reference: str) -> str | None:
+    """Return the secret that was last stored for a login under this reference, or None."""
+    text = SecretStore().get(reference)
+    return None if text is None else str(json.loads(text)["secrets"][-1]["secret"])

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.attaching import Terminal, files, result, workbench
-from tests.machines import PASSWORD, Machine, fingerprint, make_key
+from tests.machines import PASSWORD, Machine, fingerprint, make_key, secret_in_keyring
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.secrets import SecretStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +67,7 @@ def test_password_from_stdin_is_stored_in_the_keyring(project_root: Path, box: S
     assert done.returncode == 0
     assert "the secret is in the keyring\n" in done.stdout
     assert done.stderr == ""
-    assert SecretStore().get(Project.find(str(project_root)).target("box").password) == PASSWORD
+    assert secret_in_keyring(Project.find(str(project_root)).target("box").password) == PASSWORD
 
 
 @pytest.mark.usefixtures("known")

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import require
 from tests.machines import PASSWORD, Machine, fingerprint, make_key, wait_for
 from tests.targets.conftest import link_processes
-from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
+from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded, StoredSecret
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
@@ -145,9 +145,9 @@ def with_password(login: wire.Login, ssh_folder: Path) -> wire.Login:
 def test_password_from_the_store_logs_in(with_password: wire.Login) -> None:
     asked: list[str] = []
 
-    def secrets(reference: str) -> str:
+    def secrets(reference: str) -> StoredSecret:
         asked.append(reference)
-        return PASSWORD
+        return StoredSecret(PASSWORD)
 
     host = SshHost(with_password, secrets)
     assert host.run(["id", "-un"]).text == "research"
@@ -168,7 +168,7 @@ def test_missing_password_is_requested(with_password: wire.Login) -> None:
 
 
 def test_wrong_password_is_reported_and_can_be_corrected(with_password: wire.Login) -> None:
-    host = SshHost(with_password, lambda _reference: "wrong")
+    host = SshHost(with_password, lambda _reference: StoredSecret("wrong"))
     with pytest.raises(SecretNeeded, match="the password is wrong"):
         host.run(["true"])
     host.give_secret(REFERENCE, PASSWORD)
@@ -195,7 +195,7 @@ def test_password_is_requested_after_the_host_key_is_verified(
 def test_wrong_password_is_tried_once(with_password: wire.Login, gpubox: Machine) -> None:
     log = gpubox.folder / "sshd.log"
     begun = log.stat().st_size
-    host = SshHost(with_password, lambda _reference: "wrong")
+    host = SshHost(with_password, lambda _reference: StoredSecret("wrong"))
     for _ in range(3):
         with pytest.raises(SecretNeeded, match="the password is wrong"):
             host.wait_until_reachable()
@@ -212,7 +212,7 @@ def _count_failures(log: Path, begun: int) -> int:
 
 
 def test_password_is_not_in_files_or_arguments(with_password: wire.Login, home: Path, connections: Path) -> None:
-    SshHost(with_password, lambda _reference: PASSWORD).run(["true"])
+    SshHost(with_password, lambda _reference: StoredSecret(PASSWORD)).run(["true"])
     secret = PASSWORD.encode()
     for folder in (home, connections):
         for path in folder.rglob("*"):
@@ -276,7 +276,7 @@ def protected(login: wire.Login, gpubox: Machine, home: Path, ssh_folder: Path) 
 
 
 def test_passphrase_from_the_store_opens_the_key(protected: wire.Login) -> None:
-    assert SshHost(protected, lambda _reference: PASSWORD).run(["id", "-un"]).text == "research"
+    assert SshHost(protected, lambda _reference: StoredSecret(PASSWORD)).run(["id", "-un"]).text == "research"
 
 
 def test_missing_passphrase_is_requested(protected: wire.Login) -> None:
@@ -287,7 +287,7 @@ def test_missing_passphrase_is_requested(protected: wire.Login) -> None:
 
 def test_wrong_passphrase_is_reported(protected: wire.Login) -> None:
     with pytest.raises(SecretNeeded, match="cannot be decrypted with this passphrase"):
-        SshHost(protected, lambda _reference: "wrong").run(["true"])
+        SshHost(protected, lambda _reference: StoredSecret("wrong")).run(["true"])
 
 
 def test_passphrase_without_reference_is_held_in_memory(protected: wire.Login) -> None:

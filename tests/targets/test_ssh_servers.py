@@ -29,8 +29,9 @@ from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.reaching import TOOLS
 from tui_workbench.targets.hosts.sending import sync
 from tui_workbench.targets.ssh import ssh_channel
-from tui_workbench.targets.ssh.ssh_connection import Secrets, connect
+from tui_workbench.targets.ssh.ssh_connection import connect
 from tui_workbench.targets.ssh.ssh_host import SshHost
+from tui_workbench.targets.ssh.ssh_secrets import Secrets
 from tui_workbench.targets.ssh.ssh_wire import Login
 
 if TYPE_CHECKING:

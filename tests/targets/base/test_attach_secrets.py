@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import require
-from tests.machines import PASSWORD, Machine, make_key, wait_for
+from tests.machines import PASSWORD, Machine, make_key, secret_in_keyring, wait_for
 from tests.targets.base.attaching import attach, compute
 from tests.targets.conftest import link_processes
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import Attachment, AttachRequest
-from tui_workbench.targets.base.secrets import SecretStore, is_reference
+from tui_workbench.targets.base.secrets import is_reference
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import host_of, ssh_host_of
 from tui_workbench.targets.ssh.workbench_key import workbench_key
@@ -54,7 +54,7 @@ def test_password_is_stored_only_in_the_keyring(
     target = project.target("box")
     assert is_reference(target.password)
     assert target.password.startswith("AzureMlSecret=box#research#")
-    assert SecretStore().get(target.password) == PASSWORD
+    assert secret_in_keyring(target.password) == PASSWORD
     calls = (home / ".local" / "state" / "workbench-tui" / "trace.jsonl").read_text()
     assert "connected" in calls, "the trace of calls is among the files that are looked through"
     for path in files_below(project.root, home, connections):
@@ -138,7 +138,7 @@ def test_passphrase_is_requested_and_stored(
     attachment.write()
     target = project.target("box")
     assert target.private_key == "~/.ssh/locked"
-    assert SecretStore().get(target.private_key_passphrase) == "open sesame"
+    assert secret_in_keyring(target.private_key_passphrase) == "open sesame"
     assert target.password == ""
     ssh_host_of(target).disconnect()
     assert host_of(target).run(["true"]).code == 0

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.machines import PASSWORD, Machine
+from tests.machines import PASSWORD, Machine, secret_in_keyring
 from tui_workbench.config.changes import lifecycle
 from tui_workbench.config.changes.change_set import ChangeHistory, ChangeSet, FileChange
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import Attachment, AttachRequest
 from tui_workbench.targets.base.detach import detach, forget_orphans, move_secrets, plan_detaching
-from tui_workbench.targets.base.secrets import NO_BUS, SecretStore, is_reference
+from tui_workbench.targets.base.secrets import NO_BUS, is_reference
 from tui_workbench.targets.hosts.host import SecretNeeded
 from tui_workbench.targets.hosts.host_for import host_of, ssh_host_of
 
@@ -57,9 +57,9 @@ def test_detach_removes_the_secret_from_memory(project: Project, attached: str) 
 @pytest.mark.usefixtures("keyring")
 def test_detach_removes_the_secret_from_the_keyring(project: Project, request: pytest.FixtureRequest) -> None:
     reference = request.getfixturevalue("attached")
-    assert SecretStore().get(reference) == PASSWORD
+    assert secret_in_keyring(reference) == PASSWORD
     detach(plan_detaching(project, "box"))
-    assert SecretStore().get(reference) is None
+    assert secret_in_keyring(reference) is None
 
 
 @pytest.mark.usefixtures("keyring")
@@ -70,7 +70,7 @@ def test_shared_secret_is_kept(project: Project, request: pytest.FixtureRequest)
     detachment = plan_detaching(project, "box")
     assert detachment.references == ()
     detach(detachment)
-    assert SecretStore().get(reference) == PASSWORD
+    assert secret_in_keyring(reference) == PASSWORD
     assert host_of(project.target("twin")).run(["id", "-un"]).text == "research"
 
 
@@ -86,7 +86,7 @@ def test_undoing_attach_removes_the_secret(project: Project, known: Path, gpubox
     undone = history.undo()
     assert undone is not None
     forget_orphans(undone.inverse)
-    assert SecretStore().get(reference) is None
+    assert secret_in_keyring(reference) is None
     with pytest.raises(SecretNeeded):
         host.run(["true"])
 
@@ -100,7 +100,7 @@ def test_secret_is_kept_by_rename_and_trash(project: Project, request: pytest.Fi
         forget_orphans(change)
         change.inverse.apply()
         forget_orphans(change.inverse)
-    assert SecretStore().get(reference) == PASSWORD
+    assert secret_in_keyring(reference) == PASSWORD
 
 
 def test_invalid_target_file_has_no_secrets(project: Project, connections: Path) -> None:
@@ -185,7 +185,7 @@ def test_move_secrets_changes_only_the_secret(project: Project, plain: Path, gpu
     move_secrets(project.target("box"))
     reference = project.target("box").password
     assert is_reference(reference)
-    assert SecretStore().get(reference) == PASSWORD
+    assert secret_in_keyring(reference) == PASSWORD
     assert plain.read_text().replace(f'"{reference}"', PASSWORD).replace(reference, PASSWORD) == PLAIN.format(
         address=gpubox.address, password=PASSWORD
     )

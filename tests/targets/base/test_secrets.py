@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from tests.machines import PASSWORD
 from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tui_workbench.targets.base import secrets
+from tui_workbench.targets.base.login_secrets import store_secret, stored_secret
 from tui_workbench.targets.base.secrets import NO_BUS, KeyringResult, SecretStore, is_reference, new_reference
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
@@ -123,9 +125,9 @@ def test_login_reads_its_password_from_the_keyring(
 ) -> None:
     for path in ssh_folder.glob("id_*"):
         path.unlink()
-    store, reference = SecretStore(), new_reference("gpubox", "research")
-    store.put(reference, PASSWORD)
-    host = SshHost(login._replace(password=reference), store.get)
+    login = login._replace(password=new_reference("gpubox", "research"))
+    store_secret(login, login.password, PASSWORD)
+    host = SshHost(login, partial(stored_secret, login))
     assert host.run(["id", "-un"]).text == "research"
     for pid in [*link_processes(connections), os.getpid()]:
         for name in ("cmdline", "environ"):

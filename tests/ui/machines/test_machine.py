@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.machines import PASSWORD, Machine, fingerprint, make_key
+from tests.machines import PASSWORD, Machine, fingerprint, make_key, secret_in_keyring
 from tests.ui.main.test_main import NARROW, WIDE, make_app, opened, screen_of, seen
 from tests.ui.seen import screen_lines
 from tests.ui.waiting import until
 from tui_workbench.targets.base.attach import Attachment, AttachRequest
-from tui_workbench.targets.base.secrets import SecretStore
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.ssh.workbench_key import workbench_key
 from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen, Phase
@@ -127,10 +126,10 @@ async def test_wrong_password_is_asked_for_again(project: Project, gpubox: Machi
         await pilot.press("enter")
         assert "The secret is in the keyring." in await done(pilot)
         reference = project.target("box").password
-        assert SecretStore().get(reference) == PASSWORD
+        assert secret_in_keyring(reference) == PASSWORD
         await back(pilot)
         await pilot.press("ctrl+z")
-        await until(lambda: SecretStore().get(reference) is None)
+        await until(lambda: secret_in_keyring(reference) is None)
         assert files(project) == []
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import write_project
-from tests.machines import PASSWORD, Machine
+from tests.machines import PASSWORD, Machine, secret_in_keyring
 from tests.package_index import package_index
 from tests.ui.machines.test_machine import attached, type_text
 from tests.ui.main.test_main import NARROW, WIDE, make_app, opened, screen_of, seen
@@ -18,7 +18,6 @@ from tests.ui.seen import content_of
 from tests.ui.waiting import until
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.facade import Runs
-from tui_workbench.targets.base.secrets import SecretStore
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.ui.messages import ProjectRequested
 from tui_workbench.ui.runs.preparation import PlanScreen, PrepareScreen
@@ -267,15 +266,15 @@ async def test_prepare_is_unavailable_on_local(project: Project) -> None:
 async def test_detach_removes_files_and_secret_and_undo_restores_them(project: Project, gpubox: Machine) -> None:
     attached(project, gpubox, password=True)
     reference = project.target("box").password
-    assert SecretStore().get(reference) == PASSWORD
+    assert secret_in_keyring(reference) == PASSWORD
     async with opened(project) as pilot:
         await pilot.press("2", "home", "x")
         await until(lambda: "Detach box" in seen(pilot) and "removed from" in seen(pilot))
         await pilot.press("enter")
         await until(lambda: pilot.app.screen is screen_of(pilot))
         await until(lambda: "box" not in " ".join(content_of(screen_of(pilot).panes.targets)))
-        await until(lambda: SecretStore().get(reference) is None)
+        await until(lambda: secret_in_keyring(reference) is None)
         await pilot.press("ctrl+z")
         await until(lambda: "box" in " ".join(content_of(screen_of(pilot).panes.targets)))
-        await until(lambda: SecretStore().get(reference) == PASSWORD)
+        await until(lambda: secret_in_keyring(reference) == PASSWORD)
     assert {target.name for target in project.targets()} == {"box", "local"}

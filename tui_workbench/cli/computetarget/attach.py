@@ -17,7 +17,8 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base.attach import CLUSTER, LOCAL_DOCKER, REMOTE, SLURM, TYPES, Attachment, AttachRequest
 from tui_workbench.targets.base.detach import detach, move_secrets, plan_detaching
-from tui_workbench.targets.base.secrets import SecretStore, plain_text_secrets
+from tui_workbench.targets.base.login_secrets import store_typed
+from tui_workbench.targets.base.secrets import plain_text_secrets
 from tui_workbench.targets.checks.check import run_checks
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 
@@ -183,7 +184,7 @@ def run_login(arguments: argparse.Namespace) -> int:
         host.run(["true"])
     else:
         typed = prompts.log_in(host)
-    kept = SecretStore().keep(typed)
+    kept = store_typed(host, typed)
     status = host.status()
     text = [
         f"logged in to {target.address} as {status.get('username') or target.username}",

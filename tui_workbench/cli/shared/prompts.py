@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.plaintext import visible
-from tui_workbench.targets.base.secrets import SECRET_ATTEMPTS, SecretStore
+from tui_workbench.targets.base.login_secrets import store_typed
+from tui_workbench.targets.base.secrets import SECRET_ATTEMPTS
 from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 
@@ -135,7 +136,8 @@ def ensure_login(target: ComputeTarget) -> None:
     Call this before a run, which cannot ask questions. Without a terminal, do nothing; the run reports the error.
     """
     if target.uses_ssh and can_ask():
-        SecretStore().keep(log_in(ssh_host_of(target)))
+        host = ssh_host_of(target)
+        store_typed(host, log_in(host))
 
 
 def log_in(host: SshHost) -> dict[str, str]:

@@ -26,6 +26,7 @@ from tui_workbench.config.option_texts import typed_values
 from tui_workbench.config.schema import fields
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError
+from tui_workbench.targets.base.login_secrets import store_secret
 from tui_workbench.targets.base.run_environment import DEFAULT_SHARE
 from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, new_reference
 from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, Gpus, gpus_of
@@ -99,6 +100,7 @@ class Attachment:
         self.install_by_hand: KeyPair | None = None
         self._gpus: Gpus | None = None
         self._accepted: list[str] = []
+        self._host_key = ""
         self._is_abandoned = False
         self._secrets: dict[str, str] = {}
         self._password = new_reference(request.name, request.username)
@@ -160,7 +162,9 @@ class Attachment:
         store, login = SecretStore(), self._login()
         references = (login.password, login.passphrase) if login is not None else ()
         secrets = {each: self._secrets[each] for each in references if each in self._secrets}
-        kept = {reference: store.put(reference, secret) for reference, secret in secrets.items()}
+        kept = {}
+        if login is not None:
+            kept = {each: store_secret(login, each, secret, self._host_key) for each, secret in secrets.items()}
         with contextlib.ExitStack() as undo:
             for reference in secrets:
                 undo.callback(store.forget, reference)
@@ -230,6 +234,7 @@ class Attachment:
             _forget(host)
             raise ConnectionLost(f"{host.label}: the login was canceled", remedy="Try again.")
         host.run(["true"])
+        self._host_key = str(host.status().get("host_key", ""))
         return host
 
     def _install(self, key: KeyPair, login: wire.Login) -> None:

@@ -20,6 +20,7 @@ from tui_workbench.config.yaml_edit.values import read_fields
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
+from tui_workbench.targets.base.login_secrets import store_secret
 from tui_workbench.targets.base.secrets import (
     KeyringResult,
     SecretStore,
@@ -107,7 +108,11 @@ def move_secrets(target: ComputeTarget) -> tuple[ChangeSet, tuple[KeyringResult,
     """
     secrets = plain_text_secrets(target)
     references = {key: new_reference(target.name, target.username) for key in secrets}
-    kept = tuple(SecretStore().put(references[key], secret) for key, secret in secrets.items())
+    moved = login_of(target)._replace(
+        password=references.get("password", target.password),
+        passphrase=references.get("privateKeyPassphrase", target.private_key_passphrase),
+    )
+    kept = tuple(store_secret(moved, references[key], secret) for key, secret in secrets.items())
     refused = next((result for result in kept if not result.in_keyring), None)
     with contextlib.ExitStack() as undo:
         for reference in references.values():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.core.model import ComputeTarget
@@ -82,10 +81,6 @@ class SecretStore:
         """Store a secret under its reference, and return the keyring's answer."""
         code, answer = _ask_keyring("put", reference, secret.encode("utf-8", "surrogateescape"))
         return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
-
-    def keep(self, typed: Mapping[str, str]) -> list[KeyringResult]:
-        """Store the typed secrets that have a reference, and return the keyring's answers."""
-        return [self.put(reference, secret) for reference, secret in typed.items() if is_reference(reference)]
 
     def forget(self, reference: str) -> None:
         """Remove a secret, if it exists."""

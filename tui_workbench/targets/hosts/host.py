@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.core import trace
@@ -85,6 +85,24 @@ class SecretNeeded(LoginRefused):
         self.reference = reference
         self.prompt = prompt
         self.host_verified = host_verified
+
+    def explain(self, reason: str) -> None:
+        """Add the reason why a stored secret was not used."""
+        self.message = f"{self.message}: {reason}"
+        self.prompt = f"{self.prompt} ({reason})"
+
+
+class StoredSecret(NamedTuple):
+    """A secret that was stored for a login.
+
+    With `refusal`, the reason, it was stored for something else, so `value` is empty.
+    """
+
+    value: str = ""
+    host_key: str = ""  # the fingerprint of the host key that may get the secret; "" for any key in known_hosts
+    refusal: str = ""
+    bind: Callable[[str], object] | None = None
+    """Call this with the fingerprint of the host key after a login. None if the secret is bound already."""
 
 
 class HostKeyRefused(TargetUnreachable):

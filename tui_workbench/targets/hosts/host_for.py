@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import line_of_key
-from tui_workbench.targets.base.secrets import SecretStore, plain_text_secrets
+from tui_workbench.targets.base.secrets import plain_text_secrets
 from tui_workbench.targets.hosts.host import Host, LocalHost
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ def host_of(target: ComputeTarget) -> Host:
 
 def ssh_host_of(target: ComputeTarget) -> SshHost:
     """Return the host of a remote target. Raises ConfigurationError as `host_of` does."""
+    from tui_workbench.targets.base.login_secrets import stored_secret
     from tui_workbench.targets.ssh.ssh_host import SshHost
+    from tui_workbench.targets.ssh.ssh_wire import login_of
 
     # A login contains only references of secrets, so that messages may show it.
     command = f"workbench-tui computetarget login {shlex.quote(target.name)} --move-secrets"
@@ -36,4 +39,4 @@ def ssh_host_of(target: ComputeTarget) -> SshHost:
             file=target.path,
             line=line_of_key(target.path, key),
         )
-    return SshHost.of(target, SecretStore().get)
+    return SshHost.of(target, partial(stored_secret, login_of(target)))

@@ -21,7 +21,8 @@ from tui_workbench.core.waiting import Backoff
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_channel import Bridge, NoShell, Shell
-from tui_workbench.targets.ssh.ssh_connection import Secrets, connect
+from tui_workbench.targets.ssh.ssh_connection import connect
+from tui_workbench.targets.ssh.ssh_secrets import Secrets, host_key_of
 
 SLOW_SHELL = 0.25
 """If starting a shell takes longer than this, in seconds, more spare shells are kept."""
@@ -230,11 +231,11 @@ class ConnectionPool:
             except ConnectionLost:
                 await asyncio.sleep(pauses.next())
 
-    def add_secret(self, reference: str, value: str, *, kept: bool) -> None:
+    def add_secret(self, reference: str, value: str, *, kept: bool, host_key: str = "") -> None:
         """Remember a secret as `Secrets.add` does. A different value than before ends the connections."""
         if self.secrets.values.get(reference, value) != value:
             self.close()
-        self.secrets.add(reference, value, kept=kept)
+        self.secrets.add(reference, value, kept=kept, host_key=host_key)
 
     def close(self) -> None:
         """End all connections. The next request opens a new one."""
@@ -315,7 +316,10 @@ async def _listen_at(
 
 
 def _server_facts(connection: asyncssh.SSHClientConnection) -> dict[str, str]:
-    """Return facts about an open connection: `server` (SSH version), `peer` (IP address), `username`, `cipher`."""
+    """Return facts about an open connection.
+
+    They are `server` (SSH version), `peer` (IP address), `username`, `cipher`, and `host_key` (fingerprint).
+    """
     names = ("server_version", "peername", "username", "send_cipher")
     version, peer, username, cipher = (connection.get_extra_info(name) for name in names)
     return {
@@ -323,6 +327,7 @@ def _server_facts(connection: asyncssh.SSHClientConnection) -> dict[str, str]:
         "peer": str(peer[0]) if isinstance(peer, tuple) else "",
         "username": str(username or ""),
         "cipher": str(cipher or ""),
+        "host_key": host_key_of(connection),
     }
 
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import asyncssh
 
-from tui_workbench.core import trace
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.ssh.retransmission import retransmit_each_second
@@ -34,6 +33,7 @@ from tui_workbench.targets.ssh.ssh_config import (
     import_keys,
     shown_name,
 )
+from tui_workbench.targets.ssh.ssh_secrets import Secrets, host_key_of, is_revoked
 from tui_workbench.targets.ssh.ssh_wire import Login
 
 CONNECT_SECONDS = 30.0  # time limit for the whole login; on a busy machine, the DNS lookups alone can take ten seconds
@@ -48,39 +48,6 @@ NO_CERTIFICATES = "-*-cert-v01@openssh.com"
 """Removes certificates from the accepted types of host keys (HostKeyAlgorithms in ssh_config(5))."""
 
 LONGEST_JUMP_CHAIN = 8  # maximum number of nested jump hosts; a longer chain counts as a loop
-
-
-class Secrets:
-    """The secrets of a login by reference, and the fingerprints of host keys that the user accepted.
-
-    All of these are only in memory. `agent` is the socket of the SSH agent of the client that asked last, or "".
-    """
-
-    def __init__(self) -> None:
-        self.values: dict[str, str] = {}
-        self.unknown: set[str] = set()  # references of secrets that only the user can enter
-        self.are_only_here = False  # at least one secret is not in a keyring
-        self.accepted: set[str] = set()
-        self.agent = ""
-        self._refused: dict[str, str] = {}
-
-    def add(self, reference: str, value: str, *, kept: bool) -> None:
-        """Remember a secret. `kept` is True if it comes from a keyring, not from the user."""
-        self.values[reference] = value
-        trace.hide((value,))
-        self.unknown.discard(reference)
-        if not kept:
-            self.are_only_here = True
-            self._refused.pop(reference, None)
-
-    def refuse(self, reference: str) -> None:
-        """Mark a secret as wrong, so that it is not tried again: wrong passwords can lock an account."""
-        if reference in self.values:
-            self._refused[reference] = self.values[reference]
-
-    def is_refused(self, reference: str) -> bool:
-        """Return True if the current secret was marked as wrong. A secret that the user gives again is not refused."""
-        return reference in self.values and self._refused.get(reference) == self.values[reference]
 
 
 async def connect(
@@ -173,7 +140,8 @@ async def _connect_hop(
     authentication: dict[str, Any],
     on_lost: Callable[[Exception | None], None],
 ) -> asyncssh.SSHClientConnection:
-    client = _Client(hop, secrets, on_lost)
+    password = login.password if authentication.get("password") is not None else ""
+    client = _Client(hop, secrets, on_lost, password=password)
     options = _options(hop, tunnel) | authentication
     with _closed_on_failure(tunnel):
         try:
@@ -182,7 +150,7 @@ async def _connect_hop(
             except (asyncssh.Error, ConnectionError) as error:
                 if not client.may_have_known_plain_key(error):
                     raise
-                client = _Client(hop, secrets, on_lost, plain_keys_only=True)
+                client = _Client(hop, secrets, on_lost, password=password, plain_keys_only=True)
                 connection = await _open(hop, client, options | {"server_host_key_algs": NO_CERTIFICATES})
         except (OSError, UnicodeError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
             await _read_host_key(hop, client, tunnel)
@@ -190,6 +158,7 @@ async def _connect_hop(
     if tunnel is not None:
         connection.set_tunnel(tunnel)  # closes the tunnel with the connection
     client.is_open = True
+    secrets.bind(password, client.host_key)
     retransmit_each_second(connection.get_extra_info("socket"))
     return connection
 
@@ -326,11 +295,21 @@ class _Client(asyncssh.SSHClient):
     """
 
     def __init__(
-        self, hop: Hop, secrets: Secrets, on_lost: Callable[[Exception | None], None], *, plain_keys_only: bool = False
+        self,
+        hop: Hop,
+        secrets: Secrets,
+        on_lost: Callable[[Exception | None], None],
+        *,
+        password: str,
+        plain_keys_only: bool = False,
     ) -> None:
+        """`password` is the reference of the password to send, or "". It is only sent to the host key it is for."""
         self._hop = hop
         self._secrets = secrets
         self._on_lost = on_lost
+        self._password = password
+        self._connection: asyncssh.SSHClientConnection | None = None
+        self.is_for_another_key = False
         self._plain_keys_only = plain_keys_only
         self._has_more = False  # certificate authorities, or keys in lines without a port
         self.is_open = False
@@ -363,7 +342,7 @@ class _Client(asyncssh.SSHClient):
 
         `ssh` likewise accepts a known key inside a certificate that no known authority has signed for this name.
         """
-        if self._plain_keys_only or self.has_shown_key or _is_revoked(error):
+        if self._plain_keys_only or self.has_shown_key or is_revoked(error):
             return False
         return isinstance(error, asyncssh.HostKeyNotVerifiable) or self._has_more
 
@@ -376,8 +355,19 @@ class _Client(asyncssh.SSHClient):
         self._hop.known.accept(self.recorded_name, f"{key.get_algorithm()} {blob}")
         return True
 
+    @property
+    def host_key(self) -> str:
+        """The fingerprint of the verified host key; "" before the key exchange."""
+        return host_key_of(self._connection) if self._connection is not None else ""
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        self._connection = conn
+
     def begin_auth(self, username: str) -> None:
         self.has_shown_key = True
+        if self._password and not self._secrets.is_for(self._password, self.host_key):
+            self.is_for_another_key = True
+            raise asyncssh.PermissionDenied("the stored password is for another host key")
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.is_open:
@@ -390,6 +380,9 @@ def _to_workbench_error(
 ) -> TargetUnreachable:
     """Convert an error of asyncssh or of the system that occurred while a connection was opened."""
     prefix = _prefix(login, hop)
+    if client.is_for_another_key:
+        message = f"{prefix}the stored password is for another host key than {client.host_key}, and was not sent"
+        return _needs_password(login, message, host_verified=True)
     if isinstance(error, asyncssh.HostKeyNotVerifiable) or (client.known and client.presented):
         return _host_key_error(prefix, client, error)
     if isinstance(error, asyncssh.PermissionDenied | asyncssh.PasswordChangeRequired):
@@ -440,13 +433,9 @@ def _connection_error(prefix: str, client: _Client, error: Exception) -> Connect
     )
 
 
-def _is_revoked(error: Exception) -> bool:
-    return isinstance(error, asyncssh.HostKeyNotVerifiable) and "revoked" in error.reason
-
-
 def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRefused:
     where = client.recorded_name
-    if _is_revoked(error):
+    if is_revoked(error):
         return HostKeyRefused(
             f"{prefix}the host key of {where} is marked as revoked in known_hosts",
             presented="",

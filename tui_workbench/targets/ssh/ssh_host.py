@@ -28,6 +28,7 @@ from tui_workbench.targets.hosts.host import (
     HostProcess,
     PortForward,
     SecretNeeded,
+    StoredSecret,
 )
 from tui_workbench.targets.ssh import ssh_wire as wire
 
@@ -51,18 +52,20 @@ _AGAIN = "Try again: the workbench then opens a new connection. Runs on the mach
 
 
 class SshHost(Host):
-    """The machine of a login. `secrets` returns a secret that the link lacks, by its reference; None if unknown."""
+    """The machine of a login. `secrets` returns a stored secret that the link lacks, by its reference, or None."""
 
     is_local = False
 
-    def __init__(self, login: wire.Login, secrets: Callable[[str], str | None] = lambda _reference: None) -> None:
+    def __init__(
+        self, login: wire.Login, secrets: Callable[[str], StoredSecret | None] = lambda _reference: None
+    ) -> None:
         self.login = login
         self.label = login.label
         self._secrets = secrets
         self._home = ""
 
     @classmethod
-    def of(cls, target: ComputeTarget, secrets: Callable[[str], str | None]) -> SshHost:
+    def of(cls, target: ComputeTarget, secrets: Callable[[str], StoredSecret | None]) -> SshHost:
         """Return the machine of a remote target."""
         return cls(wire.login_of(target), secrets)
 
@@ -118,10 +121,15 @@ class SshHost(Host):
         """Return facts about the connection: `state` (up, connecting, down), `since` (epoch), `server`, `peer`, ..."""
         return self._request({"op": wire.STATUS}, SHORT_TIMEOUT)
 
-    def give_secret(self, reference: str, value: str, *, kept: bool = False) -> None:
-        """Give a secret to the link, which keeps it in memory. `kept` is True if it is in a keyring as well."""
+    def give_secret(self, reference: str, value: str, *, kept: bool = False, host_key: str = "") -> None:
+        """Give a secret to the link, which keeps it in memory.
+
+        `kept` is True if it is in a keyring as well. `host_key` is the fingerprint of the host key that may get it; ""
+        for the key that the machine shows at the next login.
+        """
         trace.hide((value,))
-        self._request({"op": wire.SECRET, "reference": reference, "value": value, "kept": kept}, SHORT_TIMEOUT)
+        given = {"reference": reference, "value": value, "kept": kept, "host_key": host_key}
+        self._request({"op": wire.SECRET, **given}, SHORT_TIMEOUT)
 
     def accept_host_key(self, fingerprint: str) -> None:
         """Accept an unknown host key with this fingerprint (`SHA256:...`) at the next attempt.
@@ -146,19 +154,26 @@ class SshHost(Host):
         If the secret is unknown, the link first checks that the machine answers with the right host key. Therefore
         the user is not asked for the password of an unreachable or wrong machine.
         """
-        given = set()
+        given: dict[str, StoredSecret] = {}
         while True:
             try:
-                return action()
+                result = action()
             except SecretNeeded as error:
-                value = self._secrets(error.reference) if error.reference not in given else None
-                if value is not None:
-                    given.add(error.reference)
-                    self.give_secret(error.reference, value, kept=True)
+                stored = self._secrets(error.reference) if error.reference not in given else None
+                if stored is not None:
+                    given[error.reference] = stored
+                if stored is not None and not stored.refusal:
+                    self.give_secret(error.reference, stored.value, kept=True, host_key=stored.host_key)
                 elif error.host_verified:
+                    if error.reference in given and (refusal := given[error.reference].refusal):
+                        error.explain(refusal)
                     raise
                 else:
                     self._request({"op": wire.NO_SECRET, "reference": error.reference}, SHORT_TIMEOUT)
+            else:
+                for bind in filter(None, (stored.bind for stored in given.values())):
+                    bind(str(self.status().get("host_key", "")))
+                return result
 
     def _open(self, argv: Sequence[str], timeout: float) -> SshProcess:
         call = trace.Call(trace.SSH, argv, login=self.ssh_words, log_start=True)

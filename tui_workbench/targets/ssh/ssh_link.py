@@ -183,7 +183,8 @@ class Link:
             case wire.WAIT:
                 await connection.wait()
             case wire.SECRET:
-                connection.add_secret(request["reference"], request["value"], kept=bool(request.get("kept")))
+                kept, host_key = bool(request.get("kept")), str(request.get("host_key", ""))
+                connection.add_secret(request["reference"], request["value"], kept=kept, host_key=host_key)
             case wire.NO_SECRET:
                 secrets.unknown.add(request["reference"])
             case wire.ACCEPT:

@@ -18,7 +18,8 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import Attached, Attachment
-from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference
+from tui_workbench.targets.base.login_secrets import store_typed
+from tui_workbench.targets.base.secrets import KeyringResult, is_reference
 from tui_workbench.targets.checks.check import check_names, run_checks
 from tui_workbench.targets.checks.result import BROKEN, OK, UNNEEDED, WARNING, CheckResult
 from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
@@ -180,7 +181,7 @@ class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
         await self.view.check(self._target)
         checked = self.view.checked
         if self.view.phase is Phase.DONE and is_reference(reference) and checked and not checked.error:
-            kept = await in_thread(lambda: SecretStore().put(reference, secret))
+            (kept,) = await in_thread(lambda: store_typed(ssh_host_of(self._target), {reference: secret}))
             self.view.show(Phase.DONE, _storage_remark(kept), _result_remark(checked))
 
 

@@ -22,7 +22,8 @@ from tui_workbench.runs.lifecycle.starting import wake
 from tui_workbench.runs.snapshots.ignore import pattern_of
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.planning import nothing_to_prepare
-from tui_workbench.targets.base.secrets import SECRET_ATTEMPTS, SecretStore
+from tui_workbench.targets.base.login_secrets import store_typed
+from tui_workbench.targets.base.secrets import SECRET_ATTEMPTS
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
@@ -101,7 +102,7 @@ class Login:
                 attempts += 1
                 if not await self._ask_secret(error, host, typed, is_retry=attempts > 1):
                     return False
-        for kept in await in_thread(lambda: SecretStore().keep(typed)):
+        for kept in await in_thread(lambda: store_typed(host, typed)):
             if not kept.in_keyring:
                 self._context.notify(f"{capitalized(kept.text)}.", NOTE_SECONDS)
         return True

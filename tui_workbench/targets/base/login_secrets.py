@@ -1,0 +1,104 @@
+"""The secrets of logins in the keyring, each bound to the machine or the key file that it was stored for.
+
+The reference in a `.compute` file is part of the project, and so is the address beside it: a project could name another
+address, and would get the password. Therefore the entry in the keyring, which no project can change, also says what the
+secret is for: a password for an address, a port, a user and a host key, and a passphrase for a key file. For anything
+else, the secret is not used, and the user is asked. Targets with the same reference have their own secrets in an entry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference
+from tui_workbench.targets.hosts.host import StoredSecret
+from tui_workbench.targets.ssh.ssh_host import SshHost
+from tui_workbench.targets.ssh.ssh_wire import Login
+
+_MOST_PLACES = 8  # in an entry; the oldest is dropped
+_FORMAT = "workbench-tui"
+_VERSION = 1
+
+
+class Place(NamedTuple):
+    """What a secret is for: a login to a machine, or a key file."""
+
+    host: str = ""
+    port: int = 0  # 0 for the port in ~/.ssh/config, or 22
+    user: str = ""  # "" for the user in ~/.ssh/config, or the local user
+    key_file: str = ""  # of a passphrase; the other fields are then empty
+
+    @property
+    def text(self) -> str:
+        """A phrase for messages."""
+        if self.key_file:
+            return f"the key {self.key_file}"
+        return f"{f'{self.user}@' if self.user else ''}{self.host}{f':{self.port}' if self.port else ''}"
+
+
+class _Entry(NamedTuple):
+    place: Place
+    secret: str
+    host_key: str  # a fingerprint, `SHA256:...`; "" if no login has succeeded yet
+
+
+def place_of(login: Login, reference: str) -> Place:
+    """Return what the secret with this reference is for."""
+    if reference != login.password:
+        return Place(key_file=login.private_key)
+    host, port = login.host_and_port
+    return Place(host.lower(), port, login.username)
+
+
+def stored_secret(login: Login, reference: str) -> StoredSecret | None:
+    """Return the secret of a login in the keyring; None if the keyring has none. See `StoredSecret`."""
+    text = SecretStore().get(reference)
+    if text is None:
+        return None
+    entries, place = _read(text), place_of(login, reference)
+    what = "passphrase" if place.key_file else "password"
+    if entries is None:
+        return StoredSecret(refusal=f"the stored {what} does not say which machine it is for: enter it once more")
+    for entry in entries:
+        if entry.place == place:
+            bind = partial(_store, reference, place, entry.secret)
+            return StoredSecret(entry.secret, entry.host_key, bind=None if entry.host_key or place.key_file else bind)
+    return StoredSecret(refusal=f"the stored {what} is for {', '.join(entry.place.text for entry in entries)}")
+
+
+def store_secret(login: Login, reference: str, secret: str, host_key: str = "") -> KeyringResult:
+    """Store a secret of a login for its machine, and return the keyring's answer.
+
+    `host_key` is the fingerprint of the host key for which the login succeeded; "" if there was no login yet.
+    """
+    place = place_of(login, reference)
+    return _store(reference, place, secret, "" if place.key_file else host_key)
+
+
+def store_typed(host: SshHost, typed: Mapping[str, str]) -> list[KeyringResult]:
+    """Store the secrets that the user typed, by reference, after a login. Return the keyring's answers."""
+    wanted = {reference: secret for reference, secret in typed.items() if is_reference(reference)}
+    host_key = str(host.status().get("host_key", "")) if wanted else ""
+    return [store_secret(host.login, reference, secret, host_key) for reference, secret in wanted.items()]
+
+
+def _store(reference: str, place: Place, secret: str, host_key: str) -> KeyringResult:
+    store = SecretStore()
+    entries = [entry for entry in _read(store.get(reference) or "") or () if entry.place != place]
+    entries = [*entries[1 - _MOST_PLACES :], _Entry(place, secret, host_key)]
+    secrets = [{"for": entry.place._asdict(), "secret": entry.secret, "hostKey": entry.host_key} for entry in entries]
+    return store.put(reference, json.dumps({_FORMAT: _VERSION, "secrets": secrets}))
+
+
+def _read(text: str) -> list[_Entry] | None:
+    """Return the secrets in an entry of the keyring; None for a bare secret, as earlier versions stored it."""
+    try:
+        found: Any = json.loads(text)
+        if found[_FORMAT] != _VERSION:
+            return None
+        return [_Entry(Place(**each["for"]), str(each["secret"]), str(each["hostKey"])) for each in found["secrets"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
