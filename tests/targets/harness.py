@@ -54,6 +54,9 @@ class Harness:
     has_processes = True
     """False if scripts are not processes."""
 
+    records_times = True
+    """False if the target does not record when scripts began and ended."""
+
     unusual_path = "/only/here"
     """An unusual value of PATH for a run."""
 
@@ -137,6 +140,7 @@ class Harness:
 
 class FakeHarness(Harness):
     outlives = False
+    records_times = False
     has_processes = False
 
     def target(self) -> Target:

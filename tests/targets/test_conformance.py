@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,7 @@ from tui_workbench.config.schema import retry
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted
+from tui_workbench.targets.base import values
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import Report
@@ -396,3 +398,29 @@ def test_18_run_starts_again_after_a_reset(harness: Harness) -> None:
             harness.target().reset(spec)
         assert not harness.target().started(spec)
         assert not harness.target().has_ended(spec)
+
+
+class Times(Report):
+    """The last reported times."""
+
+    def __init__(self) -> None:
+        self.times = values.Times()
+
+    def ran(self, times: values.Times) -> None:
+        self.times = times
+
+
+def test_20_times_are_those_of_the_script(harness: Harness) -> None:
+    if not harness.records_times:
+        pytest.skip("the target records no times")
+    spec, before = harness.spec(Script(output="ran\n")), time.time()
+    harness.start(spec)
+    harness.target().wait(spec, NEVER)
+    after = time.time()
+    until(lambda: time.time() > after + 1.0)
+    target = harness.target()
+    target.report = report = Times()
+    target.wait(spec, NEVER)
+    start, end = report.times
+    rounding = 0.1
+    assert before - rounding < start <= end < after + rounding

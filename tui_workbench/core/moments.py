@@ -35,6 +35,10 @@ class Moment(NamedTuple):
         """The current time, as if the clock had not been changed since this moment."""
         return self.time + self.seconds_since
 
+    def at(self, time: float) -> Moment:
+        """Return the moment at another time of the same clock."""
+        return Moment(time, self.up + time - self.time, self.boot)
+
     @property
     def shown(self) -> float:
         """The time of this moment according to the current clock."""

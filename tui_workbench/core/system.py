@@ -77,6 +77,11 @@ def seconds_since_boot() -> float:
     return time.monotonic()
 
 
+def has_boot_times() -> bool:
+    """Return True if the start times of processes are measured from boot, as in /proc."""
+    return _has_proc()
+
+
 def live_processes() -> Iterator[Process]:
     """Yield the processes of this machine, without zombies, kernel threads and this process."""
     own = os.getpid()

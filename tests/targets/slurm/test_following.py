@@ -25,7 +25,7 @@ from tui_workbench.targets.slurm.ends import INFO
 from tui_workbench.targets.slurm.followed import FollowedRun
 from tui_workbench.targets.slurm.following import ClusterWatch
 from tui_workbench.targets.slurm.listing import Files
-from tui_workbench.targets.slurm.squeue import Job, Queue
+from tui_workbench.targets.slurm.squeue import Account, Job, Queue
 
 
 class SlowLogin(LoginHost):
@@ -204,7 +204,7 @@ def test_pending_job_that_completes_has_run(login: Login, end: str, code: int | 
     run.take_files(Files(job_id="12", exit_code=0))
     for state in ("PENDING", end):
         run.take_queue(Queue("", {"12": Job("12", state)}), time.monotonic())
-    run.take_accounting("", None)
+    run.take_accounting(Account())
     outcome = run.outcome(time.monotonic())
     assert outcome is not None
     assert outcome.exit_code == code

@@ -276,7 +276,7 @@ class Controller:
 
     def _ending(self, outcome: Outcome) -> Ending:
         """Return the ending of the script. After a warning about the time limit, the limit counts as the cause."""
-        ending = _ending(outcome, self._directory.now())
+        ending = _ending(outcome, self._directory.end_time())
         # The recording thread may be sending the warning. The time until another attempt must not count as idle time.
         self._helpers.stop_recording()
         limit = self._directory.status().limit

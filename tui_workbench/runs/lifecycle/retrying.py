@@ -55,7 +55,7 @@ def add_attempt(directory: RunDirectory, ending: Ending, *, delay: float = 0.0, 
     """Record another attempt after this ending; `anew` if the run has ended. Raises StorageError."""
     path = directory.file(OUTPUT)
     size = os.stat(path).st_size if os.path.exists(path) else 0
-    due, ended = round(time.time() + delay, 3), round(ending.end or directory.now(), 6)
+    due, ended = round(time.time() + delay, 3), round(ending.end or directory.end_time(), 6)
     number = last_number(directory) + 1
     attempt = Attempt(number, size, ending.reason, due, ending.exit_code, ending.state, ended, anew)
     directory.append_event(ATTEMPT, **attempt._asdict())

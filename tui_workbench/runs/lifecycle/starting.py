@@ -65,7 +65,7 @@ def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
             # Some targets need an explicit release of the GPUs.
             with contextlib.suppress(WorkbenchError):
                 choice.release(host_of(part.target), part)
-    fields: dict[str, object] = {"end": round(ending.end or directory.now(), 6)}
+    fields: dict[str, object] = {"end": round(ending.end or directory.end_time(), 6)}
     if ending.exit_code is not None:
         fields["exit_code"] = ending.exit_code
     if ending.error_code:

@@ -17,7 +17,7 @@ from tui_workbench.core.model import ClusterJob, Run, RunState
 from tui_workbench.core.progress import Progress as LongProgress
 from tui_workbench.runs.store.cluster_job import write_job
 from tui_workbench.runs.store.rundir import ATTEMPT, DUE, Attempt, RunDirectory
-from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.base.values import Report, Times
 
 PREPARATION_LOG = "preparation.log"
 
@@ -102,6 +102,9 @@ class Progress(Report):
         on_running, self.on_running = self.on_running, None
         if on_running is not None:
             on_running()
+
+    def ran(self, times: Times) -> None:
+        self._directory.record_times(times)
 
     def attempt(self, number: int, start: int, reason: str, exit_code: int | None = None) -> None:
         if all(known.number != number for known in self._directory.attempts()):

@@ -14,7 +14,8 @@ from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import make_folders
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.gpu.verdict import Verdict, to_json
-from tui_workbench.runs.store.rundir import ATTEMPT, GPU_VERDICT, OUTPUT, Attempt, Ending, RunDirectory, json_bytes
+from tui_workbench.runs.store.rundir import ATTEMPT, GPU_VERDICT, OUTPUT, RAN, Attempt, Ending, RunDirectory, json_bytes
+from tui_workbench.runs.store.status import times_of
 
 FOLDER, FILE = "attempts", "attempt.json"
 
@@ -40,14 +41,21 @@ class AttemptRecord(NamedTuple):
 def attempts_of(directory: RunDirectory) -> list[AttemptRecord]:
     """Return the attempts in order; empty for a run whose script was executed at most once."""
     found = [AttemptRecord()]
+    seen_end = 0.0  # when the script of the current attempt ended, or its job was put back in the queue
     for event in directory.events():
         current, moment = found[-1], event.get("time")
         if not isinstance(moment, int | float):
             continue
         if event["event"] == "state":
             found[-1] = _after_state(current, event, float(moment))
+            seen_end = found[-1].end or seen_end
+        elif event["event"] == RAN:
+            began, ended = times_of(event)
+            found[-1] = current._replace(start=began or current.start)
+            seen_end = ended or seen_end
         elif event["event"] == ATTEMPT and (attempt := Attempt.from_event(event)) is not None:
-            found[-1] = _closed(current, attempt, float(moment))
+            found[-1] = _closed(current, attempt, seen_end or float(moment))
+            seen_end = 0.0
             found.append(AttemptRecord(attempt.number, log_start=attempt.start))
     if found[-1].end:
         found[-1] = found[-1]._replace(log_end=_log_size(directory))
@@ -78,15 +86,18 @@ def own_reason(reason: str, number: int) -> str:
     return reason.removeprefix(f"attempt {number}: ")
 
 
-def _closed(current: AttemptRecord, following: Attempt, moment: float) -> AttemptRecord:
-    """Return the current attempt with its end, which the event of the following attempt describes."""
+def _closed(current: AttemptRecord, following: Attempt, end: float) -> AttemptRecord:
+    """Return the current attempt with its end, which the event of the following attempt describes.
+
+    `end` is the best known time of the end, unless the event contains it.
+    """
     if following.anew:  # the final state of the run was its end
         return current._replace(log_end=following.start)
     return current._replace(
         state=following.state,
         reason=following.reason,
         exit_code=following.exit_code,
-        end=following.ended or current.end or moment,
+        end=following.ended or end,
         log_end=following.start,
     )
 
@@ -100,7 +111,7 @@ def current_attempt(directory: RunDirectory, ending: Ending) -> AttemptRecord | 
         state=ending.state,
         reason=own_reason(ending.reason, found[-1].number),
         exit_code=ending.exit_code,
-        end=ending.end or directory.now(),
+        end=ending.end or directory.end_time(),
         log_end=_log_size(directory),
     )
 

@@ -21,12 +21,12 @@ from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration,
 from tui_workbench.core.trace import agent_name
 from tui_workbench.projects.project import root_of_state
 from tui_workbench.runs.store.ownership import DELETED_PREFIX
+from tui_workbench.runs.store.status import END_OF_TIME
 
 SCHEMA = 1  # version of run.json and events.jsonl; increase it if old readers would misread the new format
 
 WORKING_COPY = "work"
 _LARGEST = 1 << 63
-_END_OF_TIME = 1e12  # seconds since the epoch; later times are invalid
 
 
 class Record(NamedTuple):
@@ -176,7 +176,7 @@ def problem_of(run: Run) -> str:
     times = (run.created, run.start, run.end)
     is_valid = (
         all(isinstance(text, str) for text in texts)
-        and all(isinstance(moment, int | float) and abs(moment) < _END_OF_TIME for moment in times)
+        and all(isinstance(moment, int | float) and abs(moment) < END_OF_TIME for moment in times)
         and isinstance(run.run_number, int)
         and abs(run.run_number) < _LARGEST
         and abs(run.exit_code or 0) < _LARGEST

@@ -33,11 +33,13 @@ from tui_workbench.runs.store.record import problem_of, record_from_json, record
 from tui_workbench.runs.store.status import ATTEMPT as ATTEMPT
 from tui_workbench.runs.store.status import DUE as DUE
 from tui_workbench.runs.store.status import LIMIT as LIMIT
+from tui_workbench.runs.store.status import RAN as RAN
 from tui_workbench.runs.store.status import RESET as RESET
 from tui_workbench.runs.store.status import Attempt as Attempt
 from tui_workbench.runs.store.status import Ending as Ending
 from tui_workbench.runs.store.status import Status as Status
 from tui_workbench.runs.store.status import status_of
+from tui_workbench.targets.base.values import Times
 
 LARGEST_FOREIGN_RECORD = 8 << 20  # bytes; for this user's own records see `ownership.LARGEST_RECORD`
 LARGEST_EVENTS = 8 << 20  # bytes; each lost connection adds two short lines
@@ -70,6 +72,7 @@ SHELL_COPY = "shell"  # the working copy for interactive shells
 FOLLOWED = "followed"  # exists for a run that another machine submitted, and whose files on the target are kept
 NOTE = "note"  # event with a `text` for the submitter of the run
 IMPORTED = "imported: not submitted by you on this machine"  # the reason of an active run that is not this user's own
+NEWS_SECONDS = 2.0  # a start this long ago is recorded before the end of the script
 DEFAULT_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
 
@@ -203,6 +206,22 @@ class RunDirectory:
         """Return the current time, as if the clock had not been changed since the start of the run."""
         begin = self.status().begin
         return begin.now if begin is not None else time.time()
+
+    def end_time(self) -> float:
+        """Return when the script of the current attempt ended, as its machine has recorded; otherwise `now`."""
+        return self.status().ended or self.now()
+
+    def record_times(self, times: Times) -> None:
+        """Record when the script of the current attempt began and ended, by the current clock. Raises StorageError.
+
+        A start that has been recorded, or that the next event shows, is not recorded again.
+        """
+        status, now = self.status(), self.now()
+        moved = now - time.time()  # the clock may have been changed since the start of the run
+        start, end = (min(max(each + moved, status.since), now) if each else 0.0 for each in times)
+        if status.end or status.ended or not (end or (start and not status.began and start < now - NEWS_SECONDS)):
+            return
+        self.append_event(RAN, start=round(start, 6), end=round(max(start, end) if end else 0.0, 6))
 
     def run(self) -> Run:
         """Read the run from its files. Raises RunNotFound."""

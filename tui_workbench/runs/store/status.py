@@ -12,6 +12,8 @@ ATTEMPT = "attempt"  # event: the script is executed again
 DUE = "due"  # in an ATTEMPT event of `Retry`: when the controller starts the script
 RESET = "reset"  # step: the target is ready for the next attempt
 STARTING = {RESET, "start"}  # steps that each attempt of `Retry` repeats
+RAN = "ran"  # event: `start` and `end` of the script of the current attempt, as its machine has recorded
+END_OF_TIME = 1e12  # seconds since the epoch; later times are invalid
 LIMIT = "limit"  # event: the script was warned of its time limit, or with `reached` has reached the limit
 
 
@@ -77,6 +79,10 @@ class Status(NamedTuple):
     attempt_begin: Moment | None = None  # the start of the current attempt; a scheduler's restart does not change it
     limit: str = ""  # why the time limit ends the current attempt; set from the warning on
     limit_is_reached: bool = False
+    began: float = 0.0  # when the script of the current attempt began, as its machine has recorded; 0.0 if unknown
+    ended: float = 0.0  # when it ended, as its machine has recorded; 0.0 if unknown
+    since: float = 0.0  # when the previous attempt ended; for the first attempt, the time of the first event
+    attempts: int = 1  # number of attempts that have begun
 
     @property
     def lacks_outputs(self) -> bool:
@@ -91,17 +97,23 @@ def status_of(events: Iterable[Mapping[str, Any]]) -> Status:
     begun: set[str] = set()
     for event in events:
         kind = event["event"]
+        status = status._replace(since=status.since or _time(event.get("time")))
         if kind == "state" and not status.end:
             status = _after_state(status, event)
+        elif kind == RAN and not status.end:
+            status = _after_ran(status, event)
         elif kind == "step":
             begun.add(str(event.get("step")))
             if event.get("status") == "done":
                 done.add(str(event.get("step")))
-        elif kind == ATTEMPT and event.get(DUE):
-            done -= STARTING
-            if event.get("anew"):
-                done, begun, status = set(), set(), Status(start=status.start, begin=status.begin)
-            status = status._replace(attempt_begin=None, limit="", limit_is_reached=False)
+        elif kind == ATTEMPT:
+            if event.get(DUE):
+                done -= STARTING
+                if event.get("anew"):
+                    done, begun, status = set(), set(), Status(start=status.start, begin=status.begin)
+                status = status._replace(attempt_begin=None, limit="", limit_is_reached=False)
+            since = _time(event.get("ended")) or status.ended or status.since
+            status = status._replace(began=0.0, ended=0.0, since=since, attempts=status.attempts + 1)
         elif kind == LIMIT:
             status = status._replace(limit=str(event.get("reason")), limit_is_reached="reached" in event)
         elif kind == "ending":
@@ -119,10 +131,33 @@ def _after_state(status: Status, event: Mapping[str, Any]) -> Status:
     if moment is None or not isinstance(end, int | float):
         return status
     if state == RunState.RUNNING:
+        moment = moment.at(status.began) if status.began else moment
         status = status._replace(attempt_begin=status.attempt_begin or moment)
         if not status.start:
             status = status._replace(start=moment.time, begin=moment)
     return status._replace(state=state, reason=reason, exit_code=code, end=float(end), error_code=_error_code(event))
+
+
+def _after_ran(status: Status, event: Mapping[str, Any]) -> Status:
+    """Return the status after a RAN event. The machine's own times replace those at which its state was seen."""
+    began, ended = times_of(event)
+    status = status._replace(began=began or status.began, ended=ended or status.ended)
+    if not began or status.attempts > 1:
+        return status
+    return status._replace(
+        start=began if status.start else 0.0,
+        begin=status.begin and status.begin.at(began),
+        attempt_begin=status.attempt_begin and status.attempt_begin.at(began),
+    )
+
+
+def times_of(event: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the start and the end of the script in a RAN event; 0.0 if unknown."""
+    return _time(event.get("start")), _time(event.get("end"))
+
+
+def _time(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and 0 < value < END_OF_TIME else 0.0
 
 
 def _ending(event: Mapping[str, Any]) -> Ending | None:

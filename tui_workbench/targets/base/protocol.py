@@ -30,6 +30,7 @@ Every target guarantees these behaviors (tests/targets/test_conformance.py check
 18. If the type reads `Retry`, an ended run can be started again after `reset`. Its log continues. After `release`, it
     can be started again after `reset` with `anew`, and `prepare`.
 19. `warn` sends SIGTERM to the processes of a run and returns at once. The run continues until its script ends.
+20. `wait` calls `report.ran` with the times at which the script began and ended, even if it ended long before the call.
 
 Targets with `starts_at_once` have nothing to prepare, collect or release, and are always reachable.
 """

@@ -24,6 +24,13 @@ class Outcome(NamedTuple):
     cause: str | None = None  # the value of `Retry.on`; "": no further attempt; None: the exit code decides
 
 
+class Times(NamedTuple):
+    """When a script began and ended, in seconds since the epoch by the clock of this machine; 0.0 if unknown."""
+
+    start: float = 0.0
+    end: float = 0.0
+
+
 class ProjectNames(NamedTuple):
     """The name and the folder of a project; targets use both to identify it."""
 
@@ -100,6 +107,12 @@ class Report:
 
     def running(self) -> None:
         """Report that the script is running and the target is reachable. May be called repeatedly."""
+
+    def ran(self, times: Times) -> None:
+        """Report when the script of the current attempt began and ended, as its machine has recorded.
+
+        May be called repeatedly. Without this report, the script began and ended when the target reported it.
+        """
 
     def attempt(self, number: int, start: int, reason: str, exit_code: int | None = None) -> None:
         """Report that the target executes the script again, for the `number`-th time.

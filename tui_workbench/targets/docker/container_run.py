@@ -28,7 +28,7 @@ from tui_workbench.core.files import open_below, write_all, write_below
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.targets.base.stacks import Reading
-from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome, Report
+from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome, Report, Times
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import ENGINE_MODE, MODE_LABEL, SOCKETS, container_name
@@ -36,7 +36,7 @@ from tui_workbench.targets.docker.engine import Container, Engine, EngineRefused
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts.host import MOST_OUTPUT, Completed, Host
-from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.hosts.host_run import HostRun, HostRunState
 from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.py_spy import MISSING, PySpy, installed_py_spy, reading_of
 from tui_workbench.targets.hosts.serving import ServerPlace
@@ -52,8 +52,9 @@ _TERMINATE_ALL = ("/bin/sh", "-c", "kill -TERM -1")
 class ContainerRun:
     """The container of a run. Every call raises TargetUnreachable if the engine does not answer."""
 
-    def __init__(self, host: Host, engine: Engine, spec: RunSpec) -> None:
+    def __init__(self, host: Host, engine: Engine, spec: RunSpec, report: Report) -> None:
         self._host = host
+        self._report = report
         self._engine = engine
         self._spec = spec
         self._run = HostRun(host, spec)
@@ -163,6 +164,7 @@ class ContainerRun:
             restarted=ending.restarted,
             engine_started=self._engine.started_at(),
         )
+        self._report.ran(_times(found, ending))
         self._run.note_end(outcome.exit_code)
         return self._run.add_full_disk_reason(outcome)
 
@@ -297,6 +299,26 @@ def _archive_of(spy: PySpy, path: str) -> io.BytesIO:
         tar.addfile(member, io.BytesIO(data))
     packed.seek(0)
     return packed
+
+
+def _times(found: Container | None, ending: HostRunState) -> Times:
+    """Return when the script began and ended. The engine knows the end of a container that was killed."""
+    times = ending.times
+    if found is None or not found.has_ended:
+        return times
+    began, ended = _seconds_of(found.started_at), _seconds_of(found.finished_at)
+    return Times(
+        times.start or (began and began + ending.ahead),
+        times.end or (ended and ended + ending.ahead),
+    )
+
+
+def _seconds_of(moment: str) -> float:
+    """Convert a time of the engine to seconds since the epoch; 0.0 for never."""
+    try:
+        return datetime.fromisoformat(moment).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def _keeps_log(found: Container) -> bool:

@@ -262,7 +262,7 @@ class DockerTarget(Target):
         return self._chosen[1:]
 
     def _run(self, spec: RunSpec) -> ContainerRun:
-        return ContainerRun(self.host, self._connect(), spec)
+        return ContainerRun(self.host, self._connect(), spec, self.report)
 
 
 def _new_engine(host: Host) -> Engine:
@@ -325,7 +325,7 @@ def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, Imag
 
     Raises WorkbenchError if the host does not have the image.
     """
-    found = ContainerRun(host, engine, spec).container()
+    found = ContainerRun(host, engine, spec, Report()).container()
     image = engine.image(found.image) if found is not None else Images(host, engine, spec).choose().image
     name = spec.target.base_docker_image
     if image is None:

@@ -75,6 +75,7 @@ class Container(NamedTuple):
     out_of_memory: bool
     error: str  # the engine's message if it could not be started
     started_at: str
+    finished_at: str = ""
     address: str = ""  # the IP address at which the host reaches the container; "" if it has no address
 
     @property
@@ -101,7 +102,7 @@ def container_from(found: Mapping[str, Any]) -> Container:
     """Return the container in an answer of the engine. Raises KeyError or TypeError for an invalid answer."""
     state = found["State"]
     ended = state.get("Status") in ("exited", "dead")
-    started = str(state.get("StartedAt") or "")
+    started, finished = (str(state.get(key) or "") for key in ("StartedAt", "FinishedAt"))
     return Container(
         id=found["Id"],
         name=str(found["Name"]).lstrip("/"),
@@ -112,6 +113,7 @@ def container_from(found: Mapping[str, Any]) -> Container:
         out_of_memory=bool(state.get("OOMKilled")),
         error=str(state.get("Error") or ""),
         started_at="" if started.startswith("0001-") else started,
+        finished_at="" if finished.startswith("0001-") else finished,
         address=_address_of(found.get("NetworkSettings") or {}),
     )
 

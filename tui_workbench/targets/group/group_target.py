@@ -20,13 +20,13 @@ from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
-from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.base.values import Outcome, Report, Times
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import FrameworkLocation
 from tui_workbench.targets.group import waiting
 from tui_workbench.targets.group.collecting import join_files, merged_files
 from tui_workbench.targets.group.connecting import clock_warning, clocks_of, require_connections
-from tui_workbench.targets.group.member_reports import LostMembers, MemberReport
+from tui_workbench.targets.group.member_reports import LostMembers, MemberReport, joined_times
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
 from tui_workbench.targets.group.rendezvous import Place, find_place, part_with_places, port_of
 from tui_workbench.targets.group.versions import describe_versions, versions_of
@@ -49,8 +49,9 @@ class GroupTarget(Target):
         super().__init__(target)
         self._members = members
         self._lost = LostMembers(self)
+        self._reports = {name: MemberReport(name, self, self._lost) for name in members}
         for name, member in members.items():
-            member.report = MemberReport(name, self, self._lost)
+            member.report = self._reports[name]
 
     # -- before the start ----------------------------------------------------------------------------------------------
 
@@ -150,12 +151,14 @@ class GroupTarget(Target):
         parts = [(self._members[part.target.name], part) for part in spec.parts]
         given_up = self._lost.given_up if self.target.on_lost_member == END else waiting.no_member
         self._lost.restart()
+        self._forget_times()
         with merged_files(spec) as merges:
             outcome = waiting.wait_for_parts(
                 parts, interrupted, lambda: sum(merge.pump() for merge in merges) > 0, given_up
             )
             for merge in merges:
                 merge.finish()
+        self._report_times()
         return outcome
 
     def wait_until_reachable(self, interrupted: int) -> None:
@@ -163,8 +166,18 @@ class GroupTarget(Target):
             member.wait_until_reachable(interrupted)
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
+        self._forget_times()
         forced = self._on_each(spec, lambda member, part: member.stop(part, grace=grace))
+        self._report_times()
         return any(forced.values())
+
+    def _forget_times(self) -> None:
+        """Forget the times of an earlier attempt."""
+        for report in self._reports.values():
+            report.times = Times()
+
+    def _report_times(self) -> None:
+        self.report.ran(joined_times([report.times for report in self._reports.values()]))
 
     def warn(self, spec: RunSpec) -> None:
         self._on_each(spec, lambda member, part: member.warn(part))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Mapping
 
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.base.values import Report, Times
 from tui_workbench.targets.group import waiting
 
 
@@ -59,6 +59,12 @@ class LostMembers:
             self._group.report.regained()
 
 
+def joined_times(parts: Collection[Times]) -> Times:
+    """Return the times of a run with these parts. The end is unknown if that of a part is."""
+    starts, ends = [part.start for part in parts if part.start], [part.end for part in parts]
+    return Times(min(starts, default=0.0), max(ends) if ends and all(ends) else 0.0)
+
+
 class MemberReport(Report):
     """A report that forwards the progress of a member to the report of its group."""
 
@@ -66,6 +72,7 @@ class MemberReport(Report):
         self._name = name
         self._group = group
         self._lost = lost
+        self.times = Times()  # of the part, as its member has recorded
 
     @property
     def interrupted(self) -> int:  # type: ignore[override]
@@ -82,6 +89,9 @@ class MemberReport(Report):
 
     def lost(self, reason: str) -> None:
         self._lost.lose(self._name, reason)
+
+    def ran(self, times: Times) -> None:
+        self.times = times
 
     def regained(self) -> None:
         self._lost.regain(self._name)

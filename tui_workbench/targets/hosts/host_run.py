@@ -11,6 +11,7 @@ import contextlib
 import os
 import posixpath
 import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -25,13 +26,14 @@ from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.base.sdk import sdk_archive, sdk_version
-from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.base.values import Outcome, Report, Times
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
 from tui_workbench.targets.hosts.manifest import FileList, digest_of
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
+from tui_workbench.targets.hosts.run_times import TIME_OF, difference, seconds_of, times_here, times_there
 from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, report_sending, sync
 from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
@@ -118,9 +120,11 @@ rm -f -- "$1.$$"
 exit 1
 """
 
-# $1: the run's directory. Prints four parts, separated by a line that no part can contain.
-_STATE = """\
-show() { [ -f "$1" ] && head -c 4096 <"$1"; } 2>/dev/null
+# $1: the run's directory. Prints five parts, separated by a line that no part can contain. The last is `said` of
+# `times_there`.
+_STATE = f"""\
+{TIME_OF}\
+show() {{ [ -f "$1" ] && head -c 4096 <"$1"; }} 2>/dev/null
 show "$1/pid"
 printf '\\n/\\n'
 show "$1/exit"
@@ -128,6 +132,11 @@ printf '\\n/\\n'
 show "$1/boot"
 printf '\\n/\\n'
 cat /proc/sys/kernel/random/boot_id 2>/dev/null
+printf '\\n/\\n'
+clock "$1"
+cut -d' ' -f1 /proc/uptime 2>/dev/null || echo
+time_of "$1/pid" || echo
+time_of "$1/exit" || echo
 """
 
 # $1: the folder of this version of the SDK. The input is the archive.
@@ -165,6 +174,8 @@ class HostRunState(NamedTuple):
     started: bool
     exit_code: int | None  # None if not written
     restarted: bool  # the machine was restarted after the script began
+    times: Times = Times()
+    ahead: float = 0.0  # seconds to add to a time of the host's clock
 
 
 class HostRun:
@@ -349,18 +360,24 @@ class HostRun:
         """Return the state of the run, according to the files in its directory. Raises TargetUnreachable."""
         if self._host.is_local:
             return self._local_state()
+        before = time.time()
         done = self._host.run(["sh", "-c", _STATE, "sh", self.directory])
+        after = time.time()
         parts = done.stdout.decode("utf-8", "replace").split("\n/\n")
-        if len(parts) != 4:
+        if len(parts) != 5:
             raise ConnectionLost(
                 f"{self._host.label}: the answer about the state of the run was incomplete", remedy=_AGAIN
             )
-        pid, exit_code, then, now = parts
+        pid, exit_code, then, now, said = parts
         code = exit_code.strip() if exit_code.endswith("\n") else ""
+        ahead = difference(seconds_of(said), before, after)
+        restarted = bool(then.strip() and now.strip()) and then.strip() != now.strip()
         return HostRunState(
             started=bool(pid.strip()),
             exit_code=int(code) if code.isdigit() else None,
-            restarted=bool(then.strip() and now.strip()) and then.strip() != now.strip(),
+            restarted=restarted,
+            times=times_there(said, pid, now.strip(), has_ended=code.isdigit(), restarted=restarted, ahead=ahead),
+            ahead=ahead,
         )
 
     def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
@@ -386,7 +403,8 @@ class HostRun:
             then = ""
         started = supervisor.read_supervisor(self.directory) is not None
         restarted = bool(then) and then != system.boot_id()
-        return HostRunState(started, supervisor.read_exit_code(self.directory), restarted)
+        code, times = supervisor.read_exit_code(self.directory), times_here(self.directory, restarted=restarted)
+        return HostRunState(started, code, restarted, times)
 
     def fetch(self, report: Report) -> None:
         """Fetch the files that the run made: `outputs/`, and those of `work/` that are newer than `placed`.

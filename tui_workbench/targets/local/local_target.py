@@ -46,6 +46,7 @@ from tui_workbench.targets.hosts.processes import (
     end_processes,
     wait_for_any,
 )
+from tui_workbench.targets.hosts.run_times import times_here
 from tui_workbench.targets.hosts.serving import ServerPlace
 from tui_workbench.targets.local.local_group import LocalGroup, RunProcesses
 
@@ -188,6 +189,7 @@ class LocalTarget(Target):
         while shell.is_alive:
             wait_for_any([shell.pid], interrupted=interrupted)
         code = supervisor.read_exit_code(spec.run_directory)
+        self.report.ran(times_here(spec.run_directory, restarted=not shell.same_boot))
         if code is None and not shell.same_boot:
             return Outcome(None, "the machine was restarted during the run")
         since = shell.started_at
@@ -221,6 +223,7 @@ class LocalTarget(Target):
 
         forced = end_processes(left, grace)
         end_processes(leader, grace=1.0)
+        self.report.ran(times_here(spec.run_directory, restarted=False))
         return forced
 
     def warn(self, spec: RunSpec) -> None:

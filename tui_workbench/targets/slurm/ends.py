@@ -12,13 +12,13 @@ from typing import Any
 from tui_workbench.config.schema import retry
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import open_below, read_below, unlink_below, write_below
-from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.base.values import Outcome, Times
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.slurm import states
 from tui_workbench.targets.slurm.batch import ATTEMPT_BEGINNING, ATTEMPT_LINE, NOT_STARTED, SETUP_FAILED, SLURM_LOG
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.listing import Attempt
-from tui_workbench.targets.slurm.squeue import CLEAN, parse_accounting
+from tui_workbench.targets.slurm.squeue import CLEAN, Account, parse_accounting
 from tui_workbench.targets.slurm.submission import ANSWER_SECONDS
 
 INFO = "slurm.json"
@@ -49,6 +49,7 @@ _CAUSES = (
 _NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
 _OUT_OF_MEMORY = re.compile(r"srun: error: \S+: tasks? \S+: Out Of Memory")
 
+_NO_TIMES = Times()
 _FORGOTTEN = "Slurm no longer knows the job"
 _NOT_SAVED = ": slurmctld may have failed before it saved the job"
 _NOTHING_WRITTEN = (
@@ -59,21 +60,23 @@ _NOTHING_WRITTEN = (
 # $1: IDs of jobs, separated by commas.
 _ACCOUNTING = f"""\
 {CLEAN}
-exec sacct -n -P -X -S now-30days -j "$1" -o JobIDRaw,State,ExitCode
+date +%Y-%m-%dT%H:%M:%S
+exec sacct -n -P -X -S now-30days -j "$1" -o JobIDRaw,State,ExitCode,End
 """
 
 
-def accounting(host: LoginHost, job_ids: Sequence[str]) -> dict[str, tuple[str, int | None]]:
-    """Return the state and exit code of jobs, by ID; empty without accounting. Raises TargetUnreachable.
+def accounting(host: LoginHost, job_ids: Sequence[str]) -> dict[str, Account]:
+    """Return the ends of jobs, by ID; empty without accounting. Raises TargetUnreachable.
 
     Without slurmdbd, sacct fails at once.
     """
     done = host.ask(_ACCOUNTING, ",".join(job_ids), timeout=ANSWER_SECONDS)
     lines: dict[str, list[str]] = {}
-    for line in done.text.split("\n") if done.code == 0 else ():
+    now, *rows = done.text.split("\n")
+    for line in rows if done.code == 0 else ():
         job_id, _, rest = line.partition("|")
         lines.setdefault(job_id, []).append(rest)
-    return {job_id: parse_accounting("\n".join(found)) for job_id, found in lines.items()}
+    return {job_id: parse_accounting("\n".join(found), now) for job_id, found in lines.items()}
 
 
 def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
@@ -142,6 +145,12 @@ def write_info(directory: str, **facts: object) -> None:
     write_below(directory, INFO, json.dumps({**read_info(directory), **facts}).encode() + b"\n")
 
 
+def times_here(directory: str) -> Times:
+    """Return the recorded times of a run that has ended."""
+    start, end = (value if isinstance(value, float) else 0.0 for value in map(read_info(directory).get, Times._fields))
+    return Times(start, end)
+
+
 def outcome_here(directory: str) -> Outcome | None:
     """Return the outcome of a run that is recorded on this machine; None without a record."""
     info = read_info(directory)
@@ -154,11 +163,11 @@ def outcome_here(directory: str) -> Outcome | None:
     return Outcome(None, str(info.get("reason", "")), has_failed=info["ended"] == "failed", cause=cause)
 
 
-def keep_outcome(directory: str, outcome: Outcome) -> None:
-    """Record the outcome of a run on this machine, unless it is already recorded. Raises OSError."""
+def keep_outcome(directory: str, outcome: Outcome, times: Times = _NO_TIMES) -> None:
+    """Record the outcome and times of a run on this machine, unless they are already recorded. Raises OSError."""
     if outcome_here(directory) is not None:
         return
-    facts = {"reason": outcome.reason, "cause": outcome.cause}
+    facts = {"reason": outcome.reason, "cause": outcome.cause, **times._asdict()}
     if outcome.exit_code is None:
         write_info(directory, **facts, ended="failed" if outcome.has_failed else "unknown")
     else:

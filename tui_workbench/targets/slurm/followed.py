@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from tui_workbench.config.schema.retry import TIMEOUT
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.model import ClusterJob
-from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.base.values import Outcome, Report, Times
 from tui_workbench.targets.hosts.copying import missing_parts
 from tui_workbench.targets.hosts.mirror import LiveFiles
 from tui_workbench.targets.slurm import ends, states
@@ -18,7 +18,7 @@ from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.ends import cause_of, was_interrupted
 from tui_workbench.targets.slurm.listing import Files
 from tui_workbench.targets.slurm.options import job_name
-from tui_workbench.targets.slurm.squeue import Queue, facts_of, is_news
+from tui_workbench.targets.slurm.squeue import Account, Queue, facts_of, is_news, local_time
 
 EXPLAIN_SECONDS = 10.0
 """Time limit in seconds for Slurm to report why it killed a script. The job is COMPLETING meanwhile."""
@@ -83,6 +83,7 @@ class FollowedRun:
         self._is_put_back = False  # Slurm has requeued its job
         self._waits_for = ""
         self._last_attempt = attempt  # the number of the last reported attempt
+        self._is_start_reported = False
         self._is_lost = False
         self._is_blocked = False  # this machine cannot write the copies of its files
         self._failures = 0
@@ -90,7 +91,8 @@ class FollowedRun:
         self._next_look = math.inf
         self._end_state = ""
         self._explain_until = math.inf
-        self._account: tuple[str, int | None] | None = None
+        self._account: Account | None = None
+        self._ended_at = 0.0  # when Slurm says that its job ended, by the clock of this machine
 
     # -- news ---------------------------------------------------------------------------------------------------------
 
@@ -117,12 +119,20 @@ class FollowedRun:
         if files.job_id:
             self.job_id = files.job_id
             self._started = min(self._started, time.monotonic())
+            self._report_start()
             if not self._is_put_back:
                 self._report.running()
             if self._live is None:
                 self._live = LiveFiles(self._host, f"{self._host.home()}/runs/{self.run_id}", self.directory)
             elif is_new:
                 self._live.poll_soon()
+
+    def _report_start(self) -> None:
+        """Report when the first attempt of the job began, once."""
+        start = self.files.started.start
+        if start and not self._is_start_reported:
+            self._is_start_reported = True
+            self._report.ran(Times(start))
 
     def _take_attempt(self, files: Files) -> bool:
         """Follow a later attempt, if another machine has started one. Return False for files of an earlier attempt."""
@@ -142,7 +152,8 @@ class FollowedRun:
         if job is not None and job.run_id and job.name != self._name:
             job = None  # a slurmctld that lost its last jobs gives their IDs to other jobs
         if job is None or job.state in states.ENDED:
-            self._end_state = job.state if job is not None else self._end_state
+            if job is not None:
+                self._end_state, self._ended_at = job.state, local_time(queue.now, job.end)
             if self._end_state in states.BY_ITSELF:
                 # A slurmctld that was killed may list a job as pending that it has started.
                 self._is_put_back = False
@@ -188,11 +199,11 @@ class FollowedRun:
         if files.job_id or files.sizes:
             self.take_files(files)
 
-    def take_accounting(self, state: str, code: int | None) -> None:
-        """Process the answer of sacct: "" and None if it does not know the job."""
-        self._account = (state, code)
-        if state in states.ENDED:  # sacct may list a job as running that a failed slurmctld has lost
-            self._end_state = state
+    def take_accounting(self, account: Account) -> None:
+        """Process the answer of sacct, which is empty if it does not know the job."""
+        self._account = account
+        if account.state in states.ENDED:  # sacct may list a job as running that a failed slurmctld has lost
+            self._end_state, self._ended_at = account.state, account.end or self._ended_at
 
     def lose(self, reason: str) -> None:
         """Report that the state of the run is unknown."""
@@ -218,9 +229,11 @@ class FollowedRun:
         with contextlib.suppress(StorageError):
             for number in numbers:
                 cause = cause_of(number, self.files.attempts, lines)
-                before = self.files.attempts.get(number - 1)
-                code = before.exit_code if before is not None else None
-                self._report.attempt(number, self.files.attempts[number].start, cause, code)
+                before, begun = self.files.attempts.get(number - 1), self.files.attempts[number]
+                if before is not None:
+                    self._report.ran(before.times)
+                self._report.attempt(number, begun.start, cause, before.exit_code if before is not None else None)
+                self._report.ran(Times(begun.times.start))
                 self._last_attempt = number
 
     # -- copies -------------------------------------------------------------------------------------------------------
@@ -302,8 +315,16 @@ class FollowedRun:
         if code is not None:
             found = ends.outcome_with_code(code, self._end_state, self.directory)
             return self._with_warning(found)
-        _, code = self._account or ("", None)
+        code = self._account.exit_code if self._account is not None else None
         return ends.outcome_without_code(self._end_state, code, self.directory, has_started=bool(self.files.job_id))
+
+    def end_times(self) -> Times:
+        """Return when the script of a run that is over began and ended, and report it."""
+        times = self.files.times
+        times = times._replace(end=times.end or self._ended_at)
+        with contextlib.suppress(StorageError):
+            self._report.ran(times)
+        return times
 
     @property
     def _exit_code(self) -> int | None:

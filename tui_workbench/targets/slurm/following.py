@@ -30,6 +30,7 @@ from tui_workbench.targets.slurm.followed import FollowedRun
 from tui_workbench.targets.slurm.listing import FOLLOW, Files, Listing, list_once
 from tui_workbench.targets.slurm.options import requeues, warning_of
 from tui_workbench.targets.slurm.polling import Poller
+from tui_workbench.targets.slurm.squeue import Account
 from tui_workbench.targets.ssh.background import FollowingProgram, result_of
 
 _Result = TypeVar("_Result")
@@ -53,6 +54,7 @@ class ClusterWatch(RunGroup):
         directory = spec.run_directory
         known = ends.outcome_here(directory)
         if known is not None:
+            report.ran(ends.times_here(directory))
             self._ended[spec.run_id] = known
             return
         job_id = str(ends.read_info(directory).get("job", ""))
@@ -219,12 +221,13 @@ class ClusterWatch(RunGroup):
         if unclear:
             accounts = self._call(lambda: ends.accounting(self._host, [run.job_id for run in unclear]))
             for run in unclear:
-                run.take_accounting(*accounts.get(run.job_id, ("", None)))
+                run.take_accounting(accounts.get(run.job_id, Account()))
         for run in list(self._runs.values()):
             outcome = run.outcome(now)
             if outcome is not None:
                 self._call(run.fetch_samples)
+                times = run.end_times()
                 with contextlib.suppress(OSError):
-                    ends.keep_outcome(run.directory, outcome)
+                    ends.keep_outcome(run.directory, outcome, times)
                 del self._runs[run.run_id]
                 self._ended[run.run_id] = outcome

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.targets.base.values import Times
+from tui_workbench.targets.hosts.run_times import difference, seconds_of
 from tui_workbench.targets.hosts.supervisor import EXIT, OUTPUT, PID
 from tui_workbench.targets.slurm.batch import ATTEMPT, ATTEMPTS, BEGIN, SLURM_LOG, STARTED
 from tui_workbench.targets.slurm.cluster import LoginHost
@@ -21,11 +25,13 @@ MOST_LINE = 1 << 22
 """Maximum number of bytes in a line of the output. Longer lines are invalid."""
 
 # Prints `= RUN JOB CODE ATTEMPT` for each run ID, `+ NUMBER START NODE CODE` for each folder in `attempts`, then the
-# sizes. `none` stands for a missing file, `-` for an empty one. The exit code is read before the sizes, so the sizes in
-# a listing with an exit code are final.
+# sizes, and `@ TIME PATH` for each file whose time shows a start or an end. `none` stands for a missing file, `-` for
+# an empty one. The exit code is read before the sizes, so the sizes in a listing with an exit code are final. `finish`
+# prints the present time, by the clock of the file system, and the end of the listing.
 _LIST = f"""\
 text_of() {{ if [ -f "$1" ]; then text=; read -r text <"$1"; text=${{text:--}}; else text=none; fi; }}
 list() {{
+    timed=
     for id; do
         text_of "runs/$id/{PID}"
         job=$text
@@ -39,13 +45,24 @@ list() {{
             begin=$text
             text_of "$attempt/{EXIT}"
             printf '+ %s %s %s\\n' "${{attempt##*/}}" "$begin" "$text"
+            timed="$timed $attempt/{BEGIN} $attempt/{EXIT}"
         done
         shift
+        [ "$job" = none ] || timed="$timed runs/$id/{PID} runs/$id/{EXIT}"
         for file in "runs/$id/{COPIED[0]}" "runs/$id/{COPIED[1]}"; do
             [ ! -f "$file" ] || [ -L "$file" ] || set -- "$@" "$file"
         done
     done
     [ $# -eq 0 ] || wc -c "$@"
+    set -f
+    [ -z "$timed" ] || LC_ALL=C stat -c '@ %.9Y %n' $timed
+    set +f
+}}
+finish() {{
+    if now=$(mktemp clock.XXXXXX); then
+        LC_ALL=C stat -c '# %.9Y' "$now"
+        rm -f -- "$now"
+    else date '+# %s.%N'; fi 2>/dev/null
     echo .
 }}
 """
@@ -56,6 +73,7 @@ cd -- "$1" || exit
 shift
 {_LIST}
 list "$@" 2>/dev/null
+finish
 """
 
 # $1: runRoot. Prints the listing of the runs that have started whenever it has changed. `cat` detects the end of the
@@ -75,8 +93,7 @@ exec 3<&0
     before=
     while :; do
         now=$(look 2>/dev/null)
-        [ "$now" = "$before" ] || printf '%s\\n' "$now" || exit
-        before=$now
+        [ "$now" = "$before" ] || {{ printf '%s\\n' "$now" && before=$now && finish; }} || exit
         sleep {LOOK_SECONDS}
     done
 }} </dev/null 3<&- &
@@ -89,6 +106,7 @@ wait "$follower"
 _RUN = re.compile(r"= (\S+) (\S+) (\S+) (\S+)")
 _ATTEMPT = re.compile(r"\+ (\d{1,6}) (\d{1,18}) ([\w.-]{1,255}) (\S+)")
 _SIZE = re.compile(r" *(\d+) runs/([^/]+)/([^/]+)")
+_TIMED = re.compile(rf"@ (\S+) runs/([^/]+)/(?:{ATTEMPTS}/(\d{{1,6}})/)?({PID}|{BEGIN}|{EXIT})")
 
 
 class Attempt(NamedTuple):
@@ -97,6 +115,7 @@ class Attempt(NamedTuple):
     start: int  # the size of output.log at its beginning
     node: str  # its first node
     exit_code: int | None = None
+    times: Times = Times()
 
 
 class Files(NamedTuple):
@@ -108,6 +127,12 @@ class Files(NamedTuple):
     sizes: Mapping[str, int] = {}  # of the files to copy, by name
     attempts: Mapping[int, Attempt] = {}  # by number, from 1 on
     attempt: int = 1  # the attempt that the workbench has started last
+    started: Times = Times()  # of its job
+
+    @property
+    def times(self) -> Times:
+        """When the last attempt began and ended."""
+        return self.attempts[max(self.attempts)].times if self.attempts else self.started
 
 
 class Listing:
@@ -116,6 +141,7 @@ class Listing:
     def __init__(self) -> None:
         self._rest = b""
         self._lines: list[str] = []
+        self._ahead = math.inf  # the least known difference of the clocks; the output may have been delayed
 
     def feed(self, data: bytes) -> dict[str, Files] | None:
         """Parse more output. Return the newest listing that is now complete, by run ID; None without a new listing.
@@ -128,10 +154,15 @@ class Listing:
         found = None
         for line in lines:
             if line == b".":
-                found, self._lines = _parse(self._lines), []
+                found, self._lines = self._parse(), []
             else:
                 self._lines.append(line.decode("utf-8", "surrogateescape"))
         return found
+
+    def _parse(self) -> dict[str, Files]:
+        if said := _time_in(self._lines):
+            self._ahead = min(self._ahead, time.time() - said)
+        return _parse(self._lines, self._ahead)
 
 
 def list_once(host: LoginHost, run_ids: Sequence[str]) -> dict[str, Files]:
@@ -139,17 +170,26 @@ def list_once(host: LoginHost, run_ids: Sequence[str]) -> dict[str, Files]:
 
     Raises WorkbenchError if `runRoot` cannot be read.
     """
+    before = time.time()
     done = host.ask(_ONCE, host.home(), *run_ids)
+    after = time.time()
     if done.code != 0:
         # Without this error, the runs would seem to have no exit codes.
         raise WorkbenchError(
             f"cannot read runRoot {host.home()} on {host.label}: {done.complaint}",
             remedy="Check on that machine that the file system is mounted, and that you can read the folder.",
         )
-    return _parse(done.text.split("\n"))
+    lines = done.text.split("\n")
+    return _parse(lines, difference(_time_in(lines), before, after))
 
 
-def _parse(lines: Sequence[str]) -> dict[str, Files]:
+def _time_in(lines: Sequence[str]) -> float:
+    """Return the time of the file system in a listing; 0.0 if it is missing."""
+    return next((seconds_of(line[2:]) for line in reversed(lines) if line.startswith("# ")), 0.0)
+
+
+def _parse(lines: Sequence[str], ahead: float) -> dict[str, Files]:
+    """Return the files of the runs in a listing. `ahead` is the difference of the clocks; infinite if unknown."""
     runs: dict[str, Files] = {}
     sizes: dict[str, dict[str, int]] = {}
     attempts: dict[int, Attempt] = {}
@@ -164,7 +204,26 @@ def _parse(lines: Sequence[str]) -> dict[str, Files]:
             attempts[int(number)] = Attempt(int(start), node, _exit_code(code))
         elif (size := _SIZE.fullmatch(line)) and size[2] in runs and size[3] in COPIED:
             sizes[size[2]][size[3]] = int(size[1])
+        elif (timed := _TIMED.fullmatch(line)) and timed[2] in runs and math.isfinite(ahead):
+            runs[timed[2]] = _with_time(runs[timed[2]], timed[3], timed[4], seconds_of(timed[1]) + ahead)
     return runs
+
+
+def _with_time(files: Files, number: str | None, name: str, moment: float) -> Files:
+    """Return the files with the time of the last change of one of them, which is a start or an end."""
+    if number is None:
+        return files._replace(started=_changed(files.started, name, moment, files.exit_code))
+    attempt = files.attempts.get(int(number))
+    if attempt is None:
+        return files
+    changed = attempt._replace(times=_changed(attempt.times, name, moment, attempt.exit_code))
+    return files._replace(attempts={**files.attempts, int(number): changed})
+
+
+def _changed(times: Times, name: str, moment: float, exit_code: int | None) -> Times:
+    if name != EXIT:
+        return times._replace(start=moment)
+    return times._replace(end=moment) if exit_code is not None else times
 
 
 def _number(text: str) -> int:

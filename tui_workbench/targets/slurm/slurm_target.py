@@ -205,6 +205,8 @@ class SlurmTarget(Target):
             known = ends.outcome_here(spec.run_directory)
             if known is None and "job" not in ends.read_info(spec.run_directory) and not self.started(spec):
                 raise NeverStarted(f"the run was not started on {self.login.label}", remedy="Submit the run again.")
+            if known is not None:
+                self.report.ran(ends.times_here(spec.run_directory))
             return known or wait_for_one(self._open_group(), spec, self.report, interrupted)
 
         return wait_through_losses(self, wait_once, interrupted)
@@ -235,7 +237,8 @@ class SlurmTarget(Target):
             outcome = ends.outcome_with_code(files.exit_code, "", spec.run_directory)
         elif files.job_id:
             outcome = ends.outcome_without_code("CANCELLED", None, spec.run_directory, has_started=True)
-        ends.keep_outcome(spec.run_directory, outcome)
+        self.report.ran(files.times)
+        ends.keep_outcome(spec.run_directory, outcome, files.times)
         return bool(was_forced)
 
     def read_stacks(self, spec: RunSpec) -> Reading:

@@ -5,6 +5,7 @@ The text formats (`-h -o`) have the same fields in all versions of Slurm; the JS
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
@@ -21,8 +22,8 @@ done
 """
 """Shell code that unsets variables that change the behavior of Slurm's commands, except SLURM_CONF."""
 
-FORMAT = "%A|%T|%r|%M|%L|%S|%N|%j"
-"""Job ID, state, reason, seconds used, time left, start, nodes, and last the name, which may contain anything."""
+FORMAT = "%A|%T|%r|%M|%L|%S|%e|%N|%j"
+"""Job ID, state, reason, seconds used, time left, start, end, nodes, and last the name, which may contain anything."""
 
 SQUEUE = f"""\
 {CLEAN}
@@ -76,6 +77,7 @@ class Job(NamedTuple):
     start: str = ""  # the start, or an estimate, by the cluster's clock
     nodes: str = ""
     name: str = ""
+    end: str = ""  # the end, or an estimate, by the cluster's clock
 
     @property
     def run_id(self) -> str:
@@ -96,10 +98,10 @@ def parse(text: str) -> Queue:
     now, _, rest = text.partition("\n")
     jobs = {}
     for line in rest.split("\n"):
-        fields = line.split("|", 7)
-        if len(fields) == 8 and fields[0].strip().isdecimal():
-            job_id, state, reason, _, left, start, nodes, name = map(_safe, fields)
-            jobs[job_id] = Job(job_id, base_state(state), reason, left, start, nodes, name)
+        fields = line.split("|", 8)
+        if len(fields) == 9 and fields[0].strip().isdecimal():
+            job_id, state, reason, _, left, start, end, nodes, name = map(_safe, fields)
+            jobs[job_id] = Job(job_id, base_state(state), reason, left, start, nodes, name, end)
     return Queue(now.strip(), jobs)
 
 
@@ -117,18 +119,33 @@ def _safe(field: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in field.strip()[:LONGEST_FIELD])
 
 
-def parse_accounting(text: str) -> tuple[str, int | None]:
-    """Parse the state and exit code in a line `STATE|CODE:SIGNAL` of sacct; ("", None) for an unknown job.
+class Account(NamedTuple):
+    """The end of a job, as sacct reports it."""
+
+    state: str = ""
+    exit_code: int | None = None
+    end: float = 0.0  # by the clock of this machine; 0.0 if unknown
+
+
+def parse_accounting(text: str, now: str = "") -> Account:
+    """Parse a line `STATE|CODE:SIGNAL|END` of sacct, at the time `now` of the cluster; empty for an unknown job.
 
     A requeued job has a line for each attempt; the last line counts. A job that a signal ended has no exit code.
     """
     for line in reversed(text.strip().split("\n")):
-        state, bar, code = line.partition("|")
+        state, bar, rest = line.partition("|")
+        code, _, end = rest.partition("|")
         number, _, signal = code.partition(":")
         if bar and state.strip():
             is_whole = number.isdecimal() and signal.strip() in ("", "0")
-            return base_state(state), int(number) if is_whole else None
-    return "", None
+            return Account(base_state(state), int(number) if is_whole else None, local_time(now, end))
+    return Account()
+
+
+def local_time(now: str, then: str) -> float:
+    """Convert a past time of the cluster at its time `now` to the clock of this machine; 0.0 if it is not a time."""
+    seconds = seconds_between(now, then.strip())
+    return time.time() + seconds if seconds is not None and seconds <= 0 else 0.0
 
 
 def facts_of(job: Job, queue: Queue, warning: int, now: float) -> ClusterJob:

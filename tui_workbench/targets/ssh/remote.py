@@ -359,6 +359,7 @@ class _Processes:
     def _record_end(self) -> Outcome:
         """Write the exit code on this machine, and return the outcome."""
         state = self._run.state()
+        self._report.ran(state.times)
         self._run.note_end(state.exit_code)
         if state.exit_code is not None:
             return self._run.add_full_disk_reason(Outcome(state.exit_code, supervisor.describe_exit(state.exit_code)))

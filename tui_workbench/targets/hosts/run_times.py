@@ -1,0 +1,86 @@
+"""Find when a script began and ended, from the times of the files that its supervising shell writes.
+
+The clock of another machine, or of its file server, may differ from the clock here. Its answer therefore contains the
+time of a file that it has just created, and the times are converted with the difference. A clock that is changed while
+a script runs does not affect the start, which is derived from the time since boot where the system has one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from tui_workbench.core import system
+from tui_workbench.targets.base.values import Times
+from tui_workbench.targets.hosts import supervisor
+
+TIME_OF = """\
+time_of() { date -r "$1" +%s.%N 2>/dev/null; }
+clock() {
+    if now=$(mktemp "$1/clock.XXXXXX" 2>/dev/null); then
+        time_of "$now" || date +%s.%N
+        rm -f -- "$now"
+    else date +%s.%N; fi
+}
+"""
+"""Defines `time_of FILE`, which prints the time of the last change of a file, and `clock FOLDER`, which prints the
+present time by the clock of the folder's file system."""
+
+_SECONDS = re.compile(r"(\d{1,12})(\.\d{1,9}(?!\d))?")
+_TICKS = 100.0  # per second; Linux shows this unit to programs on all common processors
+
+
+def seconds_of(text: str) -> float:
+    """Parse a time that `time_of` or `clock` has printed; 0.0 if it is not a time. Not every `date` knows %N."""
+    found = _SECONDS.match(text.strip())
+    return float(found[1] + (found[2] or "")) if found is not None else 0.0
+
+
+def difference(said: float, before: float, after: float) -> float:
+    """Return the seconds to add to a time of a machine that said its time between two times of this machine."""
+    return (before + after) / 2 - said if said else 0.0
+
+
+def times_there(said: str, pid: str, boot: str, *, has_ended: bool, restarted: bool, ahead: float) -> Times:
+    """Return the times of a run on another machine.
+
+    Args:
+        said: The lines of the machine: its time, the seconds since boot, and the times of `pid` and `exit`.
+        pid: The content of the `pid` file.
+        boot: The machine's present boot ID.
+        has_ended: True if `exit` contains an exit code.
+        restarted: True if the machine was restarted after the script had begun.
+        ahead: As `difference` returns it.
+
+    """
+    now, up, began, ended = ([*said.split("\n"), *[""] * 4])[:4]
+    fields = pid.split("\n")
+    start, end = seconds_of(began), seconds_of(ended) if has_ended else 0.0
+    booted = seconds_of(now) - seconds_of(up) if seconds_of(now) and seconds_of(up) else 0.0
+    if booted and len(fields) > 2 and boot and fields[1] == boot:
+        ticks = system.start_time(fields[2])
+        start = booted + int(ticks) / _TICKS if ticks.isdigit() else start
+    if restarted and not has_ended:
+        end = booted
+    return Times(start and start + ahead, end and end + ahead)
+
+
+def times_here(directory: str, *, restarted: bool) -> Times:
+    """Return the times of a run in a directory of this machine; see `times_there`."""
+    shell = supervisor.read_supervisor(directory)
+    if shell is None:
+        return Times()
+    start = _changed(directory, supervisor.PID)
+    if system.has_boot_times() and shell.started_at:
+        start = time.time() - system.seconds_since_boot() + shell.started_at / _TICKS
+    if supervisor.read_exit_code(directory) is not None:
+        return Times(start, _changed(directory, supervisor.EXIT))
+    return Times(start, time.time() - system.seconds_since_boot() if restarted else 0.0)
+
+
+def _changed(directory: str, name: str) -> float:
+    try:
+        return os.lstat(os.path.join(directory, name)).st_mtime
+    except OSError:
+        return 0.0
