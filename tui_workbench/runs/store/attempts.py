@@ -52,6 +52,8 @@ def attempts_of(directory: RunDirectory) -> list[AttemptRecord]:
         elif event["event"] == RAN:
             began, ended = times_of(event)
             found[-1] = current._replace(start=began or current.start)
+            if len(found) > 1 and 0 < began < found[-2].end:  # the end of an attempt without an exit code was seen late
+                found[-2] = found[-2]._replace(end=began)
             seen_end = ended or seen_end
         elif event["event"] == ATTEMPT and (attempt := Attempt.from_event(event)) is not None:
             found[-1] = _closed(current, attempt, seen_end or float(moment))
