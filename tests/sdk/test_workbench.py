@@ -176,7 +176,6 @@ def test_name_can_be_any_text(workbench: ModuleType, run: Path, name: str) -> No
         (("", 1.0), ValueError, "must not be empty"),
         ((7, 1.0), TypeError, "must be a string, not int"),
         (("loss", object()), TypeError, "value of type object"),
-        (("loss", None), TypeError, "NoneType"),
         (("loss", [object()]), TypeError, "value of type object"),
         (("loss", 1.0, "three"), TypeError, "a step must be a number, not str"),
         (("loss", 1.0, True), TypeError, "a step must be a number, not bool"),
@@ -198,7 +197,6 @@ def test_invalid_values_raise(
     [
         (({"": 1.0},), ValueError, "must not be empty"),
         (({7: 1.0},), TypeError, "must be a string, not int"),
-        (({"loss": 1.0, "accuracy": None},), TypeError, "NoneType"),
         (({"loss": 1.0}, "three"), TypeError, "a step must be a number, not str"),
         ((0.5,), TypeError, "float"),
     ],
@@ -209,6 +207,39 @@ def test_invalid_metrics_raise(
     with pytest.raises(error, match=words):
         workbench.log_metrics(*arguments)
     assert not logged(run)
+
+
+def test_none_is_left_out_with_one_warning(
+    workbench: ModuleType, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workbench.log("loss", None)
+    workbench.log("loss", None, step=3)
+    workbench.log_metrics({"loss": None, "accuracy": 0.9})
+    assert [record["metrics"] for record in logged(run)] == [{"accuracy": 0.9}]
+    assert capsys.readouterr().err == 'workbench: the value of "loss" is None; it is left out\n'
+
+
+@pytest.mark.parametrize(("attempt", "is_later"), [("", False), ("1", False), ("x", False), ("2", True)])
+def test_later_attempt_begins_with_its_number(
+    run: Path, monkeypatch: pytest.MonkeyPatch, attempt: str, is_later: bool
+) -> None:
+    monkeypatch.setenv("WORKBENCH_ATTEMPT", attempt)
+    workbench = load()
+    workbench.log("loss", 0.5)
+    workbench.log("loss", 0.4)
+    marks = [{"kind": "attempt", "name": "attempt", "value": 2}] if is_later else []
+    points = [{"name": "loss", "step": None, "value": value} for value in (0.5, 0.4)]
+    assert logged(run) == [*marks, *points]
+
+
+def test_line_that_a_killed_attempt_left_incomplete_is_ended(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBENCH_ATTEMPT", "2")
+    (run / "metrics.jsonl").write_text('{"name":"loss","st')
+    load().log("loss", 0.5)
+    torn, mark, point = (run / "metrics.jsonl").read_text().splitlines()
+    assert torn == '{"name":"loss","st'
+    assert mark.startswith('{"kind":"attempt"')
+    assert point.startswith('{"name":"loss","step":null,"value":0.5')
 
 
 # Files

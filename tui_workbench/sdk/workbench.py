@@ -44,8 +44,12 @@ def log(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
 
     A number becomes a point of a curve, at `step` or at the step after the last point. Scalars of NumPy, PyTorch,
     TensorFlow and JAX are numbers, and so are NaN and infinities. A list or array is logged as by `log_list`, a dict as
-    by `log_row`. A value can also be a string or a Boolean; other types raise TypeError.
+    by `log_row`. A value can also be a string or a Boolean. None is left out with a warning; other types raise
+    TypeError.
     """
+    if value is None:
+        _skip(name)
+        return
     if type(value) is not float:
         value = _plain(value)
         if isinstance(value, (list, dict)):
@@ -64,6 +68,9 @@ def log_metrics(values: "Mapping[str, Any]", step: "Optional[float]" = None) -> 
     number = _step(step)
     members = []
     for name, value in dict(values).items():
+        if value is None:
+            _skip(name)
+            continue
         if type(value) is not float:
             value = _plain(value)
             if isinstance(value, (list, dict)):
@@ -254,6 +261,11 @@ class _Journal:
                 self._complain(error)
         self._descriptor, self._torn = descriptor, False
         self._process = process
+        attempt = os.environ.get("WORKBENCH_ATTEMPT", "")
+        if run and descriptor >= 0 and attempt.isdigit() and int(attempt) > 1:
+            # The values of this attempt replace those of earlier attempts. A killed attempt can leave a torn line.
+            self._torn = _is_torn(os.path.join(run, _METRICS))
+            self.write('{"kind":"attempt","name":"attempt","value":%d,"time":%.6f}\n' % (int(attempt), time.time()))
 
     def _complain(self, error: "object") -> "None":
         if not self._complained:
@@ -261,8 +273,26 @@ class _Journal:
             sys.stderr.write("workbench: cannot write metrics: %s\n" % error)
 
 
+def _is_torn(path: "str") -> "bool":
+    """Return True if the last line of a file is incomplete."""
+    try:
+        with open(path, "rb") as file:
+            return file.seek(0, os.SEEK_END) > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
+    except OSError:
+        return False
+
+
 _journal = _Journal()
 _names = {}  # type: Dict[str, str]
+_skipped = {}  # type: Dict[str, bool]  # the names whose values were None
+
+
+def _skip(name: "str") -> "None":
+    """Warn once for each name that a value is None: a missing value must not end a training."""
+    if name not in _skipped and len(_skipped) < 100:
+        _name(name)
+        _skipped[name] = True
+        sys.stderr.write("workbench: the value of %s is None; it is left out\n" % _json(name))
 
 
 def _name(name: "str") -> "str":

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.ui.runs.past import past_run
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.history import History
+from tui_workbench.runs.metrics import Series
 from tui_workbench.runs.store.rundir import ATTEMPT, RunDirectory
 from tui_workbench.ui.charts.chart_data import (
     TIME,
@@ -24,6 +25,7 @@ from tui_workbench.ui.charts.chart_data import (
     family_curve,
     points_of,
     read_attempts,
+    replaced_points,
     smoothed,
     strokes,
 )
@@ -126,6 +128,33 @@ def test_attempt_begins_at_its_first_value_or_at_its_time() -> None:
     )
     assert attempt_places(resumed, View()) == [(2, 1.0), (3, 2.0)]
     assert attempt_places(resumed, View(by=TIME)) == [(2, 90.0), (3, 105.0)]
+
+
+def test_attempt_of_values_without_times_begins_at_its_step() -> None:
+    """Values of the output have no times."""
+    printed = curve([3, 2, 1], steps=[10, 20, 30], times=[math.nan] * 3)._replace(
+        attempts=(AttemptBegin(2, 190.0, 20.0), AttemptBegin(3, 205.0))
+    )
+    assert attempt_places(printed, View()) == [(2, 20.0)]
+    assert attempt_places(printed, View(by=TIME)) == []
+
+
+def test_replaced_points_are_on_the_axis_of_the_curve() -> None:
+    old = Series(array("d", [2, 3, 4]), array("d", [9, 8, 7]), array("d", [102, 103, 104]))
+    resumed = curve([3, 2, 1], steps=[1, 2, 3], times=[101, 112, 113])._replace(replaced=[old])
+    assert [(list(found.xs), list(found.ys)) for found in replaced_points(resumed, View())] == [([2, 3, 4], [9, 8, 7])]
+    assert [list(found.xs) for found in replaced_points(resumed, View(by=TIME))] == [[1, 2, 3]]
+
+
+def test_replaced_points_are_faint_and_do_not_change_the_values_of_the_axis() -> None:
+    steps = array("d", range(50, 200))
+    old = Series(steps, array("d", [1e9] * 150), steps)
+    resumed = curve([float(100 - step) for step in range(100)])
+    found = picture([resumed._replace(replaced=[old])], View())
+    assert found.y == picture([resumed], View()).y
+    assert found.whole.high == 199
+    palette = load_theme(theme_names()[0]).palette
+    assert found.lines(palette)
 
 
 def test_attempts_keep_their_numbers_if_one_never_started(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tui_workbench.runs.metrics.progress import ProgressLines
 from tui_workbench.runs.metrics.rules import Rules
 from tui_workbench.runs.metrics.tail import Reader
 from tui_workbench.runs.metrics.values import OUTPUT, Found
+from tui_workbench.runs.store.status import Attempt
 
 MAYBE_METRIC = re.compile(
     rb"[:=]\s*[\"']?[-+.]?(?:\d|nan|inf)|[A-Za-z@\d]{2} +[-+.]?\d*\.\d|epoch|step|iter|loss|acc|score", re.IGNORECASE
@@ -39,6 +40,16 @@ class Output(Reader):
         super().__init__(path, at_most=at_most or LIMIT)
         self._rules = rules
         self._progress = ProgressLines()
+        self._attempts: Sequence[Attempt] = ()
+        self._begun = 0  # number of attempts that have begun in the part of the log that was read
+
+    def set_attempts(self, attempts: Sequence[Attempt]) -> None:
+        """Set the attempts after the first. Call this before reading, because each attempt is a session."""
+        self._attempts = attempts
+        if self._begun < len(attempts) and attempts[self._begun].start < self.tail.offset <= LIMIT:
+            # The beginning of this attempt was read before its event was known, such as when Slurm requeues a job.
+            self.tail.rewind()
+            self.reset()
 
     @property
     def is_long(self) -> bool:
@@ -60,8 +71,25 @@ class Output(Reader):
     def reset(self) -> None:
         super().reset()
         self._progress = ProgressLines()
+        self._begun = 0
 
     def parse(self, block: bytes) -> None:
+        end = self.tail.offset
+        while self._begun < len(self._attempts) and self._attempts[self._begun].start < end:
+            place = max(0, self._attempts[self._begun].start - (end - len(block)))
+            self._parse(block[:place])
+            block = block[place:]
+            self._begin_attempt(self._attempts[self._begun])
+        self._parse(block)
+
+    def _begin_attempt(self, attempt: Attempt) -> None:
+        self._begun += 1
+        if self._rules.output:
+            self._add(self._progress.end())
+        self.columns.begin_session(number=attempt.number)
+        self._progress = self._progress.restarted()
+
+    def _parse(self, block: bytes) -> None:
         if self._rules.is_default and not MAYBE_METRIC.search(block):
             return
         for line in block.split(b"\n"):

@@ -12,6 +12,7 @@ extremes of the points before it, which are in this part and the parts before it
 from __future__ import annotations
 
 import contextlib
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,7 +21,7 @@ from typing import Any, BinaryIO
 from tui_workbench.core.files import write_below
 from tui_workbench.runs.metrics.curves_file import FAULTS, CurvesFile, file_of_curves
 from tui_workbench.runs.metrics.tables import SdkFile
-from tui_workbench.runs.metrics.values import Column, Columns
+from tui_workbench.runs.metrics.values import Begin, Column, Columns
 from tui_workbench.runs.store.logged import open_logged
 from tui_workbench.runs.store.rundir import METRICS_CACHE
 
@@ -93,10 +94,13 @@ def open_parts(directory: str, at_most: int | None = None) -> list[CurvesFile]:
 def _restored(files: Sequence[CurvesFile]) -> Columns:
     """Return the columns after the last part. Raises one of FAULTS."""
     state, columns = files[-1].state(), Columns()
+    begins = state.get("begins", {})
     for name, (count, low, high, *last) in state["curves"].items():
         parts = [partial(file.series, name) for file in files if name in file]
         columns.curves[name] = Column.after(parts, int(count), (float(low), float(high)), *map(float, last))
+        columns.curves[name].begins = [Begin(int(index), number=int(number)) for index, number in begins.get(name, ())]
     columns.points = len(columns.curves)
+    columns.sessions = [(math.inf, int(number)) for number in state.get("attempts", ())]
     columns.texts = {name: (str(text), int(count)) for name, (text, count) in state["texts"].items()}
     columns.items = [item for file in files for item in file.items()]
     columns.stored_items, columns.item_bytes = len(columns.items), int(state["item_bytes"])
@@ -137,6 +141,12 @@ def _state(columns: Columns) -> dict[str, Any]:
         curves[name] = [curve.count - 1, low, high, curve.steps[-1], curve.values[-1], curve.times[-1]]
     return {
         "curves": curves,
+        "attempts": [number for _, number in columns.sessions],
+        "begins": {
+            name: [[begin.index, begin.number] for begin in curve.begins]
+            for name, curve in columns.curves.items()
+            if curve.begins
+        },
         "texts": columns.texts,
         "unreadable": columns.unreadable,
         "dropped_points": columns.dropped_points,

@@ -61,6 +61,9 @@ _TRIAL = re.compile(rf"\bTrial (\d{{1,15}}) finished with value: ({NUMBER})(?=\s
 _ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x08]+")
 
 
+MOST_EPOCHS = 10_000  # maximum number of epochs whose first iteration is remembered
+
+
 class _Value(NamedTuple):
     """A number in a line. `is_spaced` is True if only spaces separate it from its name."""
 
@@ -78,10 +81,11 @@ class _Iterations:
         self._bases: dict[float | None, float] = {}
         self._first = self._last = -1.0
         self._stride = 1.0
+        self._earlier: dict[float | None, float] = {}  # the bases of earlier epochs
 
     def global_step(self, epoch: float | None, iteration: float) -> float:
         if self._last < 0:
-            self._begin(epoch, 0.0, iteration)
+            self._begin(epoch, 0.0 if epoch is None else self._earlier.get(epoch, 0.0), iteration)
         elif self._restarts(epoch, iteration):
             # If a script counts from 0 and prints 0, 100, ..., 900, the next epoch starts at 1000.
             length = self._last + (self._stride if self._first == 0 else 0)
@@ -93,8 +97,19 @@ class _Iterations:
         # A late line of another process may belong to the previous epoch.
         return self._bases[epoch] + iteration
 
+    def restarted(self) -> _Iterations:
+        """Return the state for another attempt, which repeats epochs or continues with the next one."""
+        following = _Iterations()
+        following._earlier = {**self._earlier, **self._bases}
+        if self._epoch is not None and self._last >= 0:
+            length = self._last + (self._stride if self._first == 0 else 0)
+            following._earlier[self._epoch + 1] = self._bases[self._epoch] + length
+        return following
+
     def _begin(self, epoch: float | None, base: float, iteration: float) -> None:
         before = {} if self._last < 0 else {self._epoch: self._bases[self._epoch]}
+        if len(self._earlier) < MOST_EPOCHS:
+            self._earlier[epoch] = base
         self._bases = {**before, epoch: base}
         self._epoch, self._first, self._last = epoch, iteration, iteration
 
@@ -138,6 +153,13 @@ class ProgressLines:
         step, is_progress = self._step(text)
         for name, value in self._values(text, is_progress):
             yield Found(name, value, self._placed(name, step), refreshed)
+
+    def restarted(self) -> ProgressLines:
+        """Return a parser of the output of another attempt. Its epochs and iterations continue those of this parser."""
+        following = ProgressLines()
+        following._from_zero = self._from_zero
+        following._iterations = {name: found.restarted() for name, found in self._iterations.items()}
+        return following
 
     def end(self) -> Iterator[Found]:
         """Yield the metrics that are known only at the end of the log."""

@@ -6,19 +6,19 @@ import contextlib
 import math
 import os
 from array import array
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import inside_project
 from tui_workbench.core.files import load_json, open_regular
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import root_of_state
+from tui_workbench.runs.metrics.catalog import Entry, catalog, item_summaries, list_series, summary_of_curves
 from tui_workbench.runs.metrics.discovery import Discovery, Root, Window
 from tui_workbench.runs.metrics.output import MAYBE_METRIC, MOST_POINTS, Output
 from tui_workbench.runs.metrics.parts import PART_POINTS, Parts
 from tui_workbench.runs.metrics.rules import NAME, Rules, read_rules
+from tui_workbench.runs.metrics.sessions import first_steps, sessions_of, valid_points
 from tui_workbench.runs.metrics.stored import Contents, Stored, open_cache, read_summary
 from tui_workbench.runs.metrics.tables import SdkFile, TableFile
 from tui_workbench.runs.metrics.tail import Reader
@@ -28,19 +28,12 @@ from tui_workbench.runs.metrics.values import (
     MAX_ITEM_BYTES,
     MAX_ITEMS,
     MAX_NAMES,
-    SCALAR,
     SDK,
-    SOURCES,
-    TAG,
-    TEXT,
-    UPLOAD,
-    Column,
-    Columns,
+    Begin,
     LoggedItem,
     MetricSummary,
     Series,
     joined,
-    number,
 )
 from tui_workbench.runs.store.logged import logged_size
 from tui_workbench.runs.store.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
@@ -82,6 +75,8 @@ class RunMetrics:
         self._discovery = Discovery(roots, partial(_is_wanted, self._rules), skipped)
         self._catalog: dict[str, Entry] = {}
         self._known: list[tuple[int, int, int]] | None = None
+        self._summaries: dict[str, tuple[list[tuple[float, ...]], MetricSummary]] = {}  # of curves with sessions
+        self._later_attempts = 0
         self._has_read = self._has_noted = False
 
     def refresh(self, *, ended: bool = False) -> bool:
@@ -99,6 +94,7 @@ class RunMetrics:
             self.restore_parts()
         self._has_read = True
         ended = ended or self._end_ns > 0
+        self._read_attempts()
         something = self._logged.refresh()
         something = self._output.refresh(ended=ended) or something
         return self.refresh_files() or something
@@ -128,7 +124,16 @@ class RunMetrics:
 
         The controller calls this during the run, so that little of a long log is unread when the run ends.
         """
-        return self.follow_logged() or self._output.follow()
+        if self.follow_logged():
+            return True
+        self._read_attempts()
+        return self._output.follow()
+
+    def _read_attempts(self) -> None:
+        """Read where the attempts of the run begin. Call this before reading the output."""
+        attempts = RunDirectory(self._directory).attempts()
+        self._later_attempts = len(attempts)
+        self._output.set_attempts(attempts)
 
     def follow_logged(self) -> bool:
         """Read the next piece of `metrics.jsonl`, and move many points to a part. Return False if little is unread."""
@@ -153,30 +158,56 @@ class RunMetrics:
         """Return the summary of each metric by name. Numbers and texts that the SDK logged are first."""
         if self._stored is not None:
             return dict(self._stored.summary)
-        found = summaries(self._entries())
+        found = {name: self._summary_of(name, entry) for name, entry in self._entries().items()}
         for name, summary in item_summaries(self._logged.columns, SDK).items():
             found.setdefault(name, summary)
         return found
 
+    def _summary_of(self, name: str, entry: Entry) -> MetricSummary:
+        begins = entry.begins(self._later_attempts)
+        if not begins:
+            return summary_of_curves(name, entry, ())
+        # Finding the valid points of long curves takes time.
+        state = [(curve.count, *curve.values[-1:]) for curve in entry.curves()]
+        if name not in self._summaries or self._summaries[name][0] != state:
+            with contextlib.suppress(OSError):  # a part was deleted; `series` reads its points again
+                self._summaries[name] = state, summary_of_curves(name, entry, begins)
+        return self._summaries[name][1] if name in self._summaries else summary_of_curves(name, entry, ())
+
     def series(self, name: str) -> Series:
-        """Return the curve of a metric, or its last list as a curve over the indices; empty for an unknown name."""
+        """Return the curve of a metric, or its last list as a curve over the indices; empty for an unknown name.
+
+        If several attempts have logged the same steps, the curve contains the points of the last of these attempts.
+        """
+        return valid_points(*self._whole(name))
+
+    def replaced(self, name: str) -> list[Series]:
+        """Return the points of each attempt that a later attempt has replaced. Empty curves are left out."""
+        return [replaced for _, replaced in sessions_of(*self._whole(name)) if replaced.values]
+
+    def attempt_steps(self, name: str) -> dict[int, float]:
+        """Return the first step of each attempt after the first, if its values can be distinguished."""
+        return first_steps(*self._whole(name))
+
+    def _whole(self, name: str) -> tuple[Series, list[Begin]]:
+        """Return all points of a metric, and its sessions after the first."""
         if self._stored is not None and name in self._stored:
             stored = self._stored.series(name)
             if stored is not None:
-                return stored
+                return stored, self._stored.begins.get(name, [])
             # The cache was deleted while it was open.
             self._stored, self._use_stored = None, False
             self.refresh()
         entry = self._entries().get(name)
         if entry is not None:
             try:
-                return Series(*(column[:] for column in series_of(entry)))
+                return Series(*(column[:] for column in entry.series())), entry.begins(self._later_attempts)
             except OSError:  # a part was deleted
                 self._logged, self._known = SdkFile(self._logged.path, at_most=self._at_most), None
                 self.refresh()
-                return self.series(name)
+                return self._whole(name)
         lists = [item for item in self._items() if item.kind == LIST and item.name == name]
-        return list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))
+        return (list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))), []
 
     def items(self, kind: str) -> list[LoggedItem]:
         """Return the logged items of a kind in `values.KINDS`, such as lists or images, in the order of logging."""
@@ -224,6 +255,7 @@ class RunMetrics:
             points=sum(source.columns.points for source in (self._logged, self._output, *self._files.values())),
             is_long=self._output.is_long,
             parts=self._parts.count(self._logged),
+            begins={name: begins for name, entry in entries.items() if (begins := entry.begins(self._later_attempts))},
         )
 
     def _items(self) -> list[LoggedItem]:
@@ -288,122 +320,6 @@ def _order(file: Reader) -> tuple[float, str]:
     parts = os.path.basename(file.path).split(".tfevents.")
     digits = parts[-1].split(".")[0] if len(parts) > 1 else ""
     return (float(digits) if digits.isdecimal() else math.inf, file.path)
-
-
-TABLE_ENDINGS = frozenset((".csv", ".tsv", ".jsonl", ".ndjson"))
-
-
-class Entry(NamedTuple):
-    """A metric and the columns that contain it."""
-
-    source: str
-    name: str  # as in the files
-    columns: tuple[Columns, ...]
-
-    def curves(self) -> list[Column]:
-        return [found for columns in self.columns if (found := columns.curves.get(self.name)) is not None]
-
-    def in_memory(self) -> list[Series]:
-        """Return the points of each curve that are not in parts."""
-        return [curve.in_memory() for curve in self.curves()]
-
-
-def catalog(sources: Sequence[Reader], ignores: Callable[[str], bool]) -> dict[str, Entry]:
-    """Return the entries of all metrics by display name. Ignored names are omitted, unless the SDK logged them.
-
-    If a name occurs in several groups (folders or tables) of a source, its display name has the label of the group as
-    prefix. Names in folders for training and validation always have this prefix.
-    """
-    found: dict[str, Entry] = {}
-    for kind in SOURCES:
-        groups: dict[str, list[Reader]] = {}
-        for source in sources:
-            if source.source == kind:
-                groups.setdefault(source.group, []).append(source)
-        names_of = {
-            group: dict.fromkeys(name for member in members for name in member.columns.names)
-            for group, members in groups.items()
-        }
-        tellers = Counter(name for names in names_of.values() for name in names)
-        labels = distinct_labels(list(groups))
-        for group, members in groups.items():
-            columns = tuple(member.columns for member in members)
-            for name in names_of[group]:
-                label = labels[group]
-                is_labeled = tellers[name] > 1 or (members[0].always_labeled and not name.startswith(f"{label}/"))
-                shown = f"{label}/{name}" if is_labeled else name
-                if kind == SDK or not ignores(shown):
-                    found.setdefault(shown, Entry(kind, name, columns))
-    return found
-
-
-def distinct_labels(paths: list[str]) -> dict[str, str]:
-    """Return the shortest unique suffix of each path, without the file extension of tables."""
-    parts = {path: _without_ending(path).strip("/").split("/") for path in paths}
-    labels: dict[str, str] = {}
-    for path in paths:
-        for length in range(1, len(parts[path]) + 1):
-            label = "/".join(parts[path][-length:])
-            if not any(other != path and parts[other][-length:] == parts[path][-length:] for other in paths):
-                break
-        labels[path] = label
-    return labels
-
-
-def _without_ending(path: str) -> str:
-    whole, ending = os.path.splitext(path)
-    return whole if ending.lower() in TABLE_ENDINGS else path
-
-
-def series_of(entry: Entry) -> Series:
-    """Join the parts of a curve from all files. The arrays of a curve from one file grow with it."""
-    return joined([curve.series() for curve in entry.curves()])
-
-
-def list_series(value: object) -> Series:
-    """Convert a logged list to a curve over its indices."""
-    values = array("d")
-    for item in value if isinstance(value, list) else ():
-        found = number(item)
-        values.append(math.nan if found is None else found)
-    return Series(array("d", range(len(values))), values, array("d", [math.nan]) * len(values))
-
-
-def summaries(entries: dict[str, Entry]) -> dict[str, MetricSummary]:
-    """Return the summaries of metrics by name."""
-    return {name: _summary(name, entry) for name, entry in entries.items()}
-
-
-def _summary(name: str, entry: Entry) -> MetricSummary:
-    curves = [curve for curve in entry.curves() if curve.values]
-    if not curves:
-        texts = [found for columns in entry.columns if (found := columns.texts.get(entry.name)) is not None]
-        count = sum(count for _, count in texts)
-        return MetricSummary(name, TEXT, texts[-1][0], count, math.nan, math.nan, entry.source)
-    extremes = [curve.extremes() for curve in curves]
-    low, high = min(low for low, _ in extremes), max(high for _, high in extremes)
-    return MetricSummary(
-        name,
-        SCALAR,
-        curves[-1].values[-1],
-        sum(curve.count for curve in curves),
-        low if low <= high else math.nan,
-        high if low <= high else math.nan,
-        entry.source,
-    )
-
-
-def item_summaries(columns: Columns, source: str) -> dict[str, MetricSummary]:
-    """Return the summaries of lists, rows, tables, confusion matrices and images by name."""
-    last = {item.name: item for item in columns.items if item.kind not in (TAG, UPLOAD)}
-    counts = Counter(item.name for item in columns.items if item.kind not in (TAG, UPLOAD))
-    found = {}
-    for name, item in last.items():
-        numbers = list_series(item.value).values if item.kind == LIST else ()
-        known = [value for value in numbers if value == value]
-        low, high = min(known, default=math.nan), max(known, default=math.nan)
-        found[name] = MetricSummary(name, item.kind, None, counts[name], low, high, source)
-    return found
 
 
 SMALL = 64 << 10  # number of bytes of a log that `has_no_metrics` reads

@@ -13,12 +13,22 @@ import math
 import os
 import zlib
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tui_workbench.core.files import load_json, unlink_below, write_below
 from tui_workbench.runs.metrics.curves_file import FAULTS, CurvesFile, file_of_curves
 from tui_workbench.runs.metrics.parts import open_parts
-from tui_workbench.runs.metrics.values import SCALAR, LoggedItem, MetricSummary, Series, joined, json_number, number
+from tui_workbench.runs.metrics.values import (
+    SCALAR,
+    Begin,
+    LoggedItem,
+    MetricSummary,
+    Series,
+    joined,
+    json_number,
+    number,
+)
 from tui_workbench.runs.store.annotations import LONGEST_NAME, LONGEST_TEXT, MOST_SCRIPT_TAGS, script_tags
 from tui_workbench.runs.store.logged import logged_size
 from tui_workbench.runs.store.rundir import METRICS_CACHE, METRICS_SUMMARY, OUTPUT
@@ -40,6 +50,7 @@ class Contents(NamedTuple):
     points: int
     is_long: bool  # a new reader would skip a part of the log
     parts: int  # number of parts with the points before those of `series`
+    begins: dict[str, list[Begin]]  # the sessions of each curve after the first, if there are any
 
 
 class Stored:
@@ -50,6 +61,7 @@ class Stored:
         self._files = files
         self.notes = [str(note) for note in summary["notes"]]
         self.summary = {name: _summary(name, values) for name, values in summary["metrics"].items()}
+        self.begins = {name: _begins(values) for name, values in summary.get("begins", {}).items()}
 
     def series(self, name: str) -> Series | None:
         """Read a curve. Return None if the cache or a part was deleted."""
@@ -92,6 +104,10 @@ def write(directory: str, contents: Contents) -> None:
             **_origin(directory, contents.rules),
             "metrics": {name: _values(summary) for name, summary in contents.summary.items()},
             "notes": contents.notes,
+            "begins": {
+                name: [[begin.index, json_number(begin.floor), begin.number] for begin in begins]
+                for name, begins in contents.begins.items()
+            },
             "files": contents.files,
             "tags": script_tags(directory),
         },
@@ -148,6 +164,14 @@ def _values(summary: MetricSummary) -> dict[str, Any]:
     values = summary._asdict()
     del values["name"]
     return {key: json_number(value) if isinstance(value, float) else value for key, value in values.items()}
+
+
+def _begins(values: Sequence[Sequence[Any]]) -> list[Begin]:
+    """Parse the begins of the sessions of a curve, whose indices ascend. Raises one of FAULTS."""
+    found = [Begin(int(index), number(floor) or 0.0, int(attempt)) for index, floor, attempt in values]
+    if any(first.index > second.index for first, second in pairwise(found)) or (found and found[0].index < 0):
+        raise ValueError("the sessions of a curve are not in order")
+    return found
 
 
 def _summary(name: str, values: dict[str, Any]) -> MetricSummary:

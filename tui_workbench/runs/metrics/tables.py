@@ -6,6 +6,7 @@
 {"name":"loss","step":3,"value":0.31,"time":1700000000.123456}     a point; a string value is a text
 {"step":3,"metrics":{"loss":0.31,"accuracy":0.9},"time":1700000000.123456}     points of several metrics
 {"kind":"row","name":"epochs","step":null,"value":{"loss":0.31,"accuracy":0.9},"time":1700000000.123456}
+{"kind":"attempt","name":"attempt","value":2,"time":1700000000.123456}     the values below are of attempt 2
 ```
 
 NaN and infinities are the strings "NaN", "Infinity" and "-Infinity", so that each line is valid JSON. Invalid lines are
@@ -38,6 +39,7 @@ NAMES = ("name", "metric", "key", "tag")
 """Keys with the name of a metric, in JSON objects that contain one metric each."""
 
 EARLIEST = 1e8  # minimum of a time in seconds since the epoch; a smaller number is a duration
+ATTEMPT = "attempt"  # kind of the line that a process writes before its first value, from the second attempt on
 DEPTH = 3  # maximum level of nested objects; metric names are keys joined by slashes
 
 
@@ -79,7 +81,8 @@ class TableFile(Reader):
             return
         for cells in self._cells(lines):
             if cells == self._head:
-                continue  # a restarted script wrote the header again
+                self.columns.begin_session()  # a restarted script wrote the header again
+                continue
             self._row(dict(zip(self._head, map(_float, cells), strict=False)))
 
     def _cells(self, lines: list[str]) -> Any:
@@ -196,6 +199,8 @@ class SdkFile(Reader):
                 self._add_value(each, found, step, time)
         elif not isinstance(name, str) or not isinstance(kind, str):
             self.columns.unreadable += 1
+        elif kind == ATTEMPT:
+            self._begin_attempt(value)
         elif kind == SCALAR:
             self._add_value(name, value, step, time)
         elif kind == TEXT and isinstance(value, str):
@@ -206,6 +211,12 @@ class SdkFile(Reader):
             self.columns.add_item(item, size or len(json.dumps(value)))
         else:
             self.columns.unreadable += 1
+
+    def _begin_attempt(self, attempt: object) -> None:
+        """Begin the session of an attempt. Each process of the attempt writes its number."""
+        last = self.columns.sessions[-1][1] if self.columns.sessions else 1
+        if isinstance(attempt, int) and attempt > last:
+            self.columns.begin_session(number=attempt)
 
     def _add_value(self, name: str, value: object, step: float | None, time: float | None) -> None:
         point = number(value)

@@ -128,6 +128,10 @@ class Tail:
             else:
                 return
 
+    def rewind(self) -> None:
+        """Read the file from its start again. The caller must discard the data that it read before."""
+        self.offset, self.inside_line, self._mark, self.skipped = 0, False, b"", 0
+
     def was_replaced(self) -> bool:
         """Return True if there is another file at the path, or the file was truncated."""
         try:

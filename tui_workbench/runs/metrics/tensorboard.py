@@ -29,6 +29,8 @@ _PACKED = {1: "<f", 2: "<d", 3: "<i", 4: "<B", 5: "<h", 6: "<b", 9: "<q", 17: "<
 _FLOAT, _BOOL, _BFLOAT16 = 1, 10, 14
 _REAL = frozenset((*_PACKED, _BOOL, _BFLOAT16))
 
+_SESSION_START = 1  # status of a SessionLog. Source: event.proto of TensorFlow
+
 _HALF = 13
 _TYPED = {5: "<f", 6: "<d", 7: "", 10: "", 11: "", _HALF: "", 16: "", 17: ""}
 """Struct formats of the number fields of a tensor; "" for integers of variable length. Source: tensor.proto."""
@@ -77,7 +79,7 @@ class EventFile(Reader):
         self.tail.offset = base + position
 
     def _event(self, data: bytes) -> None:
-        time, step, summary = math.nan, 0, b""
+        time, step, summary, session = math.nan, 0, b"", b""
         for number, kind, value in fields(data):
             if number == 1 and kind == FIXED64 and isinstance(value, bytes):
                 (time,) = struct.unpack("<d", value)
@@ -85,6 +87,10 @@ class EventFile(Reader):
                 step = signed(value)
             elif number == 5 and kind == BYTES and isinstance(value, bytes):
                 summary = value
+            elif number == 7 and kind == BYTES and isinstance(value, bytes):
+                session = value
+        if any(number == 1 and value == _SESSION_START for number, _, value in fields(session)):
+            self.columns.begin_session(floor=float(step))
         for number, kind, value in fields(summary):
             if number == 1 and kind == BYTES and isinstance(value, bytes):
                 self._value(value, float(step), time)

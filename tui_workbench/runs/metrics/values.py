@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION, IMAGE = "scalar", "text", "list", "row", "table", "confusion", "image"
@@ -26,6 +27,17 @@ class Series(NamedTuple):
     steps: array[float]
     values: array[float]
     times: array[float]  # seconds since the epoch; NaN if unknown
+
+
+class Begin(NamedTuple):
+    """The begin of a session (see `sessions`): its first point as an index, and the step from which it replaces points.
+
+    `number` is the number of the attempt, or 0 if it is unknown.
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is not used
+    floor: float = math.inf
+    number: int = 0
 
 
 def joined(parts: Sequence[Series]) -> Series:
@@ -148,6 +160,7 @@ MAX_ITEMS = 10_000
 MAX_ITEM_BYTES = 64 << 20
 """Maximum number of lists, tables and similar items of a file, and their maximum total size in bytes."""
 
+MAX_SESSIONS = 1000  # maximum number of sessions of a file after the first
 SHORT_CURVE = 100  # a curve with at most this number of points is never thinned
 MAX_NAME = 500  # maximum number of characters of a metric name; longer names are cut
 
@@ -160,6 +173,7 @@ class Column:
         self.values = array("d")
         self.times = array("d")
         self.left_out = 0  # number of points that `thin` has removed
+        self.begins: list[Begin] = []  # the sessions after the first
         self._compared = 0  # number of values that `_low` and `_high` include
         self._low, self._high = math.inf, -math.inf
         self._parts: list[Callable[[], Series]] = []  # functions that read the points before those in memory
@@ -186,6 +200,15 @@ class Column:
     def count(self) -> int:
         """Number of points, including those in parts and removed ones."""
         return self._part_points + len(self.values) + self.left_out
+
+    @property
+    def stored(self) -> int:
+        """Number of points, including those in parts, but without removed ones."""
+        return self._part_points + len(self.values)
+
+    def begins_until_now(self, sessions: Sequence[tuple[float, int]]) -> list[Begin]:
+        """Return the begins of the sessions of the file (floor and number). The last ones may have no point."""
+        return [*self.begins, *(Begin(self.stored, floor, number) for floor, number in sessions[len(self.begins) :])]
 
     def append(self, step: float | None, value: float, time: float) -> None:
         """Add a point. Without a step, the point gets the last step plus one."""
@@ -222,8 +245,17 @@ class Column:
 
     def thin(self) -> None:
         """Keep about half of the points: those that `downsample` keeps of every eight points."""
-        kept = downsample(self.in_memory(), max(1, len(self.values) // 8))
+        whole, begins, parts = self.in_memory(), [], []
+        places = [0, *(begin.index - self._part_points for begin in self.begins), len(self.values)]
+        for number, (start, end) in enumerate(pairwise(places)):
+            part = Series(*(column[start:end] for column in whole))
+            parts.append(downsample(part, max(1, len(part.values) // 8)))
+            if number < len(self.begins):
+                size = sum(len(each.values) for each in parts)
+                begins.append(self.begins[number]._replace(index=self._part_points + size))
+        kept = joined(parts)
         self.left_out += len(self.values) - len(kept.values)
+        self.begins = begins
         self.steps, self.values, self.times = kept
         self._compared = 0
 
@@ -251,6 +283,8 @@ class Columns:
         self.is_thinned = False  # True if points of curves were removed
         self.item_bytes = 0
         self.stored_items = 0  # number of items in parts
+        self.sessions: list[tuple[float, int]] = []
+        """The sessions after the first: the step from which points are replaced, and the number of the attempt or 0."""
 
     def curve(self, name: str) -> Column | None:
         """Return the column of this name; create it if necessary. Return None if there are too many columns."""
@@ -268,11 +302,19 @@ class Columns:
         if curve is None:
             self.dropped_points += 1
             return
+        if len(curve.begins) < len(self.sessions):
+            curve.begins = curve.begins_until_now(self.sessions)
+            again = False
         if again and curve.steps and step == curve.steps[-1]:
             curve.values[-1] = value
             return
         curve.append(step, value, time)
         self.points += 1
+
+    def begin_session(self, *, floor: float = math.inf, number: int = 0) -> None:
+        """Begin a session, which replaces points (see `sessions`)."""
+        if len(self.sessions) < MAX_SESSIONS:
+            self.sessions.append((floor, number))
 
     def thin(self) -> None:
         """Apply `Column.thin` to all long curves."""

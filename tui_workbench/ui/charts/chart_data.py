@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.estimates import estimate, finite
 from tui_workbench.runs.families import Family
-from tui_workbench.runs.metrics import RunMetrics
+from tui_workbench.runs.metrics import RunMetrics, Series
 from tui_workbench.runs.store.attempts import attempts_of
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.ui.charts.chart_scale import Scale
@@ -35,10 +35,14 @@ SMOOTHINGS = (0.0, 0.6, 0.9, 0.98)
 
 
 class AttemptBegin(NamedTuple):
-    """The number of an attempt of a run, and the time when it began, in seconds since the epoch."""
+    """The number of an attempt of a run, and the time when it began, in seconds since the epoch.
+
+    `step` is the step of its first value, or None if it must be found by the times of the values.
+    """
 
     number: int
     time: float
+    step: float | None = None
 
 
 class Curve(NamedTuple):
@@ -51,6 +55,7 @@ class Curve(NamedTuple):
     key: str = ""  # distinguishes curves with the same label
     look: int = -1  # index of color and mark (see `look_of`); -1: the position of the curve
     attempts: Sequence[AttemptBegin] = ()  # the attempts of the run after the first
+    replaced: Sequence[Series] = ()  # points that later attempts have replaced, for each attempt
     band: tuple[Sequence[float], Sequence[float]] | None = None  # the lower and the upper edge of a shaded band
 
 
@@ -107,13 +112,31 @@ class Points(NamedTuple):
 def attempt_places(curve: Curve, view: View) -> list[tuple[int, float]]:
     """Return the number of each attempt after the first, and the x value at which the attempt begins.
 
-    Attempts that began after the last value are left out.
+    Attempts that began after the last value, or whose values have no times, are left out.
     """
     found = []
-    for number, begin in curve.attempts:
+    for number, begin, step in curve.attempts:
+        if view.by == STEP and step is not None:
+            found.append((number, step))
+            continue
+        if not curve.times or math.isnan(curve.times[0]) or math.isnan(curve.times[-1]):
+            continue
         first = bisect_left(curve.times, begin)  # times ascend, because points are in the order of logging
         if first < len(curve.times):
             found.append((number, begin - curve.times[0] if view.by == TIME else curve.steps[first]))
+    return found
+
+
+def replaced_points(curve: Curve, view: View) -> list[Points]:
+    """Return the points that later attempts have replaced, on the x axis of the curve, and without smoothing."""
+    found = []
+    for series in curve.replaced:
+        points = points_of(Curve("", *series), view._replace(smoothing=0.0))
+        if view.by == TIME and points.xs and curve.times:
+            shift = min(each for each in series.times if math.isfinite(each)) - curve.times[0]
+            points = points._replace(xs=[x + shift for x in points.xs])
+        if points.xs and math.isfinite(points.xs[0]):
+            found.append(points)
     return found
 
 
@@ -234,9 +257,11 @@ def run_curves(runs: Iterable[tuple[Run, int]], name: str) -> list[Curve]:
     """
     curves = []
     for run, look in runs:
-        series = read_metrics(run).series(name)
+        metrics = read_metrics(run)
+        series = metrics.series(name)
         if series.values:
-            curves.append(Curve(safe_text(run_title(run)[:60]), *series, key=run.run_id, look=look))
+            label = safe_text(run_title(run)[:60])
+            curves.append(Curve(label, *series, key=run.run_id, look=look, replaced=metrics.replaced(name)))
     return curves
 
 

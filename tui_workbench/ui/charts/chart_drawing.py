@@ -26,6 +26,7 @@ from tui_workbench.ui.charts.chart_data import (
     attempt_places,
     extremes,
     points_of,
+    replaced_points,
     strokes,
 )
 from tui_workbench.ui.charts.chart_scale import (
@@ -141,7 +142,9 @@ class Picture:
         self._looks = [look_of(curve.look if curve.look >= 0 else place) for place, curve in enumerate(curves)]
         self._bands = [self._edges(curve) for curve in curves]
         self._xs = next((curve.xs for curve in self.curves if curve.xs), ())
-        self.whole = scale_over(end for curve in self.curves if curve.xs for end in (curve.xs[0], curve.xs[-1]))
+        replaced = [points for curve in curves for points in replaced_points(curve, view)]
+        drawn_xs = [points.xs for points in (*self.curves, *replaced) if points.xs]
+        self.whole = scale_over(end for xs in drawn_xs for end in (xs[0], xs[-1]))
         self.x = Scale(*view.window) if view.window else self.whole
         drawn = [*self.curves, *chain.from_iterable(self._bands)]
         shown = list(chain.from_iterable(extremes(curve, self.x, log=view.log) for curve in drawn))
@@ -156,7 +159,8 @@ class Picture:
         self._columns = max(2, width - self._left - 1)
         self._strokes = [self._strokes_of(curve.xs, curve.smooth) for curve in self.curves]
         smoothed = [curve for curve in self.curves if curve.smooth is not curve.ys]
-        self._behind = list(chain.from_iterable(self._strokes_of(curve.xs, curve.ys) for curve in smoothed))
+        behind = (*replaced, *smoothed)
+        self._behind = list(chain.from_iterable(self._strokes_of(points.xs, points.ys) for points in behind))
 
     def _strokes_of(self, xs: Sequence[float], ys: Sequence[float]) -> tuple[Stroke, ...]:
         return strokes(xs, ys, self.x, self._columns * DOTS_ACROSS, log=self._view.log)

@@ -51,7 +51,8 @@ class Logged(NamedTuple):
     summary: Mapping[str, MetricSummary]
     notes: tuple[str, ...]
     curves: Mapping[str, Series]
-    attempts: tuple[AttemptBegin, ...]
+    replaced: Mapping[str, list[Series]]  # points that later attempts have replaced
+    attempts: Mapping[str, tuple[AttemptBegin, ...]]  # of each curve
     items: tuple[LoggedItem, ...]
 
 
@@ -109,8 +110,11 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         curves = {name: self._metrics.series(name) for name in names if summary[name].kind == "scalar"}
         kinds = {summary[name].kind for name in names} - {"scalar", "text"}
         items = [item for kind in sorted(kinds) for item in self._metrics.items(kind) if item.name in names]
-        attempts = read_attempts(self._directory)
-        return Logged(summary, tuple(self._metrics.notes()), curves, attempts, tuple(items))
+        replaced = {name: self._metrics.replaced(name) for name in curves}
+        known = read_attempts(self._directory)
+        steps = {name: self._metrics.attempt_steps(name) for name in curves} if known else {}
+        attempts = {name: tuple(each._replace(step=steps[name].get(each.number)) for each in known) for name in steps}
+        return Logged(summary, tuple(self._metrics.notes()), curves, replaced, attempts, tuple(items))
 
     def _wanted(self) -> tuple[str, ...]:
         return tuple(self._chosen) or ((self.list.current,) if self.list.current else ())
@@ -140,7 +144,13 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
     def _show_chosen(self, logged: Logged) -> None:
         wanted = [name for name in self._wanted() if name in logged.summary]
         curves = [
-            Curve(safe_text(name[:60]), *logged.curves[name], key=name, attempts=logged.attempts)
+            Curve(
+                safe_text(name[:60]),
+                *logged.curves[name],
+                key=name,
+                attempts=logged.attempts.get(name, ()),
+                replaced=logged.replaced[name],
+            )
             for name in wanted
             if name in logged.curves
         ]
