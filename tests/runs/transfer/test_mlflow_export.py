@@ -118,6 +118,26 @@ class TestExport:
         assert not (tmp_path / "x").exists()
         assert not (folder / "x").exists()
 
+    @pytest.mark.parametrize(
+        ("all_attempts", "points"), [(False, ["0 3", "1 1", "2 1"]), (True, ["1 3", "2 3", "0 3", "1 1", "2 1"])]
+    )
+    def test_steps_are_repeated_only_with_all_attempts(
+        self, project: Project, tmp_path: Path, all_attempts: bool, points: list[str]
+    ) -> None:
+        directory = written(project)
+        attempts = [(3, (0, 1, 2)), (1, (1, 2))]
+        lines = [
+            [{"name": "x", "step": step, "value": value, "time": 1} for step in steps] for value, steps in attempts
+        ]
+        lines[1].insert(0, {"kind": "attempt", "name": "attempt", "value": 2, "time": 1})
+        (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for part in lines for line in part))
+        runs, out = Runs(project).exportable(), tmp_path / "out"
+        report = export_mlflow("project", runs, str(out), all_attempts=all_attempts)
+        assert report.replaced == [[directory.name, "x", 2]]
+        (folder,) = run_folders(next(out.iterdir())).values()
+        rows = [line.split() for line in (folder / "metrics/x").read_text().splitlines()]
+        assert [f"{step} {float(value):g}" for _, value, step in rows] == points
+
     def test_long_value_is_cut_and_reported(self, project: Project, tmp_path: Path) -> None:
         directory = written(project)
         record = json.loads((directory / "run.json").read_text())

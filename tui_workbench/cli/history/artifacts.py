@@ -50,6 +50,11 @@ configure_export = options(
         help="only this run; repeatable (default: all ended runs)",
     ),
     option("--all", action="store_true", help="include archived runs"),
+    option(
+        "--all-attempts",
+        action="store_true",
+        help="include the points of an attempt that a later attempt has logged again (mlflow)",
+    ),
     output(),
 )
 configure_import = options(option("source", metavar="MLRUNS_DIR", help="the folder of an MLflow file store"), output())
@@ -88,8 +93,8 @@ def run_export(arguments: argparse.Namespace) -> int:
     if arguments.format == "csv":
         export_csv(chosen, destination)
         return emit({"runs": len(chosen), "path": destination}, arguments)
-    report = export_mlflow(runs.project.name, chosen, destination)
-    return emit({"runs": len(chosen), "path": destination, "renamed": report.renamed, "cut": report.cut}, arguments)
+    report = export_mlflow(runs.project.name, chosen, destination, all_attempts=arguments.all_attempts)
+    return emit({"runs": len(chosen), "path": destination, **report._asdict()}, arguments)
 
 
 def run_import(arguments: argparse.Namespace) -> int:

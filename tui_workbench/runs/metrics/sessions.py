@@ -19,11 +19,6 @@ from collections.abc import Sequence
 from tui_workbench.runs.metrics.values import Begin, Series
 
 
-def is_replacing(series: Series, begins: Sequence[Begin]) -> bool:
-    """Return True if a session after the first replaces points."""
-    return any(parts[1].values for parts in sessions_of(series, begins))
-
-
 def sessions_of(series: Series, begins: Sequence[Begin]) -> list[tuple[Series, Series]]:
     """Return the valid and the replaced points of each session, in order."""
     found = []
@@ -54,7 +49,7 @@ def first_steps(series: Series, begins: Sequence[Begin]) -> dict[int, float]:
     return {
         begin.number: series.steps[begin.index]
         for begin, end in zip(begins, ends, strict=False)
-        if begin.number and begin.index < end
+        if begin.number and begin.index < min(end, len(series.steps))
     }
 
 

@@ -24,6 +24,7 @@ from tui_workbench.core.files import make_folders, write_atomically
 from tui_workbench.core.model import Run
 from tui_workbench.core.progress import metered
 from tui_workbench.runs.metrics import RunMetrics
+from tui_workbench.runs.metrics.values import joined
 from tui_workbench.runs.store.arguments import arguments_by_name, column_name, differing
 from tui_workbench.runs.store.history_record import BY_NAME, history_record, metric_name
 from tui_workbench.runs.store.rundir import OUTPUT, OUTPUTS
@@ -37,17 +38,24 @@ _ODD = re.compile(r"[^/\w.\- ]")
 
 
 class ExportReport(NamedTuple):
-    """The changed names as `[run ID, old name, new name]`, and the names of cut values."""
+    """The changed names as `[run ID, old name, new name]`, the names of cut values, and the replaced points.
+
+    Replaced points are those of steps that a later attempt has logged again, as `[run ID, metric, number of points]`.
+    """
 
     renamed: list[list[str]]
     cut: list[str]
+    replaced: list[list[str | int]]
 
 
-def export_mlflow(name: str, runs: Sequence[RunRow], destination: str) -> ExportReport:
-    """Write runs as the experiment `name` to a folder such as `mlruns`. Raises StorageError or UsageError."""
+def export_mlflow(name: str, runs: Sequence[RunRow], destination: str, *, all_attempts: bool = False) -> ExportReport:
+    """Write runs as the experiment `name` to a folder such as `mlruns`. Raises StorageError or UsageError.
+
+    Points that a later attempt has replaced are included only with `all_attempts`; steps are then repeated.
+    """
     identifier = str(int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()[:15], 16))
     folder = os.path.join(destination, identifier)
-    report = ExportReport([], [])
+    report = ExportReport([], [], [])
     created = min((each.run.created for each in runs), default=0.0)
     with storage_errors("write", folder, exact=True):
         os.makedirs(destination, exist_ok=True)
@@ -60,7 +68,7 @@ def export_mlflow(name: str, runs: Sequence[RunRow], destination: str) -> Export
         }  # fmt: skip
         store.write_meta(folder, about)
         for each in metered("exporting", "runs", runs):
-            _export_run(each, folder, identifier, report)
+            _export_run(each, folder, identifier, report, all_attempts=all_attempts)
     return report
 
 
@@ -87,7 +95,7 @@ def export_csv(runs: Sequence[RunRow], path: str) -> None:
     write_atomically(path, text.getvalue().encode("utf-8", "backslashreplace"))
 
 
-def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport) -> None:
+def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport, *, all_attempts: bool) -> None:
     run = each.run
     identifier = hashlib.md5(f"{run.directory}\0{run.run_id}".encode(errors="surrogateescape"), usedforsecurity=False)
     place = os.path.join(folder, identifier.hexdigest())
@@ -107,7 +115,8 @@ def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport
         "tags": [], "user_id": run.user_id,
     }  # fmt: skip
     store.write_meta(building, meta)
-    _export_metrics(run, os.path.join(building, store.METRICS), _Names(run.run_id, report))
+    names = _Names(run.run_id, report)
+    _export_metrics(run, os.path.join(building, store.METRICS), names, all_attempts=all_attempts)
     parameters = arguments_by_name(run.words)
     _export_values(parameters, os.path.join(building, store.PARAMETERS), _Names(run.run_id, report), LONGEST_PARAMETER)
     _export_values(_tags(each), os.path.join(building, store.TAGS), _Names(run.run_id, report), 0)
@@ -130,11 +139,14 @@ def _tags(each: RunRow) -> dict[str, str]:
     return {**mlflow, **annotations.tags, **own, **{name: value for name, value in optional.items() if value}}
 
 
-def _export_metrics(run: Run, folder: str, names: _Names) -> None:
+def _export_metrics(run: Run, folder: str, names: _Names, *, all_attempts: bool) -> None:
     metrics = RunMetrics(run.directory)
     metrics.refresh()
     for name in metrics.summary():
-        series = metrics.series(name)
+        series, replaced = metrics.series(name), metrics.replaced(name)
+        if replaced:
+            names.report.replaced.append([run.run_id, name, sum(len(part.values) for part in replaced)])
+            series = joined([*replaced, series]) if all_attempts else series
         lines = [
             store.point_line(run.start or run.created if math.isnan(moment) else moment, value, step)
             for step, value, moment in zip(series.steps, series.values, series.times, strict=True)
