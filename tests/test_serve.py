@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from tests.browser import Browser
 from tests.conftest import write_project
@@ -32,6 +33,7 @@ class Served(NamedTuple):
 
     process: subprocess.Popen[str]
     address: str
+    errors: Path  # the file with its stderr
 
     @property
     def root(self) -> str:
@@ -57,16 +59,19 @@ class Served(NamedTuple):
 def start(project: Path, home: Path, *program: str) -> Served:
     """Start the command on a free port and wait for its address."""
     environment = {**os.environ, "HOME": str(home), "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
-        [*(program or (sys.executable, "-m", "tui_workbench")), "serve", str(project), "--port", "0"],
-        stdout=subprocess.PIPE,
-        env=environment,
-        text=True,
-    )
+    errors = home / "serve.stderr"
+    with errors.open("wb") as stderr:
+        process = subprocess.Popen(
+            [*(program or (sys.executable, "-m", "tui_workbench")), "serve", str(project), "--port", "0"],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=environment,
+            text=True,
+        )
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(3)]
     assert "ssh -N" in lines[1], lines
-    return Served(process, lines[0].split()[-1])
+    return Served(process, lines[0].split()[-1], errors)
 
 
 @pytest.fixture
@@ -120,7 +125,9 @@ async def test_browser_shows_the_screens_and_sends_keys(served: Served, project_
     async with Browser(tmp_path) as browser:
         await browser.open(served.address)
         await browser.until_text("1 Files", "hello.py", "No runs yet.")
-        assert await browser.evaluate("location.href") == served.root
+        page = await browser.evaluate("location.href")
+        assert page.startswith(served.root)
+        assert "token" not in page
         assert await browser.evaluate("document.title") == "project"
         before = await browser.picture()
         await browser.press("?")
@@ -135,7 +142,7 @@ async def test_browser_shows_the_screens_and_sends_keys(served: Served, project_
         await browser.press("c", code=67, control=True)
         await browser.until(lambda: browser.evaluate("navigator.clipboard.readText()"), "copied = 'needle'\n")
         (first,) = served.children()
-        await browser.open(served.root)  # the cookie is enough now
+        await browser.open(page)  # the cookie is enough now
         await browser.until_text("1 Files", "hello.py")
         await until_gone([first])
         (second,) = served.children()
@@ -145,20 +152,28 @@ async def test_browser_shows_the_screens_and_sends_keys(served: Served, project_
         await until_gone([second])
 
 
-async def open_screens(client: aiohttp.ClientSession, served: Served, address: str) -> dict[str, str]:
-    """Open the address and return the header with the cookie."""
+class Opened(NamedTuple):
+    """The page of a browser that has used the printed address, and the headers of its requests."""
+
+    page: str
+    headers: dict[str, str]
+
+
+async def open_screens(client: aiohttp.ClientSession, served: Served, address: str) -> Opened:
     async with client.get(address, allow_redirects=False) as answer:
         assert answer.status == 303
-        assert answer.headers["Location"] == "/"
+        path = answer.headers["Location"]
         morsel = next(iter(answer.cookies.values()))
         assert morsel["httponly"]
         assert morsel["samesite"] == "Strict"
-        return {"Cookie": f"{morsel.key}={morsel.value}", "Origin": f"http://{served.host}"}
+        assert morsel["path"] == path
+        headers = {"Cookie": f"{morsel.key}={morsel.value}", "Origin": f"http://{served.host}"}
+        return Opened(served.root.rstrip("/") + path, headers)
 
 
 async def test_killed_server_leaves_no_workbench_behind(served: Served, client: aiohttp.ClientSession) -> None:
-    headers = await open_screens(client, served, served.address)
-    async with client.ws_connect(f"{served.root}ws", headers=headers) as websocket:
+    page, headers = await open_screens(client, served, served.address)
+    async with client.ws_connect(f"{page}ws", headers=headers) as websocket:
         await websocket.receive_bytes(timeout=120)
         children = served.children()
         assert len(children) == 1
@@ -168,24 +183,24 @@ async def test_killed_server_leaves_no_workbench_behind(served: Served, client: 
 
 
 async def test_dead_workbench_closes_its_page(served: Served, client: aiohttp.ClientSession) -> None:
-    headers = await open_screens(client, served, served.address)
-    async with client.ws_connect(f"{served.root}ws", headers=headers) as websocket:
+    page, headers = await open_screens(client, served, served.address)
+    async with client.ws_connect(f"{page}ws", headers=headers) as websocket:
         await websocket.receive_bytes(timeout=120)
         os.kill(served.children()[0], signal.SIGKILL)
         async with asyncio.timeout(20):
             while not websocket.closed:
                 await websocket.receive()
-    async with client.get(served.root, headers=headers) as answer:
+    async with client.get(page, headers=headers) as answer:
         assert answer.status == 200
 
 
 async def test_link_works_once(door: Served, client: aiohttp.ClientSession) -> None:
-    headers = await open_screens(client, door, door.address)
+    opened, headers = await open_screens(client, door, door.address)
     async with client.get(door.address, allow_redirects=False) as again:
         assert again.status == 403
         assert "was used or replaced" in await again.text()
         assert not again.cookies
-    async with client.get(door.root, headers=headers) as page:
+    async with client.get(opened, headers=headers) as page:
         assert page.status == 200
         assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
         assert "token" not in await page.text()
@@ -228,23 +243,72 @@ async def test_requests_without_key_or_host_name_are_refused(
 
 
 async def test_refused_websocket_starts_no_workbench(served: Served, client: aiohttp.ClientSession) -> None:
-    headers = await open_screens(client, served, served.address)
+    page, headers = await open_screens(client, served, served.address)
     for changed in ({"Cookie": ""}, {"Origin": "http://evil.example"}, {"Origin": ""}, {"Host": "evil.example"}):
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
-            await client.ws_connect(f"{served.root}ws", headers={**headers, **changed})
+            await client.ws_connect(f"{page}ws", headers={**headers, **changed})
         assert caught.value.status == 403, changed
         assert served.children() == [], changed
 
 
+NONSENSE = (
+    "{",
+    "[]",
+    '["resize", 1]',
+    '["resize", {"width": 1e999, "height": 1}]',
+    '["stdin"]',
+    '["stdin", "\\ud800"]',
+    "7",
+    "[" * 100_000,
+    '["ping", ' + "[" * 100_000,
+)
+
+
 async def test_invalid_messages_close_the_page(served: Served, client: aiohttp.ClientSession) -> None:
-    headers = await open_screens(client, served, served.address)
-    for nonsense in ("{", "[]", '["resize", 1]', '["stdin"]', "7"):
-        async with client.ws_connect(f"{served.root}ws?width=x&height=999999", headers=headers) as websocket:
+    page, headers = await open_screens(client, served, served.address)
+    for nonsense in NONSENSE:
+        async with client.ws_connect(f"{page}ws?width=x&height=999999", headers=headers) as websocket:
             await websocket.send_str(nonsense)
             async with asyncio.timeout(20):
                 while not websocket.closed:
                     await websocket.receive()
     await until_gone(served.children())
+    assert served.errors.read_text() == ""
+
+
+@pytest.mark.linux("Chromium needs /proc")
+async def test_cookie_is_not_sent_to_other_ports(served: Served, tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(request.headers.get("Cookie", ""))
+        return web.Response(text="<title>other</title>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    listening = socket.create_server(("127.0.0.1", 0))
+    await web.SockSite(runner, listening).start()
+    try:
+        async with Browser(tmp_path) as browser:
+            await browser.open(served.address)
+            await browser.until_text("1 Files")
+            await browser.open(f"http://127.0.0.1:{listening.getsockname()[1]}/")
+            await browser.until(lambda: browser.evaluate("document.title"), "other")
+    finally:
+        await runner.cleanup()
+    assert seen
+    assert not any(seen)
+
+
+async def test_cookie_without_the_secret_path_is_useless(served: Served, client: aiohttp.ClientSession) -> None:
+    page, headers = await open_screens(client, served, served.address)
+    for path in ("", "ws", "static/js/textual.js", "focus.js", "x/"):
+        async with client.get(f"{served.root}{path}", headers=headers) as answer:
+            assert answer.status in (403, 404), path
+    async with client.get(f"{page}focus.js", headers=headers) as answer:
+        assert answer.status == 200
 
 
 def test_server_listens_on_this_machine_only(door: Served) -> None:

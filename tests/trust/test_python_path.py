@@ -124,8 +124,8 @@ async def test_served_screens_import_nothing_from_the_project(hostile: Hostile, 
     served = start(hostile.root, home, CONSOLE_SCRIPT)
     try:
         async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client:
-            headers = await open_screens(client, served, served.address)
-            async with client.ws_connect(f"{served.root}ws", headers=headers) as websocket:
+            page, headers = await open_screens(client, served, served.address)
+            async with client.ws_connect(f"{page}ws", headers=headers) as websocket:
                 await websocket.receive_bytes(timeout=120)
     finally:
         served.process.terminate()

@@ -3,6 +3,10 @@
 A request is refused if its Host header does not name this machine, or if it comes from a page of another site. A
 request must also carry the token, or a cookie that this server issued. The token works once: the browser receives a
 cookie in exchange. When the server ends, it ends the workbenches that it started; their runs continue.
+
+Browsers send a cookie to all ports of a machine, and so to any program whose port was forwarded to this machine. All
+pages therefore have a secret path, and the cookie is limited to this path: a program that does not know the path never
+receives the cookie.
 """
 
 from __future__ import annotations
@@ -72,14 +76,14 @@ _HEAD = """\
 PAGE = (
     _HEAD
     + """\
-<link rel="stylesheet" href="/static/css/xterm.css">
-<script src="/static/js/textual.js"></script>
-<script src="/focus.js"></script>
+<link rel="stylesheet" href="static/css/xterm.css">
+<script src="static/js/textual.js"></script>
+<script src="focus.js"></script>
 </head>
 <body>
 <div id="terminal" class="textual-terminal" data-session-websocket-url="{socket}" data-font-size="16"></div>
 <div class="note opening">Opening workbench-tui...</div>
-<div class="note closed"><p>Closed. <a href="/">Open again</a></p></div>
+<div class="note closed"><p>Closed. <a href="./">Open again</a></p></div>
 <span id="start" hidden></span>
 </body>
 </html>
@@ -108,6 +112,7 @@ class Access:
 
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe(32)
+        self.path = f"/{secrets.token_urlsafe(32)}/"  # of all pages
         self._cookies: list[str] = []
 
     def exchange(self, token: str) -> str | None:
@@ -191,11 +196,11 @@ class Server(TextualServer):
 
     async def _make_app(self) -> web.Application:
         app = web.Application(middlewares=[self._guard])
-        app.router.add_get("/", self._page)
-        app.router.add_get("/focus.js", self._focus)
-        app.router.add_get("/ws", self.handle_websocket)
-        app.router.add_get("/download/{key}", self.handle_download)
-        app.router.add_static("/static", self.statics_path)
+        path = self.access.path
+        app.router.add_get(path, self._page)
+        app.router.add_get(f"{path}focus.js", self._focus)
+        app.router.add_get(f"{path}ws", self.handle_websocket)
+        app.router.add_static(f"{path}static", self.statics_path)
         return app
 
     @web.middleware
@@ -215,7 +220,7 @@ class Server(TextualServer):
                 _refusal("This address was used or replaced. Open the new address that `workbench-tui serve` printed.")
                 if cookie is None
                 # Keep the token out of the browser's history.
-                else web.HTTPSeeOther("/")
+                else web.HTTPSeeOther(self.access.path)
             )
         elif not self.access.allows(request.cookies.get(self.cookie_name, "")):
             response = _refusal(
@@ -224,7 +229,7 @@ class Server(TextualServer):
         else:
             response = await handler(request)
         if cookie is not None:
-            response.set_cookie(self.cookie_name, cookie, path="/", httponly=True, samesite="Strict")
+            response.set_cookie(self.cookie_name, cookie, path=self.access.path, httponly=True, samesite="Strict")
             _print(f"Opened. Address for another browser:  {self.address}")
         if not response.prepared:
             socket_policy = POLICY.replace("{socket}", f"ws://{request.host}")
@@ -244,7 +249,9 @@ class Server(TextualServer):
         return origin == f"http://{host}"
 
     async def _page(self, request: web.Request) -> web.Response:
-        text = PAGE.replace("{socket}", f"ws://{request.host}/ws").replace("{title}", html.escape(self._name))
+        text = PAGE.replace("{socket}", f"ws://{request.host}{self.access.path}ws").replace(
+            "{title}", html.escape(self._name)
+        )
         return web.Response(text=text, content_type="text/html")
 
     async def _focus(self, request: web.Request) -> web.Response:
@@ -285,12 +292,12 @@ class Server(TextualServer):
                 if kind == "stdin":
                     await screens.send_bytes(str(rest[0]).encode())
                 elif kind == "resize":
-                    await screens.set_terminal_size(int(rest[0]["width"]), int(rest[0]["height"]))
+                    await screens.set_terminal_size(_within(rest[0]["width"]), _within(rest[0]["height"]))
                 elif kind == "ping":
                     await websocket.send_json(["pong", rest[0]])
                 elif kind in ("blur", "focus"):
                     await (screens.blur() if kind == "blur" else screens.focus())
-            except (ValueError, TypeError, LookupError):
+            except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
                 return
 
 
@@ -329,7 +336,12 @@ def tunnel_command(port: int) -> str:
 
 def _size(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, "")
-    return max(1, min(int(text), 1000)) if text.isdecimal() and len(text) < 6 else default
+    return _within(text) if text.isdecimal() and len(text) < 6 else default
+
+
+def _within(size: float | str) -> int:
+    """Return a width or height, limited to a reasonable range. Raises ValueError, TypeError or OverflowError."""
+    return max(1, min(int(size), 1000))
 
 
 def _refusal(text: str) -> web.Response:
