@@ -120,6 +120,12 @@ def changed_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if os.environ.get(name) != value}
 
 
+def hidden_values() -> frozenset[str]:
+    """Return the values that `masked_text` masks wherever they appear."""
+    _hide_environment()
+    return frozenset(_secrets)
+
+
 def masked_text(text: str) -> str:
     """Return the text with the values given to `hide`, and the secrets that `masking` recognizes, masked."""
     _hide_environment()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import for_terminal
@@ -20,7 +20,25 @@ LONGEST_VALUE = 500
 """Maximum length of a value in a comparison, in characters."""
 
 
-class TargetInfo(BaseModel):
+def without_surrogates(tree: Any) -> Any:
+    """Return JSON with replaced surrogates, which cannot be sent. A file name that is not UTF-8 has some."""
+    if isinstance(tree, dict):
+        return {without_surrogates(key): without_surrogates(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [without_surrogates(value) for value in tree]
+    return tree.encode("utf-8", "replace").decode() if isinstance(tree, str) else tree
+
+
+class Answer(BaseModel):
+    """A record whose texts can be sent."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _readable(cls, value: Any) -> Any:
+        return without_surrogates(value)
+
+
+class TargetInfo(Answer):
     """A compute target of the project."""
 
     name: str
@@ -30,7 +48,7 @@ class TargetInfo(BaseModel):
     problem: str = ""
 
 
-class ConfigurationInfo(BaseModel):
+class ConfigurationInfo(Answer):
     """A run configuration of the project."""
 
     name: str
@@ -41,7 +59,7 @@ class ConfigurationInfo(BaseModel):
     problem: str = ""
 
 
-class RunInfo(BaseModel):
+class RunInfo(Answer):
     """A run and its results."""
 
     number: int
@@ -62,7 +80,7 @@ class RunInfo(BaseModel):
     gpu: str = Field(description="a sentence about the GPU use of the run; empty without a GPU verdict")
 
 
-class RunPage(BaseModel):
+class RunPage(Answer):
     """A page of the list of runs, newest first."""
 
     runs: list[RunInfo]
@@ -70,7 +88,7 @@ class RunPage(BaseModel):
     next_cursor: str = Field(default="", description="pass it as `cursor` to get the next page; empty on the last page")
 
 
-class PlanInfo(BaseModel):
+class PlanInfo(Answer):
     """The plan of a submission."""
 
     target: str
@@ -81,7 +99,7 @@ class PlanInfo(BaseModel):
     needs_approval: list[str] = Field(description="the reasons why the run needs an approval; empty if it needs none")
 
 
-class Submitted(BaseModel):
+class Submitted(Answer):
     """A run that was started, or a request that waits for an approval."""
 
     run: RunInfo | None = None
@@ -89,7 +107,7 @@ class Submitted(BaseModel):
     reasons: list[str] = Field(default=[], description="the limits that the run exceeds")
 
 
-class Decision(BaseModel):
+class Decision(Answer):
     """The state of a request for an approval."""
 
     request: int
@@ -99,7 +117,7 @@ class Decision(BaseModel):
     replaced_by: int = Field(default=0, description="the request with the new plan; 0 unless the state is changed")
 
 
-class ValueInfo(BaseModel):
+class ValueInfo(Answer):
     """A value of a run configuration."""
 
     key: str
@@ -108,7 +126,7 @@ class ValueInfo(BaseModel):
     changed: bool = False
 
 
-class ComparedRow(BaseModel):
+class ComparedRow(Answer):
     """A property of the compared runs."""
 
     section: str
@@ -116,7 +134,7 @@ class ComparedRow(BaseModel):
     values: list[str | float | None] = Field(description="one value for each run")
 
 
-class ComparisonPage(BaseModel):
+class ComparisonPage(Answer):
     """A page of the differences between runs."""
 
     runs: list[int] = Field(description="the numbers of the runs, in the order of the values")
@@ -125,7 +143,7 @@ class ComparisonPage(BaseModel):
     next_cursor: str = Field(default="", description="pass it as `cursor` to get the next page; empty on the last page")
 
 
-class LogPage(BaseModel):
+class LogPage(Answer):
     """A part of the output of a run."""
 
     text: str
@@ -133,7 +151,7 @@ class LogPage(BaseModel):
     at_end: bool = Field(description="true if there is no more output now")
 
 
-class LimitsInfo(BaseModel):
+class LimitsInfo(Answer):
     """The limits of the user for all agents together, and the current use of these limits."""
 
     targets: list[str]

@@ -6,14 +6,28 @@ Only this module and `tools` import the packages of the extra `agents`.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Protocol
 
+import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    PARSE_ERROR,
+    CallToolResult,
+    ErrorData,
+    InputRequiredResult,
+    JSONRPCError,
+    TextContent,
+    ToolAnnotations,
+)
 
 import tui_workbench
+from tui_workbench.cli.agent import known_secrets
+from tui_workbench.cli.agent.answers import without_surrogates
 from tui_workbench.cli.agent.tools import Tools, mask_setting
 from tui_workbench.core import trace
 from tui_workbench.core.errors import WorkbenchError
@@ -31,22 +45,40 @@ run changes: repeat it until the run has ended. Lists and logs have pages: pass 
 page. Secrets are shown as ***."""
 
 
+LARGEST_ARGUMENTS = 1 << 20
+"""Maximum size of the arguments of a call, as JSON in characters."""
+
+
 class AgentServer(MCPServer[Any]):
     """A server whose tools act for the agent that calls them."""
+
+    project: Project
+
+    async def run_stdio_async(self) -> None:
+        """Serve on stdin and stdout, and answer every message. The library gives no answer to a malformed message."""
+        async with stdio_server() as (messages, answers), anyio.create_task_group() as tasks:
+            to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+            tasks.start_soon(_pass_on, messages, to_server, answers)
+            options = self._lowlevel_server.create_initialization_options()
+            await self._lowlevel_server.run(from_client, answers, options)
+            tasks.cancel_scope.cancel()
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool, and log the call in the trace with the name of the agent."""
+        """Call a tool, and log the call in the trace with the name of the agent.
+
+        Secrets are masked in the whole answer, whatever part of a run or a file they come from.
+        """
+        _require_text(arguments)
+        known_secrets.hide(self.project)
         words = [name, *(f"{key}={json.dumps(value)}" for key, value in _masked(arguments).items())]
         with trace.for_agent(_name_of(context)), trace.Call(trace.AGENT, trace.masked_words(words)) as call:
             try:
                 await self._require_known(name, arguments)
-                return await super().call_tool(name, arguments, context)
+                return _masked_answer(await super().call_tool(name, arguments, context))
             except ToolError as error:
-                text = str(error)
-                if isinstance(error.__cause__, WorkbenchError):
-                    text = trace.masked_text(str(error.__cause__))
+                text = _readable(_reason_of(error))
                 call.end(None, error=text)
                 raise ToolError(text) from error
 
@@ -56,6 +88,110 @@ class AgentServer(MCPServer[Any]):
             known = tool.input_schema.get("properties", {})
             if tool.name == name and (unknown := [each for each in arguments if each not in known]):
                 raise ToolError(f"unknown argument {unknown[0]!r}. The arguments are: {', '.join(known) or 'none'}.")
+
+
+class _Stream(Protocol):
+    """A stream of messages that can be closed."""
+
+    def __aiter__(self) -> AsyncIterator[SessionMessage | Exception]: ...
+
+    async def aclose(self) -> None: ...
+
+
+class _Sink(Protocol):
+    async def send(self, item: Any, /) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+async def _pass_on(messages: _Stream, to_server: _Sink, answers: _Sink) -> None:
+    """Pass the messages of the client on to the server, and answer those that are malformed."""
+    try:
+        async for message in messages:
+            if isinstance(message, Exception):
+                await answers.send(SessionMessage(_malformed(message)))
+            else:
+                await to_server.send(message)
+    finally:
+        await to_server.aclose()
+
+
+def _malformed(error: Exception) -> JSONRPCError:
+    """Return the answer to a message that is not JSON, has a lone surrogate in a text, or is no message of MCP."""
+    number, reason = None, "it is not JSON"
+    # The error of the library contains the message.
+    errors: list[dict[str, Any]] = getattr(error, "errors", list)()
+    text = errors[0].get("input") if errors else None
+    try:
+        message = json.loads(text) if isinstance(text, str) else text
+    except (ValueError, RecursionError):
+        message = None
+    if isinstance(message, dict):
+        found = message.get("id")
+        number = found if isinstance(found, int | str) and not isinstance(found, bool) else None
+        reason = next(_surrogates(message), "") or "it is not a request"
+    return JSONRPCError(
+        jsonrpc="2.0",
+        id=_readable(number) if isinstance(number, str) else number,
+        error=ErrorData(code=PARSE_ERROR, message=f"the message cannot be read: {reason}"),
+    )
+
+
+def _require_text(arguments: dict[str, Any]) -> None:
+    """Raise ToolError for arguments that are too large, or that contain a text which is not Unicode."""
+    for reason in _surrogates(arguments):
+        raise ToolError(reason)
+    size = len(json.dumps(arguments))
+    if size > LARGEST_ARGUMENTS:
+        raise ToolError(
+            f"the arguments have {size} characters, and the limit is {LARGEST_ARGUMENTS}. Pass shorter arguments."
+        )
+
+
+def _surrogates(tree: Any, name: str = "") -> Iterator[str]:
+    """Yield a reason for each text in JSON that has a lone surrogate. `name` is the key of `tree`."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _surrogates(key, name)
+            yield from _surrogates(value, key)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _surrogates(value, name)
+    elif isinstance(tree, str) and (code := next((ord(each) for each in tree if 0xD800 <= ord(each) < 0xE000), 0)):
+        yield f"{_readable(name) or 'a key'} contains the lone surrogate U+{code:04X}. Pass text that is valid Unicode."
+
+
+def _reason_of(error: ToolError) -> str:
+    """Return the reason of a failed call. The library hides the reason of an unexpected error."""
+    cause = error.__cause__
+    if isinstance(cause, WorkbenchError):
+        return str(cause)
+    if isinstance(error, UnexpectedToolError) and cause is not None:
+        return f"{error}: {type(cause).__name__}: {cause}"
+    return str(error)
+
+
+def _masked_answer(answer: CallToolResult | InputRequiredResult) -> CallToolResult | InputRequiredResult:
+    """Return an answer with secrets masked. Its text repeats its structured content."""
+    if not isinstance(answer, CallToolResult) or answer.structured_content is None:
+        return answer
+    content = _masked_tree(answer.structured_content)
+    text = TextContent(type="text", text=json.dumps(content, ensure_ascii=False, indent=2))
+    return answer.model_copy(update={"structured_content": content, "content": [text]})
+
+
+def _masked_tree(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {trace.masked_text(str(key)): _masked_tree(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_masked_tree(value) for value in tree]
+    return trace.masked_text(tree) if isinstance(tree, str) else tree
+
+
+def _readable(text: str) -> str:
+    """Return the text with secrets masked, and without surrogates, which cannot be sent."""
+    readable: str = without_surrogates(trace.masked_text(text))
+    return readable
 
 
 def _masked(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -78,6 +214,7 @@ def make_server(project: Project) -> AgentServer:
     server = AgentServer(
         "workbench-tui", instructions=INSTRUCTIONS, version=tui_workbench.__version__, log_level="WARNING"
     )
+    server.project = project
     tools = Tools(project)
     for tool in tools.reading:
         server.add_tool(tool, annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import anyio
 from pydantic import Field
 
-from tui_workbench.cli.agent import answers
+from tui_workbench.cli.agent import answers, known_secrets
 from tui_workbench.config.changes import file_edits
 from tui_workbench.config.document import Document
 from tui_workbench.config.yaml_edit.syntax import Path, parse, plain_value
@@ -34,7 +34,7 @@ from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.verdict import to_json
 from tui_workbench.runs.logs.log_file import LogFile
 from tui_workbench.runs.store.rundir import OUTPUT
-from tui_workbench.runs.store.table import RunQuery
+from tui_workbench.runs.store.table import LONGEST_FILTER, RunQuery
 
 POLL_SECONDS = 0.5
 LONGEST_WAIT = 300
@@ -46,6 +46,10 @@ LARGEST_LOG_PAGE = 16_000
 """Maximum size of a page of a log in characters, except for a single longer line."""
 
 Run = Annotated[str, Field(description="the number or ID of the run")]
+Request = Annotated[int, Field(ge=0, lt=1 << 31, description="the number of the request")]
+Filter = Annotated[
+    str, Field(max_length=LONGEST_FILTER, description="words and conditions such as `state:failed loss<0.1`")
+]
 Cursor = Annotated[str, Field(description="next_cursor of the previous page; empty for the first page")]
 Limit = Annotated[int, Field(ge=1, le=100, description="the maximum number of entries")]
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="the maximum time to wait, in seconds")]
@@ -152,7 +156,7 @@ class Tools:
 
     def list_runs(
         self,
-        filter: Annotated[str, Field(description="words and conditions such as `state:failed loss<0.1`")] = "",
+        filter: Filter = "",
         cursor: Cursor = "",
         limit: Limit = PAGE,
     ) -> answers.RunPage:
@@ -185,7 +189,7 @@ class Tools:
         verdict = verdict_of(self._runs.directory(run))
         if verdict is None:
             return {"verdict": "none", "text": "there are no GPU samples of this run"}
-        masked: dict[str, Any] = mask_tree(file_edits.plain(to_json(verdict)))
+        masked: dict[str, Any] = answers.without_surrogates(mask_tree(file_edits.plain(to_json(verdict))))
         return masked
 
     def read_log(
@@ -203,7 +207,8 @@ class Tools:
                 start = log.start_before(log.size, tail)
             text, end = "", start
             for line in log.lines_from(start, 1000):
-                shown = answers.safe(line.data.decode("utf-8", "replace")) + "\n"
+                data = known_secrets.masked_bytes(log, line.start, line.data)
+                shown = answers.safe(data.decode("utf-8", "replace")) + "\n"
                 if text and len(text) + len(shown) > LARGEST_LOG_PAGE:
                     break
                 text, end = text + shown, line.end
@@ -258,7 +263,9 @@ class Tools:
         return answers.Submitted(run=self._info(made.run.run_id) if made.run is not None else None)
 
     async def wait_for_approval(
-        self, request: Annotated[int, Field(description="the number of the request")], seconds: Seconds = 30
+        self,
+        request: Annotated[int, Field(ge=0, lt=1 << 31, description="the number of the request")],
+        seconds: Seconds = 30,
     ) -> answers.Decision:
         """Wait at most `seconds` until the user approves or denies a request. Return the state of the request."""
         found = await anyio.to_thread.run_sync(approvals.find_approval, request)

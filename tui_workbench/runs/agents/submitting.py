@@ -19,6 +19,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.agents import approvals, ledger
 from tui_workbench.runs.agents.approvals import Approval
 from tui_workbench.runs.agents.limits import excess, load_limits, use_of
+from tui_workbench.runs.agents.scripts import require_script
 from tui_workbench.runs.submission import launch
 from tui_workbench.runs.submission.planning import Prepared, prepare
 from tui_workbench.targets.hosts.host import ConnectionLost
@@ -50,13 +51,15 @@ def plan_for_agent(project: Project, request: RunRequest) -> tuple[Prepared, lis
     """Return the plan of a request, and the reasons why it needs an approval. Raises the errors of `submit`."""
     limits = load_limits()
     prepared = prepare(project, _limited(request, limits.minutes_per_run))
+    require_script(prepared.spec)
     return prepared, excess(prepared.spec, limits, ledger.read_uses())
 
 
 def submit_for_agent(project: Project, request: RunRequest) -> Submission:
     """Submit a run of `request.agent`, or store a request for an approval if the run exceeds the limits.
 
-    Raises UsageError if an argument is a secret, and the errors of `Runs.submit`.
+    Raises UsageError if an argument is a secret or the script is not one that agents may run, and the errors of
+    `Runs.submit`.
     """
     limits = load_limits()
     request = _limited(request, limits.minutes_per_run)
@@ -64,6 +67,7 @@ def submit_for_agent(project: Project, request: RunRequest) -> Submission:
         uses = ledger.read_uses()
 
         def check(spec: RunSpec) -> None:
+            require_script(spec)
             if reasons := excess(spec, limits, uses):
                 raise LimitExceeded(reasons)
 

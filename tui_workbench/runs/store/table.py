@@ -18,6 +18,7 @@ import re
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run
 from tui_workbench.runs.store.history_record import Facts
 
@@ -50,6 +51,8 @@ _CLOCK = r"(?:(\d+):)?(\d+):(\d+(?:\.\d*)?)"
 SCANNED = "listed NOT INDEXED"  # a full scan is 20 times as fast as reading all rows through an index
 COLUMNS = {**NUMBER_COLUMNS, **TEXT_COLUMNS}  # columns to sort and group by; any other name is a metric
 
+LONGEST_FILTER = 1000
+"""Maximum length of a filter in characters. SQLite limits the depth of a condition, which grows with each word."""
 
 ARGUMENT = "argument "  # prefix of an argument by which runs are sorted
 
@@ -123,7 +126,14 @@ class Condition(NamedTuple):
 
 
 def condition_of(text: str, *, archived: bool = False) -> Condition:
-    """Translate a filter. Archived runs are excluded, unless `archived` is set or the filter contains `is:archived`."""
+    """Translate a filter. Archived runs are excluded, unless `archived` is set or the filter contains `is:archived`.
+
+    Raises UsageError if the filter is longer than LONGEST_FILTER.
+    """
+    if len(text) > LONGEST_FILTER:
+        raise UsageError(
+            f"the filter has {len(text)} characters, and the limit is {LONGEST_FILTER}", remedy="Use fewer words."
+        )
     parts: list[str] = []
     values: list[Any] = []
     for minus, word in re.findall(_TOKEN, text):

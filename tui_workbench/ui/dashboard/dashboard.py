@@ -18,7 +18,7 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.families import Family
 from tui_workbench.runs.metric_words import goal_of
-from tui_workbench.runs.store.table import RunQuery, RunRow
+from tui_workbench.runs.store.table import LONGEST_FILTER, RunQuery, RunRow
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import DASHBOARD
@@ -110,6 +110,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         self.table = RunTable()
         placeholder = "words and conditions: loss<0.1 state:failed gpu:proven gpu_seconds>60 is:pinned has:accuracy"
         self.filter_row = FilterRow("/", placeholder, self.table)
+        self.filter_row.field.max_length = LONGEST_FILTER
         self.charts = DashboardCharts(project)
         super().__init__(project, self.head, self.request_line, self.filter_row, self.charts, self.table)
         self.query_shown = query

@@ -15,7 +15,7 @@ from tui_workbench.runs.families import Family, family_of
 from tui_workbench.runs.metric_words import goal_of
 from tui_workbench.runs.store.annotations import JOURNAL
 from tui_workbench.runs.store.index import RunIndex
-from tui_workbench.runs.store.table import ARGUMENT, COLUMNS, RunQuery, RunRow
+from tui_workbench.runs.store.table import ARGUMENT, COLUMNS, LONGEST_FILTER, RunQuery, RunRow
 from tui_workbench.ui.charts.chart_data import read_metrics
 from tui_workbench.ui.charts.chart_scale import sparkline
 from tui_workbench.ui.dashboard.dashboard_columns import Heading, heading_key, load_columns
@@ -69,7 +69,7 @@ def saved_query(saved: Values) -> RunQuery | None:
         return None
     group = saved.text("group")
     return RunQuery(
-        saved.text("filter"),
+        saved.text("filter")[:LONGEST_FILTER],
         saved.text("sort"),
         saved.flag("descending"),
         group if group in GROUPS else "",
