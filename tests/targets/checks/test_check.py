@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import open_folder, require
 from tests.engines import EMPTY_IMAGE, PYTHON_IMAGE, DockerEngine, docker_engine
 from tests.machines import DOCKER_GROUP, PASSWORD, Machine, fingerprint, make_key
+from tests.waiting import wait_until
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.checks import check_machine
@@ -41,7 +44,7 @@ from tui_workbench.targets.checks.result import (
     CheckResult,
     run_check,
 )
-from tui_workbench.targets.docker.engine import EngineFacts
+from tui_workbench.targets.docker.engine import Engine, EngineFacts
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
@@ -238,6 +241,32 @@ def test_old_engine_versions_fail(version: str) -> None:
         check_version(FACTS._replace(version=version))
     assert version in old.value.message
     assert old.value.command.startswith("curl ")
+
+
+@pytest.mark.parametrize(("version", "is_recent"), [("3.4.4", False), ("4.3.1", True), ("5.2.0-dev", True)])
+def test_podman_has_a_minimum_version_of_its_own(version: str, is_recent: bool) -> None:
+    facts = FACTS._replace(version=version, is_podman=True)
+    if is_recent:
+        assert check_version(facts).message == f"podman {version} for x86_64"
+        return
+    with pytest.raises(CheckFailed, match=f"podman {version} is too old") as old:
+        check_version(facts)
+    assert "docker" not in f"{old.value.command}{old.value.remedy}"
+
+
+def test_podman_is_recognized() -> None:
+    with open_folder() as folder:  # podman refuses long paths
+        socket = folder / "socket"
+        storage = ("--root", str(folder / "root"), "--runroot", str(folder / "run"))
+        service = ("system", "service", "--time", "0", f"unix://{socket}")
+        with subprocess.Popen([require("podman"), *storage, *service]) as podman:
+            try:
+                wait_until(socket.exists, "the socket of podman")
+                facts = Engine(str(socket), "box").facts()
+                assert facts.is_podman
+                assert check_version(facts).state == OK
+            finally:
+                podman.terminate()
 
 
 def test_only_workbench_commands_are_for_this_machine() -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tui_workbench.config.schema.retry import LOST
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.targets.base.run_environment import shared_folder
@@ -176,9 +177,19 @@ BEFORE, AFTER = "2026-01-01T11:00:00.123456789+02:00", "2026-01-01T11:00:01+01:0
 def test_every_failure_has_a_reason(
     container: Container | None, code: int | None, restarted: bool, engine: str, expected: tuple[int | None, str]
 ) -> None:
-    outcome = containers.outcome(container, code, host="box", restarted=restarted, engine_started=engine)
+    outcome = containers.outcome(
+        container, code, host="box", restarted=restarted, engine_started=engine, has_supervisor=True
+    )
     assert outcome.exit_code == expected[0]
     assert expected[1] in outcome.reason
+
+
+@pytest.mark.parametrize("has_supervisor", [True, False])
+def test_run_in_a_removed_container_has_failed_if_its_end_would_be_recorded(has_supervisor: bool) -> None:
+    outcome = containers.outcome(
+        None, None, host="box", restarted=False, engine_started=BEFORE, has_supervisor=has_supervisor
+    )
+    assert (outcome.has_failed, outcome.cause) == (has_supervisor, LOST)
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,18 @@ def test_out_of_memory_is_reported(project: DockerProject, engine: DockerEngine)
     assert "out of memory" in ended.reason
 
 
+def test_stopping_the_container_reaches_the_script(project: DockerProject, engine: DockerEngine) -> None:
+    run = project.submit("""
+        import os, signal, sys, time
+        signal.signal(signal.SIGTERM, lambda *_: (print("saved"), sys.exit(0)))
+        print("began", flush=True)
+        time.sleep(600)
+    """)
+    project.until(run, "began")
+    engine.docker("stop", "--time", "60", container_name(run.run_id))
+    assert log(project.ended(run)) == "began\nsaved\n"
+
+
 def test_killed_or_removed_container_is_reported(project: DockerProject, engine: DockerEngine) -> None:
     script = 'print("began", flush=True); import time; time.sleep(600)'
     killed, removed = project.submit(script), project.submit(script)
@@ -206,7 +218,7 @@ def test_killed_or_removed_container_is_reported(project: DockerProject, engine:
     assert (ended.state, ended.exit_code) == ("failed", 137)
     assert "was killed, by another program or for lack of memory" in ended.reason
     ended = project.ended(removed)
-    assert (ended.state, ended.exit_code) == ("unknown", None)
+    assert (ended.state, ended.exit_code) == ("failed", None)
     assert "was removed by another program" in ended.reason
 
 
@@ -223,6 +235,26 @@ def test_image_without_python_is_reported(project: DockerProject) -> None:
     run = project.run("print(1)")
     assert run.state == "failed"
     assert f"the image {EMPTY_IMAGE} has no Python" in run.reason
+
+
+@pytest.mark.parametrize(
+    ("image", "change", "reason"),
+    [
+        ("tests/user:1", "USER stranger", "unable to find user stranger"),
+        ("tests/home:1", "ENV PYTHONHOME=/nowhere", "No module named 'encodings'"),
+    ],
+)
+def test_reason_why_python_of_an_image_does_not_start_is_reported(
+    project: DockerProject, engine: DockerEngine, image: str, change: str, reason: str
+) -> None:
+    container = engine.docker("create", PYTHON_IMAGE, "true")
+    engine.docker("commit", "--change", change, container, image)
+    engine.docker("rm", container)
+    project.compute(baseDockerImage=image)
+    run = project.run("print(1)")
+    assert run.state == "failed"
+    assert f"Python of the image {image} cannot be started: " in run.reason
+    assert reason in run.reason
 
 
 def test_image_for_another_architecture_is_reported(

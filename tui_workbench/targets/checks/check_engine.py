@@ -32,6 +32,7 @@ from tui_workbench.targets.gpu.vendors import AMD, KFD
 from tui_workbench.targets.hosts.host import Host
 
 OLDEST_ENGINE = (19, 3)
+OLDEST_PODMAN = (4, 0)
 """The first version with `docker run --gpus`."""
 
 _TOOLKIT = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-ctk")
@@ -199,6 +200,11 @@ def check_version(facts: EngineFacts) -> CheckResult:
             "the engine runs Windows containers", "Choose `Switch to Linux containers` in the menu of Docker Desktop."
         )
     numbers = tuple(int(number) for number in re.findall(r"\d+", facts.version)[:2])
+    if facts.is_podman:
+        if numbers and numbers < OLDEST_PODMAN:
+            message = f"podman {facts.version} is too old: the workbench needs 4.0 or newer"
+            raise CheckFailed(message, "Install a newer podman: https://podman.io/docs/installation")
+        return CheckResult(ENGINE, OK, f"podman {facts.version} for {facts.architecture}{_rootless(facts)}")
     if numbers and numbers < OLDEST_ENGINE:
         command = "curl -fsSL https://get.docker.com | sudo sh"
         raise CheckFailed(
@@ -206,5 +212,8 @@ def check_version(facts: EngineFacts) -> CheckResult:
             "Install a current Docker Engine: https://docs.docker.com/engine/install/",
             command,
         )
-    rootless = ", rootless" if facts.rootless else ""
-    return CheckResult(ENGINE, OK, f"Docker {facts.version} for {facts.architecture}{rootless}")
+    return CheckResult(ENGINE, OK, f"Docker {facts.version} for {facts.architecture}{_rootless(facts)}")
+
+
+def _rootless(facts: EngineFacts) -> str:
+    return ", rootless" if facts.rootless else ""

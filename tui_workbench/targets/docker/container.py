@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from tui_workbench.config.schema.retry import LOST
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base import run_environment
@@ -210,6 +211,8 @@ def configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
         if place.spark is not None:
             argv = (SHELL, "-c", _REACHABLE_SPARK, "sh", *argv)
         argv = (SHELL, "-c", supervisor.CONTAINER_TEXT, "sh", RUN_IN_CONTAINER, folder, *argv)
+        # `docker stop` and the end of the engine must reach the script, and not only its shell, which ignores SIGTERM.
+        environment = {**environment, "TINI_KILL_PROCESS_GROUP": "1"}
     result = {
         "Image": place.image,
         # The entry point of an image could change the command.
@@ -280,13 +283,20 @@ def _gpus_option(spec: RunSpec, place: Placement) -> str:
 
 
 def outcome(
-    container: Container | None, exit_code: int | None, *, host: str, restarted: bool, engine_started: str
+    container: Container | None,
+    exit_code: int | None,
+    *,
+    host: str,
+    restarted: bool,
+    engine_started: str,
+    has_supervisor: bool,
 ) -> Outcome:
     """Return the outcome of a run.
 
     `container` is None if the container no longer exists. `exit_code` is the code that the supervising shell wrote, or
     None. `restarted` is True if the machine was restarted during the run. `engine_started` is the time of the engine's
-    start.
+    start. `has_supervisor` is True if a supervising shell was started, which writes the exit code of every script that
+    ends by itself.
     """
     memory = container is not None and container.out_of_memory
     starved = f"killed: out of memory on {host}; use smaller batches or fewer workers"
@@ -299,7 +309,8 @@ def outcome(
         return Outcome(None, f"{host} was restarted during the run; submit the run again")
     # A container that is being removed has no exit code.
     if container is None or container.exit_code is None:
-        return Outcome(None, f"its container on {host} was removed by another program")
+        reason = f"its container on {host} was removed by another program"
+        return Outcome(None, reason, has_failed=has_supervisor, cause=LOST)
     code = container.exit_code
     if memory:
         return Outcome(code, starved)

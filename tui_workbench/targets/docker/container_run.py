@@ -163,6 +163,7 @@ class ContainerRun:
             host=self._host.label,
             restarted=ending.restarted,
             engine_started=self._engine.started_at(),
+            has_supervisor=ending.started,
         )
         self._report.ran(_times(found, ending))
         self._run.note_end(outcome.exit_code)

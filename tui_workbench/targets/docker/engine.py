@@ -47,6 +47,7 @@ class EngineFacts(NamedTuple):
     rootless: bool  # root in a container is the user who runs the engine
     runtimes: tuple[str, ...]
     root: str  # the engine's data directory, on its host
+    is_podman: bool = False  # podman, which has the same API and other version numbers
 
 
 class Image(NamedTuple):
@@ -151,7 +152,9 @@ class Engine:
 
     def facts(self) -> EngineFacts:
         with self._called("report its properties", "info"):
-            info = self._api.info()
+            info, version = self._api.info(), self._api.version()
+            # Podman also sends the version of the API that it imitates; Docker names no such component.
+            components = [str(part.get("Name")) for part in version.get("Components") or ()]
             return EngineFacts(
                 version=str(info.get("ServerVersion", "")),
                 os_type=str(info.get("OSType", "linux")),
@@ -159,6 +162,7 @@ class Engine:
                 rootless=any("name=rootless" in option for option in info.get("SecurityOptions") or ()),
                 runtimes=tuple(info.get("Runtimes") or ()),
                 root=str(info.get("DockerRootDir", "")),
+                is_podman="Podman Engine" in components,
             )
 
     def started_at(self) -> str:

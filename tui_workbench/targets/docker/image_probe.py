@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -72,6 +73,9 @@ print("workbench-probe:" + json.dumps({
 _MARK = b"workbench-probe:"
 # The usual paths are tried too, because some images set PATH only in an entry point.
 _SCRIPT = 'for p in "$@"; do if command -v "$p" >/dev/null 2>&1; then exec "$p" -c "$PROGRAM"; fi; done; exit 127'
+_NOT_FOUND = 127
+_NO_PROGRAM = re.compile("executable file .*not found|no such file or directory", re.IGNORECASE)
+"""The errors of runc and crun for a program that the image does not have."""
 
 
 class ImageFacts(NamedTuple):
@@ -100,7 +104,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
     path = os.path.join(user_cache_directory(), "images", f"{key}-{FORM}.json")
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(path, encoding="utf-8") as file:
         return _from_json(json.load(file))
-    answer = _ask(engine, image)
+    answer, why = _ask(engine, image)
     if answer is None:
         if is_foreign:
             raise ConfigurationError(
@@ -108,9 +112,10 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
                 remedy=f"Choose a baseDockerImage for {ours}, or run `docker pull --platform linux/{ours} {name}` "
                 "on that machine.",
             )
+        remedy = "Choose a baseDockerImage with Python on its PATH, such as python:3.11-slim or pytorch/pytorch."
         raise ConfigurationError(
-            f"the image {name} has no Python",
-            remedy="Choose a baseDockerImage with Python on its PATH, such as python:3.11-slim or pytorch/pytorch.",
+            f"Python of the image {name} cannot be started: {why}" if why else f"the image {name} has no Python",
+            remedy=remedy,
         )
     # If the answer cannot be stored, the next call runs a container again.
     with contextlib.suppress(OSError, StorageError):
@@ -119,31 +124,36 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
     return _from_json(answer)
 
 
-def _ask(engine: Engine, image: Image) -> dict[str, Any] | None:
-    """Return the answer of the image's Python; None if no Python can be started.
+def _ask(engine: Engine, image: Image) -> tuple[dict[str, Any] | None, str]:
+    """Return the answer of the image's Python; if there is none, None and the reason, "" for an image without Python.
 
     The image's shell finds Python; without a shell, two names are tried.
     """
-    answer = _run(engine, image, ["/bin/sh", "-c", _SCRIPT, "sh", *_INTERPRETERS])
-    if answer is not None:
-        return {**answer, "shell": True}
-    for name in ("python3", "python"):
-        answer = _run(engine, image, [name, "-c", _PROGRAM])
+    commands = [["/bin/sh", "-c", _SCRIPT, "sh", *_INTERPRETERS]]
+    commands += [[name, "-c", _PROGRAM] for name in ("python3", "python")]
+    reasons = []
+    for number, command in enumerate(commands):
+        answer, why = _run(engine, image, command)
         if answer is not None:
-            return {**answer, "shell": False}
-    return None
+            return {**answer, "shell": not number}, ""
+        reasons.append(why)
+    return None, next(filter(None, reasons), "")
 
 
-def _run(engine: Engine, image: Image, command: list[str]) -> dict[str, Any] | None:
+def _run(engine: Engine, image: Image, command: list[str]) -> tuple[dict[str, Any] | None, str]:
+    """Return the answer of a command; without an answer, None and the reason, "" if the program does not exist."""
     try:
-        text, _ = probe(engine, image.id, command, {"PROGRAM": _PROGRAM})
-    except EngineRefused:
-        return None  # the program does not exist
+        text, code = probe(engine, image.id, command, {"PROGRAM": _PROGRAM})
+    except EngineRefused as error:
+        return None, "" if _NO_PROGRAM.search(error.said) else error.said
     _, mark, rest = text.rpartition(_MARK)
     with contextlib.suppress(ValueError):
         found: dict[str, Any] = json.loads(rest.split(b"\n")[0])
-        return found if mark else None
-    return None
+        if mark:
+            return found, ""
+    lines = text.decode("utf-8", "replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if "Error" in line), lines[-1].strip())
+    return None, last if last or code == _NOT_FOUND else f"it ended with exit code {code}"
 
 
 def probe(
