@@ -15,7 +15,8 @@ import pytest
 from tests.conftest import missing, require
 from tests.machines import make_key, wait_for
 from tui_workbench.targets.hosts.host import HostKeyRefused
-from tui_workbench.targets.ssh import ssh_connection, ssh_secrets
+from tui_workbench.targets.ssh import ssh_connection
+from tui_workbench.targets.ssh.ssh_secrets import Secrets
 from tui_workbench.targets.ssh.ssh_wire import Login
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def ssh_says(server: Server) -> str:
     return next(answer for sign, answer in signs.items() if sign.lower() in done.stderr.lower())
 
 
-def log_in(server: Server, secrets: ssh_secrets.Secrets) -> None:
+def log_in(server: Server, secrets: Secrets) -> None:
     """Log in as the workbench does, and log out."""
 
     async def connect() -> None:
@@ -192,7 +193,7 @@ def log_in(server: Server, secrets: ssh_secrets.Secrets) -> None:
 def workbench_says(server: Server) -> str:
     """Return the result of the workbench for the host's key."""
     try:
-        log_in(server, ssh_secrets.Secrets())
+        log_in(server, Secrets())
     except HostKeyRefused as error:
         signs = {"marked as revoked": "revoked", "THE HOST KEY CHANGED": "changed", "is unknown": "unknown"}
         return next(answer for sign, answer in signs.items() if sign in str(error))
@@ -231,7 +232,7 @@ def test_ssh_accepts_a_key_that_the_user_accepted(servers: dict[str, Server], mo
     for kind, alias in (("usual", ""), ("other port", ""), ("other port", ALIAS), ("signed for another", "")):
         server = servers[kind]
         prepare(server, "", monkeypatch, alias)
-        secrets = ssh_secrets.Secrets()
+        secrets = Secrets()
         with pytest.raises(HostKeyRefused) as refused:
             log_in(server, secrets)
         secrets.accepted.add(refused.value.presented)

@@ -10,8 +10,8 @@ import pytest
 from tests.conftest import require
 from tests.machines import fingerprint, make_key
 from tui_workbench.core.errors import StorageError
-from tui_workbench.targets.ssh import ssh_config
-from tui_workbench.targets.ssh.ssh_config import KnownHosts
+from tui_workbench.targets.ssh import known_hosts
+from tui_workbench.targets.ssh.known_hosts import KnownHosts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +109,7 @@ def test_missing_files_are_empty(known: KnownHosts) -> None:
 
 def test_fingerprints_are_those_of_openssh(tmp_path: Path) -> None:
     path = make_key(tmp_path / "key").with_suffix(".pub")
-    assert ssh_config.fingerprint(path.read_text().split()[1]) == fingerprint(path)
+    assert known_hosts.fingerprint(path.read_text().split()[1]) == fingerprint(path)
 
 
 def test_accepted_key_is_found(known: KnownHosts, public: str) -> None:

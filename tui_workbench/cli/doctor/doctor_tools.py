@@ -38,7 +38,10 @@ IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk"
 _LIST_KEYS, _KEYS = b"\x00\x00\x00\x01\x0b", 12
 """The message that requests the keys of an SSH agent, and the type of the answer."""
 
-_READ_CONFIGURATION = "from tui_workbench.targets.ssh.ssh_config import Hop; Hop('localhost', 0, '')"
+_READ_CONFIGURATION = (
+    "import sys; from tui_workbench.targets.ssh.ssh_config import configuration_problem; "
+    "sys.exit(configuration_problem())"
+)
 _ANSWER_LIMIT = 1 << 20
 
 

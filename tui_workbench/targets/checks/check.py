@@ -249,12 +249,13 @@ def _fix(target: ComputeTarget, error: TargetUnreachable) -> tuple[str, bool]:
         return f"workbench-tui computetarget check {name} --accept-host-key {error.presented}", False
     if isinstance(error, SecretNeeded):
         return f"workbench-tui computetarget login {name}", False
+    found = re.search(r"`(ssh[^`]*)`", error.remedy)
     if isinstance(error, HostKeyRefused | LoginRefused):
         # Only the error knows whether the target, a jump host or the configuration is wrong.
-        found = re.search(r"`(ssh[^`]*)`", error.remedy)
         return (found[1] if found else ""), False
     if isinstance(error, ConnectionLost) and error.failed_check == result.NAME:
         return f"workbench-tui config set {shlex.quote(target.name + '.compute')} address HOST", False
     if isinstance(error, ConnectionLost) and error.failed_check == result.PORT:
-        return "sudo systemctl enable --now ssh", True
+        # The remedy names `ssh` if the ProxyCommand of this machine failed.
+        return (found[1], False) if found else ("sudo systemctl enable --now ssh", True)
     return f"ssh -v {login_of(target).ssh_words} true", False

@@ -1,166 +1,30 @@
-"""Settings of ~/.ssh/config that asyncssh does not apply, and known_hosts files.
+"""The settings of a login's hosts: from `ssh`, or from the files where no `ssh` is installed.
 
-As in OpenSSH, missing files and invalid lines are ignored. Only `accept` adds a key, after the user has confirmed its
-fingerprint; it appends the key to the user's file.
+`Hop` has the settings that concern the login and the connection. Commands, terminals and forwarding are ignored.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import contextlib
-import fnmatch
 import getpass
-import hashlib
-import hmac
 import os
 import shlex
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+import socket
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import asyncssh
 from asyncssh.config import SSHClientConfig
+from asyncssh.encryption import get_encryption_algs
+from asyncssh.kex import get_kex_algs
+from asyncssh.mac import get_mac_algs
+from asyncssh.public_key import get_certificate_algs, get_public_key_algs
 
-from tui_workbench.core.errors import storage_errors
-from tui_workbench.targets.ssh.ssh_wire import AGENT_VARIABLE
-
-DEFAULT_PORT = 22
-USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
-GLOBAL_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
-CERTIFICATE_AUTHORITY = "@cert-authority"
-REVOKED = "@revoked"
-
-
-class HostKey(NamedTuple):
-    """One line of a known_hosts file."""
-
-    file: str
-    line: int
-    marker: str  # "", @cert-authority or @revoked
-    hosts: str  # the list of patterns
-    algorithm: str  # ssh-ed25519, ssh-rsa, ...
-    blob: str  # the public key, base64
-
-    @property
-    def fingerprint(self) -> str:
-        return fingerprint(self.blob)
-
-    @property
-    def openssh(self) -> str:
-        """The public key in OpenSSH's form, `ssh-ed25519 AAAA...`."""
-        return f"{self.algorithm} {self.blob}"
-
-
-class KnownKeys(NamedTuple):
-    """The known_hosts lines of one host.
-
-    `without_port` holds the lines without a port for a host on a port other than 22. `ssh` uses them if the key is
-    not in `exact`. A key in these lines is known or revoked; any other key is unknown, not changed.
-    """
-
-    exact: tuple[HostKey, ...]
-    without_port: tuple[HostKey, ...]
-
-
-class KnownHosts:
-    """The known_hosts files at `paths`, which may be missing."""
-
-    def __init__(self, paths: Sequence[str] = (*USER_FILES, *GLOBAL_FILES)) -> None:
-        self.paths = [os.path.expanduser(path) for path in paths]
-
-    def entries(self) -> Iterator[HostKey]:
-        """Yield the valid lines of the files, in order."""
-        for path in self.paths:
-            with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-                for number, line in enumerate(file, 1):
-                    entry = _parse(path, number, line)
-                    if entry is not None:
-                        yield entry
-
-    def lookup(self, host: str, port: int, alias: str = "") -> KnownKeys:
-        """Return the lines of known_hosts for a host, by the names that `ssh` looks up.
-
-        `alias` is HostKeyAlias of the SSH configuration, which is looked up without the port. The host's IP address is
-        not looked up: CheckHostIP has been off by default since OpenSSH 8.5.
-        """
-        entries = list(self.entries())
-        exact = tuple(entry for entry in entries if _matches(entry.hosts, alias.lower() or shown_name(host, port)))
-        if alias or port == DEFAULT_PORT:
-            return KnownKeys(exact, ())
-        return KnownKeys(exact, tuple(entry for entry in entries if _matches(entry.hosts, host.lower())))
-
-    def accept(self, name: str, openssh: str) -> str:
-        """Append a public key (`ssh-ed25519 AAAA...`) to the user's file, and return the path of the file.
-
-        `name` is an alias or the result of `shown_name`. Raises StorageError.
-        """
-        path = self.paths[0]
-        line = f"{name} {openssh}\n".encode()
-        with storage_errors("add the host key", path):
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            try:
-                size = os.fstat(descriptor).st_size
-                if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                    line = b"\n" + line
-                os.write(descriptor, line)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        return path
-
-
-def fingerprint(blob: str) -> str:
-    """Return the fingerprint of a base64 public key, `SHA256:...`."""
-    digest = hashlib.sha256(base64.b64decode(blob)).digest()
-    return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
-
-
-def shown_name(host: str, port: int) -> str:
-    """Return the host's name in known_hosts files: `host` for port 22, else `[host]:port`."""
-    return host.lower() if port == DEFAULT_PORT else f"[{host.lower()}]:{port}"
-
-
-def _parse(path: str, number: int, line: str) -> HostKey | None:
-    words = line.split()
-    marker = words.pop(0) if words and words[0].startswith("@") else ""
-    if len(words) < 3 or words[0].startswith("#") or marker not in ("", CERTIFICATE_AUTHORITY, REVOKED):
-        return None
-    try:
-        blob = base64.b64decode(words[2], validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    # The blob repeats the algorithm's name; a line with another name is damaged.
-    algorithm = words[1].encode("utf-8", "replace")
-    if blob[:4] != len(algorithm).to_bytes(4, "big") or blob[4 : 4 + len(algorithm)] != algorithm:
-        return None
-    return HostKey(path, number, marker, words[0], words[1], words[2])
-
-
-def _matches(hosts: str, name: str) -> bool:
-    if hosts.startswith("|"):
-        return _matches_hash(hosts, name)
-    found = False
-    for pattern in hosts.lower().split(","):
-        negated = pattern.startswith("!")
-        # Only * and ? are special in known_hosts; fnmatch also interprets [.
-        glob = pattern.removeprefix("!").replace("[", "[[]")
-        if fnmatch.fnmatchcase(name, glob):
-            if negated:
-                return False
-            found = True
-    return found
-
-
-def _matches_hash(hosts: str, name: str) -> bool:
-    try:
-        _, kind, salt, digest = hosts.split("|")
-        expected = base64.b64decode(digest, validate=True)
-        found = hmac.new(base64.b64decode(salt, validate=True), name.encode(), hashlib.sha1).digest()
-    except (ValueError, binascii.Error):
-        return False
-    return kind == "1" and hmac.compare_digest(found, expected)
-
+from tui_workbench.core import processes
+from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.targets.hosts.host import LoginRefused
+from tui_workbench.targets.ssh.effective_settings import SECONDS, Settings, read_settings
+from tui_workbench.targets.ssh.known_hosts import GLOBAL_FILES, USER_FILES, HostKey, KnownHosts
 
 KEEPALIVE_SECONDS = 5
 KEEPALIVE_COUNT = 3
@@ -170,47 +34,181 @@ CONFIGURATION_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 DEFAULT_IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 
 
+def _host_key_algs() -> list[bytes]:
+    return [*get_certificate_algs(), *get_public_key_algs()]
+
+
+_ALGORITHMS: dict[str, tuple[str, Callable[[], list[bytes]]]] = {
+    "ciphers": ("encryption_algs", get_encryption_algs),
+    "macs": ("mac_algs", get_mac_algs),
+    "kexalgorithms": ("kex_algs", get_kex_algs),
+    "hostkeyalgorithms": ("server_host_key_algs", _host_key_algs),
+    "pubkeyacceptedalgorithms": ("signature_algs", _host_key_algs),
+}
+"""By setting: the option of asyncssh, and the function that lists the algorithms that asyncssh has."""
+
+_FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
+
+
 class Hop:
-    """A jump host or the target. `agent` is the socket of the user's SSH agent, or "" without one."""
+    """A jump host or the target. `agent` is the socket of the user's SSH agent, or "" without one.
+
+    `alias` is the host as it was given, and `host` and `port` are the place to connect to. `options` are options of
+    `asyncssh.connect`.
+    """
 
     def __init__(self, host: str, port: int, username: str, agent: str = "") -> None:
-        """Read the SSH configuration for a host, which may run commands (`Match exec`).
+        """Read the SSH configuration for a host, which may run commands (`Match exec`, `KnownHostsCommand`).
 
-        Raises asyncssh.ConfigParseError or UnicodeDecodeError.
+        The caller has checked the host and the user name. Raises LoginRefused or ConnectionLost without a label.
         """
-        self.alias, self.port, self.username = host, port, username
-        self.files = [path for path in map(os.path.expanduser, CONFIGURATION_FILES) if os.access(path, os.R_OK)]
-        configuration = SSHClientConfig.load(
-            None, list(self.files), False, False, False, getpass.getuser(), username or (), host, port or ()
-        )
-        self.agent = str(configuration.get("IdentityAgent", agent) or "")  # asyncssh stores None for `none`
-        command = str(configuration.get("ProxyCommand") or "")
-        # The environment of this process may name the agent of another client.
-        proxy = ["env", f"{AGENT_VARIABLE}={agent}", *shlex.split(command)] if command and agent else ()
-        self.proxy_command: Sequence[str] = proxy
-        self.jump = str(configuration.get("ProxyJump") or "")
-        self.keepalive = int(str(configuration.get("ServerAliveInterval") or KEEPALIVE_SECONDS))
-        self.keepalive_count = int(str(configuration.get("ServerAliveCountMax") or KEEPALIVE_COUNT))
-        self.has_ciphers = configuration.get("Ciphers") is not None
-        self.host_key_alias = str(configuration.get("HostKeyAlias") or "")
+        self.alias = host
+        settings = read_settings(host, port, username, agent)
+        if settings is None:
+            self._read_files(port, username, agent)
+        else:
+            self._take(settings)
+
+    def _take(self, settings: Settings) -> None:
+        self.host, self.port = settings.get("hostname"), settings.number("port")
+        self.agent = settings.agent
+        self.proxy_command = settings.proxy_command()
+        self.jump = settings.get("proxyjump")
+        self.keepalive = settings.number("serveraliveinterval") or KEEPALIVE_SECONDS
+        self.keepalive_count = settings.number("serveralivecountmax") or KEEPALIVE_COUNT
+        self.host_key_alias = settings.get("hostkeyalias")
+        self.connect_timeout = settings.number("connecttimeout")
+        user_files = settings.paths("userknownhostsfile") if settings.differs("userknownhostsfile") else ()
+        global_files = settings.paths("globalknownhostsfile")
         # Neither `none` nor a missing list means that any key is accepted.
-        user_files: Any = configuration.get("UserKnownHostsFile") or USER_FILES
-        global_files: Any = configuration.get("GlobalKnownHostsFile") or GLOBAL_FILES
+        files = [*(user_files or USER_FILES), *(global_files or GLOBAL_FILES)]
+        self.known = KnownHosts(files, _printed_keys(settings.known_hosts_command()))
+        differs = settings.differs("identityfile")
+        self._identities = [settings.path(path) for path in settings.all("identityfile")] if differs else []
+        self._certificates = [settings.path(path) for path in settings.all("certificatefile")]
+        self._has_named_keys = differs
+        self._only_named_keys = settings.get("identitiesonly").lower() in ("yes", "true")
+        self.options = _connection_options(settings)
+
+    def _read_files(self, port: int, username: str, agent: str) -> None:
+        files = [path for path in map(os.path.expanduser, CONFIGURATION_FILES) if os.access(path, os.R_OK)]
+        try:
+            found = SSHClientConfig.load(
+                None, list(files), False, False, False, getpass.getuser(), username or (), self.alias, port or ()
+            )
+        except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
+            remedy = "Correct the SSH configuration, and save it as UTF-8."
+            raise LoginRefused(f"the SSH configuration is invalid: {error}", remedy=remedy) from error
+        self.host, self.port = self.alias, port
+        self.agent = str(found.get("IdentityAgent", agent) or "")  # asyncssh stores None for `none`
+        command = str(found.get("ProxyCommand") or "")
+        self.proxy_command = f"exec {command}" if command else ""
+        self.jump = str(found.get("ProxyJump") or "")
+        self.keepalive = int(str(found.get("ServerAliveInterval") or KEEPALIVE_SECONDS))
+        self.keepalive_count = int(str(found.get("ServerAliveCountMax") or KEEPALIVE_COUNT))
+        self.host_key_alias = str(found.get("HostKeyAlias") or "")
+        self.connect_timeout = 0
+        user_files: Any = found.get("UserKnownHostsFile") or USER_FILES
+        global_files: Any = found.get("GlobalKnownHostsFile") or GLOBAL_FILES
         self.known = KnownHosts([*user_files, *global_files])
-        self._identities: Any = configuration.get("IdentityFile") or ()
-        self._certificates: Any = configuration.get("CertificateFile") or ()
+        identities: Any = found.get("IdentityFile") or ()
+        certificates: Any = found.get("CertificateFile") or ()
+        self._identities, self._certificates = list(identities), list(certificates)
+        self._has_named_keys, self._only_named_keys = bool(identities), False
+        self.options = {"config": files, "username": username or (), "proxy_command": None}
+        if found.get("Ciphers") is not None:
+            self.options["encryption_algs"] = ()
 
     @property
     def authentication(self) -> dict[str, Any]:
         """The configured keys and certificates of this host, as options of a connection."""
-        named = {"client_keys": _existing(self._identities)} if self._identities else {}
-        return {**named, "ignore_encrypted": True, "client_certs": _existing(self._certificates)}
+        certificates = _existing(self._certificates)
+        found: dict[str, Any] = {"ignore_encrypted": True, "client_certs": certificates}
+        if self._has_named_keys:
+            # With an empty list, asyncssh uses the default keys. Without a list, it does not use the agent.
+            pairs = [pair for path in _existing(self._identities) for pair in _key_pairs(path, certificates)]
+            found["client_keys"] = pairs if pairs or self.agent else None
+        if self._only_named_keys:
+            public = [blob for path in self._identities or _default_identities() for blob in _public_keys(path)]
+            found |= {"agent_identities": public} if public else {"agent_path": ""}
+        return found
 
     @property
     def locked_keys(self) -> list[str]:
         """The key files for this host that were skipped because a passphrase protects them."""
-        usual = [os.path.join("~", ".ssh", name) for name in DEFAULT_IDENTITIES]
-        return [path for path in self._identities or usual if _is_locked(os.path.expanduser(path))]
+        return [path for path in self._identities or _default_identities() if _is_locked(os.path.expanduser(path))]
+
+
+def configuration_problem() -> str:
+    """Return what is wrong with the SSH configuration, or ""."""
+    try:
+        Hop("localhost", 0, "")
+    except TargetUnreachable as error:
+        return error.message
+    return ""
+
+
+def _connection_options(settings: Settings) -> dict[str, Any]:
+    """Return the options of asyncssh that the settings mean."""
+    found: dict[str, Any] = {"config": [], "username": settings.get("user"), "proxy_command": None}
+    found["family"] = _FAMILIES.get(settings.get("addressfamily").lower(), socket.AF_UNSPEC)
+    if settings.get("bindaddress"):
+        found["local_addr"] = (settings.get("bindaddress"), 0)
+    for name, option in (
+        ("tcpkeepalive", "tcp_keepalive"),
+        ("pubkeyauthentication", "public_key_auth"),
+        ("passwordauthentication", "password_auth"),
+        ("kbdinteractiveauthentication", "kbdint_auth"),
+        ("hostbasedauthentication", "host_based_auth"),
+        ("gssapiauthentication", "gss_auth"),
+        ("gssapikeyexchange", "gss_kex"),
+    ):
+        found[option] = not settings.is_off(name)
+    if settings.get("preferredauthentications"):
+        found["preferred_auth"] = settings.get("preferredauthentications")
+    for name, (option, supported) in _ALGORITHMS.items():
+        if settings.differs(name):
+            found[option] = _known_algorithms(settings.get(name), supported())
+            if not found[option]:
+                remedy = f"Add an algorithm to the setting {name}, such as one that `ssh -Q {name}` lists."
+                raise LoginRefused(f"the workbench has none of the algorithms {settings.get(name)!r}", remedy=remedy)
+    return found
+
+
+def _known_algorithms(names: str, supported: Sequence[bytes]) -> list[str]:
+    return [name for name in names.split(",") if name.encode() in supported]
+
+
+def _printed_keys(command: str) -> list[str]:
+    """Return the lines that KnownHostsCommand prints; it is no shell line. A failed command prints no keys."""
+    try:
+        words = shlex.split(command)
+        done = processes.run(words, timeout=SECONDS, new_session=True) if words else None
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.decode("utf-8", "replace").splitlines() if done is not None and done.returncode == 0 else []
+
+
+def _default_identities() -> list[str]:
+    return [os.path.join("~", ".ssh", name) for name in DEFAULT_IDENTITIES]
+
+
+def _key_pairs(path: str, certificates: Sequence[str]) -> Sequence[asyncssh.SSHKeyPair]:
+    """Return the keys in a file. As in `ssh`, a file that is no private key or has a passphrase is skipped."""
+    try:
+        return asyncssh.load_keypairs(os.path.expanduser(path), None, certificates, ignore_encrypted=True)
+    except (OSError, ValueError, asyncssh.KeyImportError, asyncssh.KeyEncryptionError):
+        return []
+
+
+def _public_keys(path: str) -> list[bytes]:
+    """Return the public key of an identity, which may be only in the file beside it."""
+    for each in (f"{path}.pub", path):
+        try:
+            return [asyncssh.read_public_key(os.path.expanduser(each)).public_data]
+        except (OSError, ValueError, asyncssh.KeyImportError):
+            continue
+    return [pair.public_data for pair in _key_pairs(path, ())]
 
 
 def _existing(paths: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ import base64
 import asyncssh
 
 from tui_workbench.core import trace
-from tui_workbench.targets.ssh.ssh_config import fingerprint
+from tui_workbench.targets.ssh.known_hosts import fingerprint
 
 
 class Secrets:

@@ -1,0 +1,118 @@
+"""The client of one connection: it checks the host key as `ssh` does."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import asyncssh
+
+from tui_workbench.targets.ssh.known_hosts import (
+    CERTIFICATE_AUTHORITY,
+    DEFAULT_PORT,
+    REVOKED,
+    HostKey,
+    fingerprint,
+    shown_name,
+)
+from tui_workbench.targets.ssh.proxy_command import ProxyCommand
+from tui_workbench.targets.ssh.ssh_config import Hop, import_key, import_keys
+from tui_workbench.targets.ssh.ssh_secrets import Secrets, host_key_of, is_revoked
+
+
+class Client(asyncssh.SSHClient):
+    """The client of one hop. It checks the host key as `ssh` does, and records the key.
+
+    With `plain_keys_only`, it ignores certificates. If the host uses a port other than 22, it also ignores the lines of
+    known_hosts without a port.
+    """
+
+    def __init__(
+        self,
+        hop: Hop,
+        secrets: Secrets,
+        on_lost: Callable[[Exception | None], None],
+        *,
+        password: str,
+        plain_keys_only: bool = False,
+    ) -> None:
+        """`password` is the reference of the password to send, or "". It is only sent to the host key it is for."""
+        self._hop = hop
+        self._secrets = secrets
+        self._on_lost = on_lost
+        self._password = password
+        self._connection: asyncssh.SSHClientConnection | None = None
+        self.is_for_another_key = False
+        self._plain_keys_only = plain_keys_only
+        self._has_more = False  # certificate authorities, or keys in lines without a port
+        self.is_open = False
+        self.name, self.port = hop.host, hop.port or DEFAULT_PORT
+        self.proxy: ProxyCommand | None = None
+        self.proxy_complaint = ""  # what a ProxyCommand said before the connection failed
+        self.known: list[HostKey] = []
+        self.presented = ""  # the fingerprint of an unknown key
+        self.has_shown_key = False
+
+    @property
+    def recorded_name(self) -> str:
+        """The host's name in known_hosts files."""
+        return self._hop.host_key_alias or shown_name(self.name, self.port)
+
+    def trusted_keys(self, host: str, _address: str, port: int | None) -> tuple[list[Any], list[Any], list[Any]]:
+        """Return the host's keys, certificate authorities and revoked keys in known_hosts."""
+        self.name, self.port = host, port or DEFAULT_PORT
+        exact, bare = self._hop.known.lookup(host, self.port, self._hop.host_key_alias)
+        self.known = [entry for entry in exact if not entry.marker and import_key(entry)]
+        plain = [entry for entry in bare if not entry.marker and not self.known]
+        authorities = [entry for entry in (*exact, *bare) if entry.marker == CERTIFICATE_AUTHORITY]
+        decided = {entry.blob for entry in exact}
+        revoked = [e for e in (*exact, *bare) if e.marker == REVOKED and (e in exact or e.blob not in decided)]
+        self._has_more = bool(plain or authorities)
+        if self._plain_keys_only:
+            plain, authorities = [], []
+        return import_keys([*self.known, *plain]), import_keys(authorities), import_keys(revoked)
+
+    def may_have_known_plain_key(self, error: Exception) -> bool:
+        """Return True if another attempt that asks for a plain key may succeed.
+
+        `ssh` likewise accepts a known key inside a certificate that no known authority has signed for this name.
+        """
+        if self._plain_keys_only or self.has_shown_key or is_revoked(error):
+            return False
+        return isinstance(error, asyncssh.HostKeyNotVerifiable) or self._has_more
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        blob = base64.b64encode(key.public_data).decode("ascii")
+        self.presented, self.has_shown_key = fingerprint(blob), True
+        # Accepting a fingerprint does not replace a known key.
+        if self.known or self.presented not in self._secrets.accepted:
+            return False
+        self._hop.known.accept(self.recorded_name, f"{key.get_algorithm()} {blob}")
+        return True
+
+    @property
+    def host_key(self) -> str:
+        """The fingerprint of the verified host key; "" before the key exchange."""
+        return host_key_of(self._connection) if self._connection is not None else ""
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        self._connection = conn
+
+    def begin_auth(self, username: str) -> None:
+        self.has_shown_key = True
+        if self._password and not self._secrets.is_for(self._password, self.host_key):
+            self.is_for_another_key = True
+            raise asyncssh.PermissionDenied("the stored password is for another host key")
+
+    def end_proxy(self) -> None:
+        """End the ProxyCommand, if any."""
+        if self.proxy is not None:
+            self.proxy.close()
+            self.proxy = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.end_proxy()
+            self._on_lost(exc)
