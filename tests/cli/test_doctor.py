@@ -278,7 +278,8 @@ class TestSsh:
         (home / ".ssh").mkdir()
         (home / ".ssh" / "config").write_text("Host box\n  Port many\n")
         answer = doctor_tools.configuration()
-        assert answer.state == OK, "of hosts that are not asked for nothing is read"
+        assert answer.state == LIMITED, "as for ssh, a wrong line of another host is an error"
+        assert "line 2" in answer.message
         (home / ".ssh" / "config").write_text("Port many\n")
         answer = doctor_tools.configuration()
         assert answer.state == LIMITED
