@@ -2,7 +2,7 @@
 #   make run        open the sample project in the workbench
 #   make test       run all checks and tests
 #   make portable   run tests with the features of Linux removed, as root
-#   make check      run only the checks: ruff, mypy and lint-imports
+#   make check      run only the checks: ruff, mypy, lint-imports and tests/bounded_reading.py
 #   make walk       press random keys on the screens
 #   make bench      run the benchmarks and write docs/performance.md
 #   make gpu        check the workbench on a real NVIDIA GPU
@@ -46,6 +46,7 @@ check: $(VENV)/.installed-test
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy --platform darwin -p tui_workbench -p workbench -p workbench_children -p azureml
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/python -m tests.bounded_reading
 
 # Tests without /proc, /dev/shm, the tools of GNU and the functions of Python that only Linux has: all tests of runs on
 # this machine and over SSH, and a few files for each other part of the workbench. `tests/portable/run.sh` explains how.

@@ -1,4 +1,4 @@
-"""The structure that `docs/architecture.md` promises: no import cycles, and imports at the top."""
+"""The structure that `docs/architecture.md` promises: no import cycles, imports at the top, and bounded reading."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import graphlib
 from pathlib import Path
 
 import grimp
+import pytest
 
 import tui_workbench
+from tests import bounded_reading
 
 PACKAGE = Path(tui_workbench.__file__).parent
 
@@ -47,6 +49,50 @@ def test_modules_import_each_other_without_cycles() -> None:
 def test_own_modules_are_imported_at_the_top() -> None:
     found = {path for path in PACKAGE.rglob("*.py") if "templates_data" not in path.parts and _imports_late(path)}
     assert sorted(str(path.relative_to(PACKAGE)) for path in found) == sorted(SEAMS)
+
+
+def test_files_and_programs_are_read_with_limits() -> None:
+    assert bounded_reading.problems() == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "with open(path) as file: pass",
+        "from io import open as o\no(path)",
+        "import os as system\nsystem.open(path, system.O_RDONLY)",
+        "functools.partial(open, path)",
+        "import pathlib",
+        "path.read_text()",
+        "import subprocess\nsubprocess.run(words)",
+        "from subprocess import check_output\ncheck_output(words)",
+        "import asyncio\nasyncio.create_subprocess_exec(*words)",
+        "import json\nwith open_file(path) as file: json.load(file)",
+        "with open_regular(path) as file: file.read()",
+        "with open_regular(path) as file: lines = [line for line in file]",
+        "file = stack.enter_context(open_file(path))\nfile.readlines()",
+        "import tarfile\ntarfile.open(path)",
+        "import shutil\nshutil.copyfile(path, copy)",
+    ],
+)
+def test_a_use_of_other_functions_is_refused(source: str) -> None:
+    assert bounded_reading.uses_in(source) != []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "with open_file(path) as file: file.read(4096)",
+        "data = read_regular(path)",
+        "with open(open_below(top, name), 'rb') as file: file.readline(4096)",
+        "import os\nos.open(os.devnull, os.O_RDWR)",
+        "import os\nos.open(path, os.O_RDONLY | os.O_DIRECTORY)",
+        "import subprocess\nsubprocess.TimeoutExpired",
+        "fleet.read()",
+    ],
+)
+def test_a_use_with_a_limit_is_accepted(source: str) -> None:
+    assert bounded_reading.uses_in(source) == []
 
 
 def _imports_late(path: Path) -> bool:

@@ -7,6 +7,11 @@ A script, a container or an archive can replace any file of a run with a link. T
 a folder `top`, which must not be a link, and a relative name. They open each part of the name without following links.
 They raise OSError for a link (ELOOP or ENOTDIR), and for a pipe or device, without blocking. Only the user can access
 the files and folders that these functions create.
+
+All other modules open files with the functions of this module: `open_regular` for a file that others may have replaced
+by a link, and `open_file` for a file that may be the user's own link, such as a configuration file. Both refuse pipes,
+sockets and devices, which can block or never end. `read_regular` and `read_file` read a whole file up to a size limit.
+`tests/bounded_reading.py` checks this.
 """
 
 from __future__ import annotations
@@ -18,12 +23,16 @@ import os
 import stat
 from array import array
 from collections.abc import Iterator, Sequence
+from io import BufferedReader, BufferedWriter
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from tui_workbench.core.errors import storage_error
 
 LARGEST = 4 << 20
 """Maximum size in bytes of a file that is read as a whole. Parsed JSON can need 25 times as much memory."""
+
+LARGEST_RECORD = 64 << 20
+"""Maximum size in bytes of the `run.json` of a run that this user submitted on this machine."""
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -60,17 +69,38 @@ def signature(path: str) -> Signature | None:
         raise storage_error("read", path, error) from error
 
 
-def open_regular(path: str) -> BinaryIO:
-    """Open a regular file for reading. Raises OSError, also for a link, pipe or device."""
+def open_regular(path: str) -> BufferedReader:
+    """Open a regular file for reading. Raises OSError, also for a link, pipe, socket or device."""
     return open(_regular(os.open(path, os.O_RDONLY | _FILE), path), "rb")
+
+
+def open_file(path: str) -> BufferedReader:
+    """Open a regular file, or a link to one, for reading. Raises OSError, also for a pipe, socket or device."""
+    return open(_regular(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), path), "rb")
+
+
+def open_new(path: str, mode: int = FILE_MODE) -> BufferedWriter:
+    """Create a file for writing. Raises OSError, also if there is a file or link at the path."""
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode), "wb")
 
 
 def read_regular(path: str, largest: int = LARGEST) -> bytes:
     """Return the content of a file. Raises OSError as `open_regular` does, and for more than `largest` bytes."""
     with open_regular(path) as file:
-        data = file.read(largest + 1)
+        return _content(file, path, largest)
+
+
+def read_file(path: str, largest: int = LARGEST) -> bytes:
+    """Return the content of a file. Raises OSError as `open_file` does, and for more than `largest` bytes."""
+    with open_file(path) as file:
+        return _content(file, path, largest)
+
+
+def _content(file: BinaryIO, path: str, largest: int) -> bytes:
+    data = file.read(largest + 1)
     if len(data) > largest:
-        raise OSError(errno.EFBIG, f"it is larger than {largest >> 20} MiB", path)
+        size = f"{largest >> 20} MiB" if largest >> 20 else f"{largest >> 10} KiB"
+        raise OSError(errno.EFBIG, f"it is larger than {size}", path)
     return data
 
 
@@ -156,8 +186,8 @@ def write_if_changed(path: str, data: bytes, mode: int = 0o666) -> None:
 
     Raises OSError.
     """
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        if file.read() == data:
+    with contextlib.suppress(OSError):
+        if read_file(path, len(data)) == data:
             return
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with replacing(path, mode) as file:
@@ -378,10 +408,13 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def _regular(descriptor: int, path: str) -> int:
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", path)
-    return descriptor
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tui_workbench.core.files import read_file
+
 NAME = "workbench-tui"
 
 PIP, UV, UV_TOOL, PIPX = "pip", "uv", "uv tool", "pipx"
@@ -159,8 +161,8 @@ def _tool_words(source: Source, extra: str) -> list[str]:
     """
     import tomllib
 
-    with open(os.path.join(sys.prefix, "uv-receipt.toml"), "rb") as file:
-        requirements: list[dict[str, Any]] = tomllib.load(file)["tool"]["requirements"]
+    receipt = read_file(os.path.join(sys.prefix, "uv-receipt.toml")).decode()
+    requirements: list[dict[str, Any]] = tomllib.loads(receipt)["tool"]["requirements"]
     extras, words = [extra], []
     for each in requirements:
         if each["name"] == NAME:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import storage_errors
+from tui_workbench.core.files import open_file
 from tui_workbench.core.waiting import pause as wait_for
 
 POLL_SECONDS = 0.05
@@ -95,13 +96,10 @@ def cache_lock(name: str, interrupted: int = -1) -> contextlib.AbstractContextMa
 def is_cache_locked(name: str) -> bool:
     """Return True if a process of the user holds the lock `name`, or if this is unknown. Raises OSError."""
     try:
-        descriptor = os.open(_cache_path(name), os.O_RDONLY | os.O_CLOEXEC)
+        with open_file(_cache_path(name)) as file:
+            return is_locked(file.fileno())
     except FileNotFoundError:
         return False
-    try:
-        return is_locked(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _cache_path(name: str) -> str:

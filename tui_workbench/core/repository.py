@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.directories import with_parents
-from tui_workbench.core.files import open_below, read_below
+from tui_workbench.core.files import open_below, open_new, read_below
 from tui_workbench.core.git import (
     LIMIT_SECONDS,
     GitError,
@@ -309,17 +309,17 @@ def _copy_files(repository: Repository, place: str) -> None:
 def _copy(folder: str, name: str, place: str, largest: int) -> bytes:
     """Copy a file with its modification time, and return its content; b"" if it is missing. Raises OSError."""
     try:
-        descriptor = open_below(folder, name)
+        file = open(open_below(folder, name), "rb")  # noqa: SIM115 (closed below)
     except (FileNotFoundError, NotADirectoryError):
         return b""
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
+    with file:
+        status = os.fstat(file.fileno())
         data = file.read(largest + 1)
     if len(data) > largest:
         raise OSError(27, f"it is larger than {largest >> 20} MiB", os.path.join(folder, name))
     path = os.path.join(place, name)
-    with open(path, "wb") as file:
-        file.write(data)
+    with open_new(path) as copy:
+        copy.write(data)
     # Git reads the content of files that are not older than the index.
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     return data

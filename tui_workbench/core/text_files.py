@@ -9,14 +9,13 @@ import contextlib
 import errno
 import os
 import re
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tui_workbench.core import locks
 from tui_workbench.core.errors import StorageError, storage_error
-from tui_workbench.core.files import Signature, signature, signature_of, write_atomically
+from tui_workbench.core.files import Signature, open_file, signature, signature_of, write_atomically
 
 LARGEST_EDITABLE = 2 * 1024 * 1024
 """Maximum size of an editable file in bytes. In a larger file, a key press would take longer than a frame."""
@@ -175,21 +174,15 @@ def _patience(folder: str) -> Callable[[], None]:
 
 
 def _read(path: str, largest: int, head: int) -> tuple[bytes, Signature, bool]:
-    # Without O_NONBLOCK, a named pipe would block the thread.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        if not stat.S_ISREG(status.st_mode):
-            remedy = "Choose a regular file: pipes, sockets and devices cannot be opened."
-            raise StorageError("this is not a regular file", remedy=remedy, file=path)
-        found = signature_of(status)
-        wanted = head if found.size > largest else largest + 1
-        with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(wanted)
-    finally:
-        os.close(descriptor)
+        with open_file(path) as file:
+            found = signature_of(os.fstat(file.fileno()))
+            data = file.read(head if found.size > largest else largest + 1)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENXIO):  # ENXIO: a socket
+            raise
+        remedy = "Choose a regular file: pipes, sockets and devices cannot be opened."
+        raise StorageError("this is not a regular file", remedy=remedy, file=path) from error
     # Files in /proc and growing files can contain more bytes than their reported size.
     found = found._replace(size=max(found.size, len(data))) if len(data) > largest else found
     allowed = os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)

@@ -16,7 +16,7 @@ from typing import TypeVar
 from tui_workbench.config import sdk_conflicts
 from tui_workbench.core.directories import CONFIG_DIRECTORY, derived_directory, project_above, user_data_directory
 from tui_workbench.core.errors import ConfigurationError, ProjectNotFound, StorageError
-from tui_workbench.core.files import FOLDER_MODE, make_folders, write_below
+from tui_workbench.core.files import FOLDER_MODE, make_folders, read_file, write_below
 from tui_workbench.core.model import ComputeTarget, Problem, RunConfiguration
 
 _Entry = TypeVar("_Entry", ComputeTarget, RunConfiguration)
@@ -212,8 +212,8 @@ def root_of_state(state_directory: str) -> str:
 def line_of_key(path: str, key: str) -> int:
     """Return the number of the first line that begins with the last part of a dotted key, or 0 without such a line."""
     key = key.rpartition(".")[2]
-    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            if line.strip(" {,").lstrip("\"'").startswith(key):
+    with contextlib.suppress(OSError):
+        for number, line in enumerate(read_file(path).splitlines(), 1):
+            if line.decode("utf-8", "replace").strip(" {,").lstrip("\"'").startswith(key):
                 return number
     return 0

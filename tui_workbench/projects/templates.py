@@ -14,6 +14,7 @@ from typing import NamedTuple
 import tui_workbench
 from tui_workbench.core.directories import CONFIG_DIRECTORY, packaged
 from tui_workbench.core.errors import StorageError, UsageError
+from tui_workbench.core.files import open_new, open_regular, read_file
 from tui_workbench.core.git import GitError
 from tui_workbench.core.repository import files_not_ignored
 from tui_workbench.projects.cloning import clone, is_url
@@ -164,7 +165,7 @@ def _files_of(template: str, name: str) -> Iterator[tuple[str, bytes]]:
     """Yield the relative path and content of each file of a project from a built-in template."""
     sample = packaged("sample_project")
     for relative in _FROM_SAMPLE.get(template, ()):
-        yield relative, _read(os.path.join(sample, relative))
+        yield relative, read_file(os.path.join(sample, relative))
     for relative, content in _tree(sample if template == "digits" else os.path.join(_DATA, template)):
         is_named = (template, relative) == (DEFAULT_TEMPLATE, "readme.md")
         yield relative, content.replace(b"{name}", name.encode()) if is_named else content
@@ -175,18 +176,13 @@ def _tree(root: str) -> Iterator[tuple[str, bytes]]:
         folders[:] = sorted(set(folders) - _EXCLUDED)
         for file in sorted(files):
             source = os.path.join(folder, file)
-            yield os.path.relpath(source, root), _read(source)
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+            yield os.path.relpath(source, root), read_file(source)
 
 
 def _write(path: str, content: bytes) -> None:
     # Do not copy permissions, because the installed files may be read-only.
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "xb") as file:
+    with open_new(path, 0o666) as file:
         file.write(content)
 
 
@@ -206,9 +202,12 @@ def _copy(source: str, place: str) -> None:
         if not os.path.islink(path) and not os.path.isfile(path):
             continue
         os.makedirs(os.path.dirname(copy), exist_ok=True)
-        shutil.copyfile(path, copy, follow_symlinks=False)
-        if not os.path.islink(path):
-            os.chmod(copy, 0o755 if os.access(path, os.X_OK) else 0o644)
+        if os.path.islink(path):
+            os.symlink(os.readlink(path), copy)
+            continue
+        with open_regular(path) as reading, open_new(copy, 0o666) as writing:
+            shutil.copyfileobj(reading, writing)
+        os.chmod(copy, 0o755 if os.access(path, os.X_OK) else 0o644)
 
 
 def _wanted(source: str) -> list[str]:

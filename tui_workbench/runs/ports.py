@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import UsageError, WorkbenchError, storage_errors
+from tui_workbench.core.files import open_new
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.processes import clean_environment, find_program, is_alive, start_detached
 from tui_workbench.core.waiting import wait_ready
@@ -219,8 +220,8 @@ class OpenPort:
         path = self._path + PAGE
         text = f'<!doctype html><meta http-equiv="refresh" content="0; url={self.record.url}">'
         with storage_errors("write", path):
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-                file.write(text)
+            with open_new(path) as file:
+                file.write(text.encode("ascii"))
             self._undo.callback(_remove, path)
         timer = threading.Timer(PAGE_SECONDS, _remove, [path])
         timer.daemon = True

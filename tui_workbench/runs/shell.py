@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 import zlib
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from tui_workbench.core.errors import ConfigurationError, UsageError, storage_er
 from tui_workbench.core.files import is_folder_below, make_folders, remove_below, rename_below, write_if_changed
 from tui_workbench.core.model import RunConfiguration, RunSpec
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.snapshots.file_copy import copy_file
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.store.rundir import OUTPUTS, SHELL_COPY, WORKING_COPY, Record, RunDirectory
 from tui_workbench.runs.store.secret_arguments import variables_of
@@ -158,8 +158,10 @@ def _lay_over(source: str, destination: str) -> None:
         if is_folder:
             make_folders(destination, entry.name)
             _lay_over(entry.path, target)
-        elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
-            shutil.copy2(entry.path, target, follow_symlinks=False)
+        elif entry.is_symlink():
+            os.symlink(os.readlink(entry.path), target)
+        elif entry.is_file(follow_symlinks=False):
+            copy_file(entry.path, target)
 
 
 def _shell(

@@ -21,6 +21,7 @@ from types import FrameType
 
 from tui_workbench import __version__
 from tui_workbench.core import directories
+from tui_workbench.core.files import open_new
 from tui_workbench.core.masking import mask_text
 from tui_workbench.ui.terminal.safetext import safe_text
 
@@ -52,10 +53,9 @@ def _write(text: str) -> str:
     path = os.path.join(folder, f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt")
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
-            file.write(f"workbench-tui {__version__}, Python {sys.version.split()[0]}\n\n")
-            file.write(safe_text(mask_text(text), multiline=True))
+        head = f"workbench-tui {__version__}, Python {sys.version.split()[0]}\n\n"
+        with open_new(path) as file:
+            file.write(f"{head}{safe_text(mask_text(text), multiline=True)}".encode("utf-8", "replace"))
     except OSError:
         return ""
     return path

@@ -21,12 +21,14 @@ from typing import NamedTuple
 
 from tui_workbench.core import directories
 from tui_workbench.core.errors import StorageError
-from tui_workbench.core.files import Signature, write_atomically
+from tui_workbench.core.files import Signature, read_file, write_atomically
 from tui_workbench.core.locks import open_lock, try_lock
 from tui_workbench.core.text_files import TextFile
 from tui_workbench.ui.session_state import Values, project_key
 
 SCHEMA = 1
+LARGEST = 64 << 20
+"""Limit in bytes: a file has two editable texts, whose characters have up to six bytes in JSON."""
 
 
 class Unsaved(NamedTuple):
@@ -158,8 +160,7 @@ def _encoded(unsaved: Unsaved) -> bytes:
 def _read(path: str) -> Unsaved:
     """Read a recovery file. Raises StorageError after renaming an invalid file."""
     try:
-        with open(path, "rb") as file:
-            found = json.loads(file.read())
+        found = json.loads(read_file(path, LARGEST))
         values, base = Values(found), Values(found).part("file")
         if values.number("schema") > SCHEMA:
             raise _set_aside(path, "a later version of workbench-tui wrote it")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core import directories
 from tui_workbench.core.errors import StorageError, WorkbenchError
-from tui_workbench.core.files import write_atomically
+from tui_workbench.core.files import open_file, write_atomically
 
 SCHEMA = 1  # version of the file format; later versions of the program may write a higher number
 LARGEST = 1 << 20  # limit in bytes; a larger file counts as damaged
@@ -104,7 +104,7 @@ def load_session(root: str) -> tuple[Values, WorkbenchError | None]:
 
 def _read_values(path: str) -> tuple[Values, WorkbenchError | None]:
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             data = file.read(LARGEST + 1)
     except FileNotFoundError:
         return Values(), None

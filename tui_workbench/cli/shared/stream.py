@@ -22,6 +22,7 @@ from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG, read_pro
 from tui_workbench.runs.store.rundir import EVENTS, OUTPUT, ControllerLock, RunDirectory
 
 CHUNK = 1 << 20
+_PIECE = 1 << 16  # bytes of the preparation log that are read at once; a longer line is divided
 FASTEST_POLL, SLOWEST_POLL = 0.002, 0.05
 POLL_GROWTH = 1.3
 """Factor by which the poll interval grows while the log does not change. A wait also ends when the controller ends."""
@@ -237,14 +238,16 @@ class _PreparationReport:
         try:
             with open_regular(self._directory.file(PREPARATION_LOG)) as file:
                 file.seek(self._offset)
-                data = file.read()
+                while data := file.read(_PIECE):
+                    whole, newline, _ = data.rpartition(b"\n")
+                    if not newline and len(data) < _PIECE:
+                        break  # the last line is incomplete
+                    piece = whole + newline or data
+                    self._offset = file.seek(self._offset + len(piece))
+                    for line in piece.decode("utf-8", "replace").removesuffix("\n").split("\n"):
+                        shared().line(line)
         except OSError:
             return
-        whole, newline, _ = data.rpartition(b"\n")
-        if newline:
-            self._offset += len(whole) + 1
-            for line in whole.decode("utf-8", "replace").split("\n"):
-                shared().line(line)
 
 
 def _give_controller(directory: RunDirectory) -> bool:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tui_workbench.config.document import Document
 from tui_workbench.core import files, text_files
 from tui_workbench.core.errors import ConfigurationError, storage_error
+from tui_workbench.core.files import read_file
 
 
 class FileChange(NamedTuple):
@@ -126,8 +127,7 @@ def _lines(data: bytes | None) -> list[str]:
 def bytes_at(path: str) -> bytes | None:
     """Return the content of a file, or None for a missing file. Raises StorageError if the file cannot be read."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_file(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -21,6 +21,7 @@ from tui_workbench.config.yaml_edit.syntax import find, plain_value
 from tui_workbench.core import target_types
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
+from tui_workbench.core.files import read_file
 
 COMPUTE = ".compute"
 RUNCONFIG = ".runconfig"
@@ -182,8 +183,7 @@ def _name(path: str) -> str:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_file(path)
     except OSError as error:
         raise ConfigurationError(
             f"cannot read the file: {error.strerror}", remedy="Check that the file exists and is readable.", file=path

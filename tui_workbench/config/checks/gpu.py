@@ -14,6 +14,7 @@ from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.slurm_options import OVERRIDE, requested_gpus
 from tui_workbench.config.yaml_edit.values import GPUS_WORD
 from tui_workbench.core import target_types
+from tui_workbench.core.files import read_file
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, slurm_options
 from tui_workbench.core.notebooks import is_notebook
 from tui_workbench.core.plaintext import counted
@@ -252,8 +253,8 @@ def _lacks(
 def _is_closed_environment(folder: str, module: str) -> bool:
     """Return True for a virtual environment that lacks `module` and cannot use packages of other folders."""
     try:
-        with open(os.path.join(folder, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file:
-            lines = [line.replace(" ", "").strip().lower() for line in file]
+        text = read_file(os.path.join(folder, "pyvenv.cfg")).decode("utf-8", "replace")
+        lines = [line.replace(" ", "").strip().lower() for line in text.splitlines()]
     except OSError:
         return False
     if "include-system-site-packages=true" in lines:

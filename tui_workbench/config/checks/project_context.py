@@ -25,7 +25,7 @@ from tui_workbench.config.yaml_edit.values import read_fields
 from tui_workbench.core import files
 from tui_workbench.core.directories import CONFIG_DIRECTORY, project_above
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.files import open_regular
+from tui_workbench.core.files import open_file, open_regular
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
 
 _SPARK = re.compile(rb"\b(?:pyspark|SparkSession|SparkContext|SQLContext|mmlspark|sparkdl)\b")
@@ -164,7 +164,7 @@ class ProjectContext:
         for name in names:
             with contextlib.suppress(OSError):
                 if name.endswith(".py") and os.path.isfile(path := self.absolute(name)):
-                    with open(path, "rb") as file:
+                    with open_file(path) as file:
                         yield name, file.read(SCRIPT_BYTES)
 
     def old_data_files(self) -> list[str]:

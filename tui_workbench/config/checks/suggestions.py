@@ -13,6 +13,7 @@ from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.schema import field_types
 from tui_workbench.config.schema.field_types import COLLECTIONS, Field
 from tui_workbench.config.schema.slurm_options import MEMORY, OVERRIDE, SECTION, TIME
+from tui_workbench.core.files import read_file
 
 MAX_ENTRIES = 1_000
 """Maximum number of entries that are read from a folder."""
@@ -96,8 +97,8 @@ def _images(context: ProjectContext | None, used_before: Iterable[str]) -> Itera
 def _interpreters(context: ProjectContext | None) -> Iterator[Suggestion]:
     yield Suggestion("python", "the first on the PATH")
     environments = []
-    with contextlib.suppress(OSError, ValueError), open(os.path.expanduser(_CONDA_LIST), encoding="utf-8") as file:
-        environments = file.read().splitlines()
+    with contextlib.suppress(OSError, ValueError):
+        environments = read_file(os.path.expanduser(_CONDA_LIST)).decode().splitlines()
     own = [os.path.join(context.root, name) for name in _ENVIRONMENTS] if context is not None else []
     folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
     names = ("python3", *(f"python3.{minor}" for minor in range(8, 16)))

@@ -20,6 +20,7 @@ from typing import Any
 
 from tui_workbench.config.yaml_edit.syntax_errors import MAX_DEPTH, TOO_DEEP, explain, missing_comma
 from tui_workbench.core.errors import ConfigurationError, StorageError
+from tui_workbench.core.files import open_file
 from tui_workbench.core.secret_names import is_secret_name
 from tui_workbench.core.text_files import TextFile, line_and_column, read_text_file
 
@@ -169,7 +170,7 @@ def _refuse_size(size: int, path: str) -> None:
 
 def _not_text(path: str) -> ConfigurationError:
     """Return the error for a file that is not UTF-8 text, with the position of the first invalid byte."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         text = file.read(MAX_BYTES).decode("utf-8", "surrogateescape")
     bad = re.search("[\0\udc80-\udcff]", text)
     line, column = line_and_column(text, bad.start() if bad is not None else 0)

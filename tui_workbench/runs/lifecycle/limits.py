@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import storage_errors
-from tui_workbench.core.files import append_below, load_json
+from tui_workbench.core.files import append_below, load_json, read_file
 from tui_workbench.core.model import ComputeTarget, RunRequest, RunSpec, Step
 from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.lifecycle.building import save_environment
@@ -76,8 +76,8 @@ def count_gpus() -> int:
         pass
     found = 0
     for path in glob.glob(AMD_GPUS):
-        with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
-            found += file.read().strip() not in ("", "0")
+        with contextlib.suppress(OSError):
+            found += read_file(path).strip() not in (b"", b"0")
     return found
 
 

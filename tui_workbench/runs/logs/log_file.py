@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tui_workbench.core.errors import StorageError
+from tui_workbench.core.files import open_regular
 
 BLOCK = 1 << 16  # bytes between two entries of the index, and maximum size of a read that looks for a newline
 LINE_CAP = 1 << 14  # maximum number of bytes of a line that are shown
@@ -88,9 +89,9 @@ class LogFile:
         found = os.stat(self.path)
         if (found.st_dev, found.st_ino) != self._identity:
             self.close()
-            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            with open_regular(self.path) as file:
+                self._descriptor = os.dup(file.fileno())
             found = os.fstat(self._descriptor)
-            os.pread(self._descriptor, 0, 0)  # opening a directory succeeds, reading it fails
             self._identity = (found.st_dev, found.st_ino)
             self._start_over()
         elif found.st_size < self.size:

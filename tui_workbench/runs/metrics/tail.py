@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
+from tui_workbench.core.files import open_file
 from tui_workbench.runs.metrics.values import Columns
 from tui_workbench.runs.store.logged import FAULTS
 
@@ -93,15 +92,9 @@ class Tail:
     @contextlib.contextmanager
     def _open(self) -> Iterator[Opened]:
         """Open the file. Raises OSError."""
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "not a regular file", self.path)
-            with open(descriptor, "rb", buffering=0, closefd=False) as file:
-                yield Opened(file, status.st_size, (status.st_dev, status.st_ino))
-        finally:
-            os.close(descriptor)
+        with open_file(self.path) as file:
+            status = os.fstat(file.fileno())
+            yield Opened(file, status.st_size, (status.st_dev, status.st_ino))
 
     def _chunks(self, file: BinaryIO, piece: int) -> Iterator[bytes]:
         half = self.at_most // 2

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from tui_workbench.core import system
-from tui_workbench.core.files import open_regular, write_all
+from tui_workbench.core.files import open_new, open_regular, write_all
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
 
@@ -28,13 +27,13 @@ def clone_file(source: str, destination: str, mode: int) -> bool:
 
     If that is not possible, the new file stays empty and False is returned. Raises OSError.
     """
-    with open_regular(source) as reading, open(os.open(destination, _NEW, mode), "wb") as writing:
+    with open_regular(source) as reading, open_new(destination, mode) as writing:
         return _clone(reading, writing)
 
 
 def copy_file(source: str, destination: str) -> None:
     """Copy a regular file to a new file, with its permissions and its mtime. Raises OSError."""
-    with open_regular(source) as reading, open(os.open(destination, _NEW, 0o600), "wb") as writing:
+    with open_regular(source) as reading, open_new(destination) as writing:
         status = os.fstat(reading.fileno())
         copy_content(reading, writing)
         os.fchmod(writing.fileno(), status.st_mode & 0o777)

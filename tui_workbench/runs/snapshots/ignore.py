@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from tui_workbench.core.files import read_file
+
 
 class Rule(NamedTuple):
     """A pattern, which excludes the paths that it matches, or includes them again."""
@@ -61,8 +63,7 @@ class IgnoreFile(NamedTuple):
 def read_ignore_file(root: str, folder: str, name: str) -> IgnoreFile:
     """Read an ignore file of a folder in the tree at `root`. A missing or unreadable file has no patterns."""
     try:
-        with open(os.path.join(root, folder, name), "rb") as file:
-            return parse(file.read(), folder)
+        return parse(read_file(os.path.join(root, folder, name)), folder)
     except OSError:
         return IgnoreFile(folder, ())
 

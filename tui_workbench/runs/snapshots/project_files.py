@@ -23,6 +23,7 @@ from tui_workbench.config.schema.data_references import (
     data_problems,
 )
 from tui_workbench.core.directories import CONFIG_DIRECTORY
+from tui_workbench.core.files import open_file
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec, RunState
 from tui_workbench.core.plaintext import visible
@@ -117,7 +118,7 @@ def holds_secret(root: str, path: str) -> bool:
     if not path.endswith(COMPUTE_SUFFIX) or os.path.dirname(path) != CONFIG_DIRECTORY:
         return False
     try:
-        with open(os.path.join(root, path), "rb") as file:
+        with open_file(os.path.join(root, path)) as file:
             return _PLAIN_SECRET.search(file.read(_LARGEST_CONFIGURATION)) is not None
     except OSError:
         return False

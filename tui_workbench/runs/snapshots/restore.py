@@ -22,6 +22,7 @@ from tui_workbench.config.schema.data_references import declared_in_project
 from tui_workbench.core.errors import UsageError, storage_error, storage_errors
 from tui_workbench.core.files import leads_through_folders, load_json, write_below
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.snapshots.file_copy import copy_file
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.snapshots.working_copy import paths_below
 from tui_workbench.runs.store.rundir import Record
@@ -216,7 +217,10 @@ def _place(source: str, root: str, relative: str) -> None:
         if error.errno != errno.EXDEV:
             raise
         beside = f"{destination}.{os.getpid()}.restoring"
-        shutil.copy2(source, beside, follow_symlinks=False)
+        if os.path.islink(source):
+            os.symlink(os.readlink(source), beside)
+        else:
+            copy_file(source, beside)
         os.replace(beside, destination)
 
 

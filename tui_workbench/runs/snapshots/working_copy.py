@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tui_workbench.config.schema.data_references import KEY, NO_DATA, data_in_project
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.core.files import leads_through_folders, remove_below
+from tui_workbench.core.files import leads_through_folders, open_regular, remove_below
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import BYTES, meter
@@ -208,7 +208,7 @@ def files_of_project(root: str, data: Mapping[str, str] = NO_DATA) -> list[Entry
 def _blob_name(path: str, size: int) -> str:
     """Return the object ID in git of the content of a file; `size` is its size in bytes. Raises OSError."""
     digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         while data := file.read(1 << 20):
             digest.update(data)
     return digest.hexdigest()

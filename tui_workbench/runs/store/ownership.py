@@ -21,10 +21,9 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from tui_workbench.core.directories import user_state_directory
-from tui_workbench.core.files import open_folder, open_regular, write_below
+from tui_workbench.core.files import LARGEST_RECORD, open_folder, open_regular, write_below
 
 FOLDER = "registry"  # in the user's state directory
-LARGEST_RECORD = 64 << 20  # bytes
 BUILDING_PREFIX = ".new-"  # prefix of folders of runs that are being created
 DELETED_PREFIX = ".deleted-"  # prefix of folders of runs in the trash
 PURGED_PREFIX = ".purged-"  # prefix of folders of runs whose content is being deleted
@@ -181,7 +180,7 @@ def _identify(record: str, path: str) -> tuple[Entry, bytes]:
             is_ours = about.st_uid == status.st_uid == os.geteuid()
             if not is_ours or not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_RECORD:
                 raise PermissionError(f"{record} is not a file of this user")
-            data = file.read()
+            data = file.read(LARGEST_RECORD)
     finally:
         os.close(folder)
     return Entry(path, about.st_ino, status.st_ino, status.st_ctime_ns, blake2b(data).hexdigest()), data

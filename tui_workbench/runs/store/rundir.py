@@ -41,7 +41,7 @@ from tui_workbench.runs.store.status import Status as Status
 from tui_workbench.runs.store.status import status_of
 from tui_workbench.targets.base.values import Times
 
-LARGEST_FOREIGN_RECORD = 8 << 20  # bytes; for this user's own records see `ownership.LARGEST_RECORD`
+LARGEST_FOREIGN_RECORD = 8 << 20  # bytes; for this user's own records see `files.LARGEST_RECORD`
 LARGEST_EVENTS = 8 << 20  # bytes; each lost connection adds two short lines
 MOST_UNREADABLE = 1000  # maximum number of invalid lines; a file with more is not from the workbench
 

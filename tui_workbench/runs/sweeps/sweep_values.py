@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 from tui_workbench.core.errors import UsageError, storage_error
 from tui_workbench.core.plaintext import counted
 
+LARGEST_LIST = 16 << 20
+"""Maximum number of characters of a list of combinations. A sweep has far fewer runs."""
+
 _DISTRIBUTIONS = ("uniform", "loguniform", "randint")
 _FORMS = "Write a distribution as `uniform(0,0.5)`, `loguniform(1e-5,1e-1)` or `randint(1,4)`."
 _QUOTES = "Quote values that contain commas, as in `--param 'x=\"a,b\",c'`."
@@ -162,13 +165,17 @@ def listed(path: str) -> list[dict[str, str]]:
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            text = file.read()
+            text = file.read(LARGEST_LIST + 1)
     except OSError as error:
         raise storage_error("read", path, error) from error
     except UnicodeDecodeError as error:
         raise UsageError(
             f"--list {path} is not UTF-8 text", remedy="Convert it to UTF-8, or name another file."
         ) from error
+    if len(text) > LARGEST_LIST:
+        raise UsageError(
+            f"--list {path} is larger than {LARGEST_LIST >> 20} MiB", remedy="Divide it into several sweeps."
+        )
     suffix = os.path.splitext(path)[1].lower()
     if suffix in (".json", ".jsonl", ".ndjson"):
         rows = list(_json_rows(path, text, by_line=suffix != ".json"))

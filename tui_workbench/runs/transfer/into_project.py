@@ -138,11 +138,11 @@ def _copy(directory: str, project_root: str, state_directory: str, names: Iterab
 
 def _is_same(source: str, root: str, path: str) -> bool:
     try:
-        descriptor = open_below(root, path)
+        there = open(open_below(root, path), "rb")  # noqa: SIM115 (closed below)
     except OSError:
         return False
-    with open(descriptor, "rb") as there, open_regular(source) as ours:
-        if os.fstat(descriptor).st_size != os.fstat(ours.fileno()).st_size:
+    with there, open_regular(source) as ours:
+        if os.fstat(there.fileno()).st_size != os.fstat(ours.fileno()).st_size:
             return False
         while data := ours.read(_CHUNK):
             if there.read(len(data)) != data:

@@ -12,13 +12,14 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tui_workbench.core.files import read_regular
+from tui_workbench.core.files import open_regular, read_regular, replacing
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.transfer.downloads import files_below
 
 META = "meta.yaml"
 LARGEST_META = 1 << 20
 LARGEST_TEXT = 1 << 20
+_LONGEST_POINT = 1 << 12  # limit in bytes; a longer line has no valid point
 
 METRICS, PARAMETERS, TAGS, ARTIFACTS = "metrics", "params", "tags", "artifacts"
 
@@ -73,8 +74,8 @@ def write_meta(folder: str, values: Mapping[str, Any]) -> None:
 def read_value(path: str) -> str:
     """Return the value in the file of a parameter or tag, or ""."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(LARGEST_TEXT).strip("\n")
+        with open_regular(path) as file:
+            return file.read(LARGEST_TEXT).decode("utf-8", "replace").replace("\r\n", "\n").strip("\n")
     except OSError:
         return ""
 
@@ -82,10 +83,9 @@ def read_value(path: str) -> str:
 def write_value(path: str, text: str) -> None:
     """Write a file of the store, and create its folders. Raises OSError."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    # Do not follow a link in a folder that another user may have created.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        file.write(text)
+    # A link in a folder that another user may have created is replaced, not followed.
+    with replacing(path) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def files_by_name(folder: str) -> list[tuple[str, str]]:
@@ -106,8 +106,9 @@ def point_line(time: float, value: float, step: float) -> str:
 
 def points(path: str) -> Iterator[tuple[float, float, int]]:
     """Yield time, value and step of the points in the file of a metric. Invalid lines are skipped. Raises OSError."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for words in map(str.split, file):
+    with open_regular(path) as file:
+        while line := file.readline(_LONGEST_POINT):
+            words = line.split()
             try:
                 point = int(words[0]) / 1000, float(words[1]), int(words[2]) if len(words) > 2 else 0
             except (ValueError, IndexError, OverflowError):

@@ -18,6 +18,7 @@ from tui_workbench.config.schema import fields
 from tui_workbench.config.yaml_edit.syntax import parse
 from tui_workbench.config.yaml_edit.values import read_fields
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.core.files import read_file
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.login_secrets import store_secret
@@ -151,8 +152,8 @@ def _targets_in(folder: str, without: str = "") -> bytes:
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(lifecycle.COMPUTE) and entry.path != without:
-                with contextlib.suppress(OSError), open(entry.path, "rb") as file:
-                    found.append(file.read())
+                with contextlib.suppress(OSError):
+                    found.append(read_file(entry.path))
     return b"\n".join(found)
 
 

@@ -7,6 +7,7 @@ import io
 import os
 import tarfile
 
+from tui_workbench.core.files import read_file
 from tui_workbench.targets.base.run_environment import SDK_FOLDER
 
 
@@ -17,8 +18,7 @@ def sdk_files() -> dict[str, bytes]:
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):
             path = os.path.join(folder, name)
-            with open(path, "rb") as file:
-                found[os.path.relpath(path, SDK_FOLDER)] = file.read()
+            found[os.path.relpath(path, SDK_FOLDER)] = read_file(path)
     return found
 
 

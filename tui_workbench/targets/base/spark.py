@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tui_workbench.config.spark_dependencies import SparkDependencies, secret_property, spark_dependencies_of
 from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.files import read_file
 from tui_workbench.core.masking import mask_text, mask_value, mask_words
 from tui_workbench.core.model import RunConfiguration, RunSpec, Step
 from tui_workbench.projects.project import line_of_key
@@ -215,8 +216,8 @@ def dependencies_of(spec: RunSpec) -> SparkDependencies:
 def _line_of(path: str, name: str) -> int:
     # `line_of_key` splits a key at its dots, but the name of a property contains dots.
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return next((number for number, line in enumerate(file, 1) if name in line), 0)
+        lines = read_file(path).decode("utf-8", "replace").split("\n")
+        return next((number for number, line in enumerate(lines, 1) if name in line), 0)
     except OSError:
         return 0
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable
+from tui_workbench.core.files import read_file
 from tui_workbench.targets.hosts.host import SHELL, Host
 
 SYSTEM_SOCKET = "/var/run/docker.sock"
@@ -132,8 +133,8 @@ def engine_choice() -> str:
     choice = os.environ.get("DOCKER_HOST") or os.environ.get("DOCKER_CONTEXT")
     if not choice:
         folder = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
-        with contextlib.suppress(OSError, ValueError, AttributeError), open(f"{folder}/config.json", "rb") as file:
-            choice = json.load(file).get("currentContext")
+        with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):
+            choice = json.loads(read_file(f"{folder}/config.json")).get("currentContext")
     return "" if choice in (None, DEFAULT_CONTEXT) else str(choice)
 
 

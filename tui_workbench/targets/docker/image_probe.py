@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, StorageError
-from tui_workbench.core.files import write_atomically
+from tui_workbench.core.files import load_json, read_file, write_atomically
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.targets.base.spark import Spark, find_words, parse_found
 from tui_workbench.targets.docker.container import KIND_LABEL, LOG, SHM_BYTES
@@ -102,8 +102,8 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
     is_foreign = bool(image.architecture and ours and image.architecture != ours)
     key = (f"{image.id}-on-{ours}" if is_foreign else image.id).removeprefix("sha256:")
     path = os.path.join(user_cache_directory(), "images", f"{key}-{FORM}.json")
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(path, encoding="utf-8") as file:
-        return _from_json(json.load(file))
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return _from_json(load_json(path))
     answer, why = _ask(engine, image)
     if answer is None:
         if is_foreign:
@@ -196,8 +196,8 @@ def find_spark(engine: Engine, spec: RunSpec, image: Image, python: str) -> Spar
     words = find_words(spec, python, "", {})
     name = f"{image.id.removeprefix('sha256:')}-spark-{zlib.crc32(repr(words).encode('utf-8', 'replace')):08x}"
     path = os.path.join(user_cache_directory(), "images", name)
-    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-        return parse_found(file.read())
+    with contextlib.suppress(OSError, ValueError):
+        return parse_found(read_file(path).decode())
     try:
         text = probe(engine, image.id, words, {})[0].decode("utf-8", "replace")
     except EngineRefused:

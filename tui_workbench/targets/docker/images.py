@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, NotPrepared, WorkbenchError
+from tui_workbench.core.files import read_file, replacing
 from tui_workbench.core.locks import cache_lock, file_name
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import BYTES, meter
@@ -212,8 +213,7 @@ def _known_route(path: str) -> bool | None:
     """Return True if the last attempt to reach the package index succeeded; None if no recent attempt is known."""
     with contextlib.suppress(OSError):
         if time.time() - os.stat(path).st_mtime <= ROUTE_SECONDS:
-            with open(path, "rb") as file:
-                return file.read() == b"open"
+            return read_file(path) == b"open"
     return None
 
 
@@ -221,5 +221,5 @@ def _keep_route(path: str, *, is_open: bool) -> None:
     # If the result cannot be stored, the next build tries again.
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
+        with replacing(path) as file:
             file.write(b"open" if is_open else b"closed")

@@ -26,6 +26,7 @@ from tui_workbench.config.schema import fields
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Tree, parse, read
 from tui_workbench.config.yaml_edit.values import valid_fields
 from tui_workbench.core.errors import ConfigurationError, NotPrepared
+from tui_workbench.core.files import open_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import metered
 from tui_workbench.projects.project import line_of_key
@@ -265,7 +266,7 @@ def _local_file(requirement: Requirement, source: str, path: str, line: int, roo
 def _input(package: Package) -> str:
     if not package.file:
         return package.text
-    with open(package.file, "rb") as file:
+    with open_file(package.file) as file:
         return f"{package.text} sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 

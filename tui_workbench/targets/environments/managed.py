@@ -21,7 +21,7 @@ from typing import NamedTuple
 from tui_workbench.core import processes, trace
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, StorageError
-from tui_workbench.core.files import write_atomically
+from tui_workbench.core.files import load_json, write_atomically
 from tui_workbench.core.locks import cache_lock
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import counted
@@ -124,9 +124,8 @@ class Environments:
         found = []
         for folder in self.folders():
             try:
-                with open(os.path.join(folder, MARK), encoding="utf-8") as file:
-                    found.append([str(line) for line in json.load(file)])
-            except (OSError, ValueError):
+                found.append([str(line) for line in load_json(os.path.join(folder, MARK))])
+            except (OSError, ValueError, TypeError):
                 continue
         return found
 

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError, storage_error
-from tui_workbench.core.files import replacing
+from tui_workbench.core.files import open_file, read_file, replacing
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.processes import run
 from tui_workbench.core.progress import Meter, meter
@@ -161,8 +161,7 @@ def _run_resolver(
             file=recipe.path,
             line=recipe.line_named_in(text),
         )
-    with open(output, encoding="utf-8") as file:
-        return file.read()
+    return read_file(output).decode()
 
 
 def _wheels_of(text: str, python_tag: str) -> list[Wheel]:
@@ -245,13 +244,13 @@ def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None], downl
 
 
 def _hash(path: str) -> str:
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _write(path: str, lines: Sequence[str]) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
+    with replacing(path) as file:
+        file.writelines(f"{line}\n".encode() for line in lines)
 
 
 def _write_stand_ins(facts: ImageFacts, folder: str) -> dict[str, str]:
@@ -335,7 +334,7 @@ def _copy(source: str, destination: str) -> None:
         return
     os.makedirs(os.path.dirname(destination), exist_ok=True)
     mode = stat.S_IMODE(os.stat(source).st_mode)  # keeps the installer executable
-    with open(source, "rb") as reading, replacing(destination, mode) as writing:
+    with open_file(source) as reading, replacing(destination, mode) as writing:
         shutil.copyfileobj(reading, writing)
 
 

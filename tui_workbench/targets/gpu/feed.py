@@ -17,6 +17,7 @@ import time
 from tui_workbench.core import locks
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import StorageError, storage_error
+from tui_workbench.core.files import replacing
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.processes import child_descriptor, start_detached
 from tui_workbench.targets.gpu.gpus import machine_key
@@ -112,8 +113,8 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
             # Remove the file of a sampler that has ended.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(SAMPLES))
-            with open(self._path(TARGET), "w", encoding="utf-8") as file:
-                file.write(json.dumps(self._target._replace(values={}, problem=None)._asdict()))
+            with replacing(self._path(TARGET)) as file:
+                file.write(json.dumps(self._target._replace(values={}, problem=None)._asdict()).encode())
             self._spawn(lock)
             # Read the new file from its start.
             self._history = sys.maxsize

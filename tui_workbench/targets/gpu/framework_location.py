@@ -18,7 +18,7 @@ from typing import Protocol
 from tui_workbench.config.loading import load_run_configuration
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import StorageError, WorkbenchError
-from tui_workbench.core.files import write_atomically
+from tui_workbench.core.files import load_json, write_atomically
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.core.secret_names import is_secret_name
 from tui_workbench.core.waiting import wait_ready
@@ -206,8 +206,7 @@ def _path(name: str) -> str:
 
 def _cached(name: str, hardware: list[object]) -> FrameworkReport | None:
     try:
-        with open(_path(name), encoding="utf-8") as file:
-            stored = json.load(file)
+        stored = load_json(_path(name))
         return from_json(stored["told"]) if [stored["name"], stored["having"]] == [name, hardware] else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -15,6 +15,7 @@ import re
 import time
 from typing import Any
 
+from tui_workbench.core.files import read_file
 from tui_workbench.targets.gpu.sample import (
     FIRST_NAMESPACE,
     Device,
@@ -267,7 +268,6 @@ def _user_of(pid: int) -> str:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read()
+        return read_file(path)
     except OSError:
         return b""

@@ -24,6 +24,7 @@ from tui_workbench.config.checks.image_names import (
     is_gpu_image,
 )
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.files import open_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.notebooks import LARGEST, code_of, is_notebook
 from tui_workbench.core.plaintext import counted
@@ -449,8 +450,9 @@ def imported_frameworks(root: str, script: str) -> frozenset[str]:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return code_of(file.read(LARGEST)) if is_notebook(path) else file.read(_LARGEST)
+        with open_file(path) as file:
+            text = file.read(LARGEST if is_notebook(path) else _LARGEST).decode("utf-8", "replace")
+            return code_of(text) if is_notebook(path) else text
     except OSError:
         return ""
 

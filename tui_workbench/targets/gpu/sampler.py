@@ -7,13 +7,13 @@ ends if it has no readers, if the machine has no GPU, or if waiting is useless, 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 
 from tui_workbench.core import locks, trace
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
+from tui_workbench.core.files import load_json
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.targets.gpu.feed import LISTENERS, NO_SAMPLER, SAMPLES, TARGET
@@ -140,8 +140,7 @@ def main(arguments: list[str]) -> int:
     os.set_inheritable(int(arguments[0]), False)
     os.chdir("/")
     trace.forget_agent()
-    with open(os.path.join(arguments[1], TARGET), encoding="utf-8") as file:
-        target = ComputeTarget(**json.load(file))
+    target = ComputeTarget(**load_json(os.path.join(arguments[1], TARGET)))
     return Sampler(arguments[1], target).run()
 
 

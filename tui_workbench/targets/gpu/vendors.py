@@ -9,11 +9,11 @@ import os
 import shlex
 from typing import NamedTuple
 
+from tui_workbench.core.files import read_file
 from tui_workbench.core.processes import has_program
 from tui_workbench.targets.hosts.host import Host
 
-with open(os.path.join(os.path.dirname(__file__), "amd_program.py"), encoding="utf-8") as _file:
-    _PROGRAM = _file.read()
+_PROGRAM = read_file(os.path.join(os.path.dirname(__file__), "amd_program.py")).decode()
 
 KFD = "/dev/kfd"
 """The device that every program for AMD GPUs opens. Processors with integrated graphics have it too."""

@@ -18,7 +18,15 @@ from collections.abc import Callable, Container
 from typing import IO, NamedTuple, Protocol, cast
 
 from tui_workbench.core.errors import StorageError, storage_errors
-from tui_workbench.core.files import FOLDER_MODE, merge_below, remove_below, rename_below, unlink_below
+from tui_workbench.core.files import (
+    FOLDER_MODE,
+    merge_below,
+    open_new,
+    open_regular,
+    remove_below,
+    rename_below,
+    unlink_below,
+)
 from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.process_io import ProcessIO
@@ -94,8 +102,7 @@ class Unpacked:
         if os.path.lexists(path):
             os.unlink(path)
         mode = 0o700 if member.mode & 0o100 else 0o600
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        with open(descriptor, "wb") as file:
+        with open_new(path, mode) as file:
             while part := data.read(_CHUNK):
                 checksum.update(part)
                 file.write(part)
@@ -300,7 +307,7 @@ def _checksum(path: str) -> str:
     try:
         if os.path.islink(path):
             return ""
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""

@@ -20,6 +20,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
+from tui_workbench.core.files import read_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.values import CleanupItem, ProjectNames
 from tui_workbench.targets.hosts.host import Host
@@ -78,8 +79,7 @@ def run_directory(host: Host, spec: RunSpec) -> str:
 def project_key(project_root: str) -> str:
     """Return an identifier of a project folder, unique across machines."""
     try:
-        with open("/etc/machine-id", "rb") as file:
-            machine = file.read().strip()
+        machine = read_file("/etc/machine-id").strip()
     except OSError:
         machine = os.uname().nodename.encode()
     return hashlib.sha256(machine + b"\0" + os.fsencode(project_root)).hexdigest()[:12]

@@ -20,7 +20,15 @@ from urllib.parse import quote
 from tui_workbench.config.schema.data_references import data_beside
 from tui_workbench.core import system
 from tui_workbench.core.errors import StorageError, WorkbenchError, storage_errors
-from tui_workbench.core.files import FOLDER_MODE, make_folders, open_below, read_below, write_below
+from tui_workbench.core.files import (
+    FOLDER_MODE,
+    LARGEST_RECORD,
+    make_folders,
+    open_below,
+    read_below,
+    read_regular,
+    write_below,
+)
 from tui_workbench.core.locks import lock_file
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
@@ -482,5 +490,4 @@ class HostRun:
         path = os.path.join(self._spec.whole_directory, RECORD)
         if not os.path.exists(path):
             return b""
-        with open(path, "rb") as file:
-            return file.read()
+        return read_regular(path, LARGEST_RECORD)

@@ -11,6 +11,7 @@ import os
 from typing import NamedTuple
 
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.core.files import read_file
 from tui_workbench.core.installation import package_command
 from tui_workbench.targets.base.stacks import MOST_PROCESSES, Reading, parse
 from tui_workbench.targets.hosts.host import Completed, Host, disk_full, is_disk_full
@@ -27,6 +28,8 @@ SECONDS = 60.0
 """Time limit in seconds for reading the stacks of all processes. One process takes about 0.05 s."""
 
 SEND_SECONDS = 120.0
+
+LARGEST_PROGRAM = 64 << 20  # bytes; py-spy 0.4 has 8 MB
 
 AT_ONCE, SECONDS_EACH = 16, 10
 """Number of processes that are read at the same time, and the time limit for each in seconds."""
@@ -95,8 +98,7 @@ class PySpy(NamedTuple):
         return f"py-spy-{self.version}-{self.machine}"
 
     def read(self) -> bytes:
-        with open(self.path, "rb") as file:
-            return file.read()
+        return read_file(self.path, LARGEST_PROGRAM)
 
     def words(self, path: str, run_id: str) -> list[str]:
         """Return the command that executes SCRIPT with the copy of py-spy at `path`."""

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from tui_workbench.core.errors import StorageError, storage_error
+from tui_workbench.core.files import open_regular
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, meter, size_text
 from tui_workbench.targets.hosts.host import Entry, Host
@@ -379,7 +380,7 @@ class _Batch:
             return
         path = os.path.join(self._source, entry.path)
         try:
-            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            with open_regular(path) as file:
                 status = os.fstat(file.fileno())
                 header.size, header.mtime = status.st_size, int(status.st_mtime)
                 header.mode = 0o755 if entry.executable else 0o644

@@ -122,7 +122,7 @@ def tail(directory: str) -> list[str]:
     try:
         with open(open_below(directory, SLURM_LOG), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-            return file.read().decode("utf-8", "replace").strip().split("\n")
+            return file.read(TAIL_BYTES).decode("utf-8", "replace").strip().split("\n")
     except OSError:
         return []
 

@@ -17,12 +17,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import storage_errors
+from tui_workbench.core.files import read_file
 
 DEFAULT_PORT = 22
 USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 GLOBAL_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 CERTIFICATE_AUTHORITY = "@cert-authority"
 REVOKED = "@revoked"
+LARGEST_KNOWN_HOSTS = 64 << 20  # limit in bytes; organizations share files with all their machines
 
 
 class HostKey(NamedTuple):
@@ -71,9 +73,9 @@ class KnownHosts:
             if entry is not None:
                 yield entry
         for path in self.paths:
-            with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-                for number, line in enumerate(file, 1):
-                    entry = _parse(path, number, line)
+            with contextlib.suppress(OSError):
+                for number, data in enumerate(read_file(path, LARGEST_KNOWN_HOSTS).splitlines(), 1):
+                    entry = _parse(path, number, data.decode("utf-8", "replace"))
                     if entry is not None:
                         yield entry
 

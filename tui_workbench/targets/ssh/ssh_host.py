@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.core.files import read_end
 from tui_workbench.core.locks import held, open_lock
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.processes import child_descriptor, start_detached
@@ -361,7 +362,6 @@ def _spawn_link(paths: wire.LinkPaths, listener: int) -> None:
 
 def _last_error(paths: wire.LinkPaths) -> str:
     try:
-        with open(paths.errors, encoding="utf-8", errors="replace") as file:
-            return file.read().strip().split("\n")[-1]
+        return read_end(paths.errors, 4096).decode("utf-8", "replace").strip().split("\n")[-1]
     except OSError:
         return ""

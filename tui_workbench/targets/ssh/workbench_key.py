@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.directories import user_data_directory
 from tui_workbench.core.errors import StorageError, storage_errors
-from tui_workbench.core.files import write_atomically
+from tui_workbench.core.files import read_file, write_atomically
 from tui_workbench.core.locks import held
 from tui_workbench.targets.hosts.host import Host
 
@@ -47,8 +47,8 @@ def workbench_key() -> KeyPair:
     public = f"{path}.pub"
     if not os.path.exists(path) or not os.path.exists(public):
         _make(path)
-    with storage_errors("read", public), open(public, encoding="utf-8") as file:
-        return KeyPair(path, file.read().strip())
+    with storage_errors("read", public):
+        return KeyPair(path, read_file(public).decode().strip())
 
 
 def install(key: KeyPair, host: Host) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.core import directories
 from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.files import read_file
 from tui_workbench.ui import user_yaml
 from tui_workbench.ui.commands.command import KEY_LABELS, Scope, character_key, key_label
 from tui_workbench.ui.commands.registry import COMMANDS, SCOPE_OF, SCOPES, TYPED_SCOPES
@@ -65,8 +66,7 @@ def load_keymap() -> Keymap:
     """Load the user's keymap; a missing file gives an empty keymap. Errors are returned in the keymap, not raised."""
     path = directories.keymap_path()
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
+        text = read_file(path).decode("utf-8-sig")
     except FileNotFoundError:
         return Keymap(path, {})
     except (OSError, UnicodeDecodeError) as error:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import storage_errors
-from tui_workbench.core.files import open_regular, write_below
+from tui_workbench.core.files import load_json, write_below
 from tui_workbench.core.model import RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
@@ -97,9 +97,8 @@ def sort_name(key: str) -> str:
 def load_columns(project: Project) -> list[str] | None:
     """Return the keys of the columns chosen in this project; None without a readable choice."""
     try:
-        with open_regular(os.path.join(project.state_directory, COLUMNS_FILE)) as file:
-            found = json.load(file)["columns"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        found = load_json(os.path.join(project.state_directory, COLUMNS_FILE))["columns"]
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     if not isinstance(found, list) or not all(isinstance(key, str) for key in found):
         return None

@@ -6,7 +6,6 @@ All functions block; call them in threads. A damaged part of the directory is de
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from itertools import chain, starmap, zip_longest
 from typing import Any
 
 from tui_workbench.core.errors import RunNotFound, WorkbenchError
-from tui_workbench.core.files import open_regular
+from tui_workbench.core.files import load_json, open_regular
 from tui_workbench.core.model import Run, Step
 from tui_workbench.core.notebooks import LARGEST, parse_notebook, too_large
 from tui_workbench.core.plaintext import counted
@@ -267,11 +266,10 @@ def _clock(moment: float) -> str:
 def provenance_of(run: Run) -> tuple[Mapping[str, Any] | None, str]:
     """Return the provenance of a run and "", or None and the reason why it cannot be read."""
     try:
-        with open_regular(os.path.join(run.directory, PROVENANCE)) as file:
-            found = json.load(file)
+        found = load_json(os.path.join(run.directory, PROVENANCE))
     except FileNotFoundError:
         return None, f"No provenance recorded{'' if run.tracked else ', because the run was not tracked'}."
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         return None, f"Cannot read {PROVENANCE}: {error}."
     return (found, "") if isinstance(found, dict) else (None, f"{PROVENANCE} is not a JSON object.")
 

@@ -18,10 +18,12 @@ from textual.app import App, SuspendNotSupported
 
 from tui_workbench.core import processes
 from tui_workbench.core.errors import StorageError, UsageError
+from tui_workbench.core.files import open_file, open_new
 from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.messages import EditorRequested
 
 LARGEST_COPY = 256 << 20  # size limit of a read-only file, in bytes
+_CHUNK = 1 << 20
 
 
 class Edit(NamedTuple):
@@ -93,7 +95,9 @@ def copy_to_read(path: str) -> str:
             )
         folder = tempfile.mkdtemp(prefix="workbench-")
         copy = os.path.join(folder, os.path.basename(path))
-        shutil.copyfile(path, copy)
+        with open_file(path) as reading, open_new(copy) as writing:
+            while size > 0 and (data := reading.read(min(size, _CHUNK))):
+                size -= writing.write(data)
         os.chmod(copy, 0o400)
     except OSError as error:
         remedy = (

@@ -22,7 +22,7 @@ from textual.theme import Theme
 
 from tui_workbench.core import directories
 from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError, storage_errors
-from tui_workbench.core.files import write_if_changed
+from tui_workbench.core.files import read_file, write_if_changed
 from tui_workbench.ui import user_yaml
 
 DEFAULT_THEME = "slate"
@@ -115,8 +115,7 @@ def saved_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
     If the saved theme cannot be loaded, return the default theme and the error.
     """
     try:
-        with open(_choice_path(), encoding="utf-8") as file:
-            name = file.read().strip()
+        name = read_file(_choice_path()).decode().strip()
     except (OSError, UnicodeDecodeError):
         name = DEFAULT_THEME
     try:
@@ -148,8 +147,7 @@ def theme_names() -> list[str]:
 def read_theme(path: str) -> WorkbenchTheme:
     """Read a theme. Its name is the file name without the suffix. Raises ConfigurationError."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = read_file(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         remedy = "Save the theme as a readable file of UTF-8 text."
