@@ -70,9 +70,19 @@ class History:
         return [family_of(name, found[name]) for name in names or found]
 
     def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
-        """Return at most `limit` rows of the table of runs, starting at `offset`; see `runs.store.table`."""
+        """Return at most `limit` rows of the table of runs, starting at `offset`; see `runs.store.table`.
+
+        Raises UsageError if no run matches a filter with a name that no column, metric or argument has.
+        """
         with RunIndex(self.project) as index:
-            return index.page(query, offset, limit)
+            found = index.page(query, offset, limit)
+            unknown = index.unknown_names(query.filter) if not found.total else []
+        if unknown:
+            raise UsageError(
+                f"no column, metric or argument is named {unknown[0]!r}",
+                remedy="Names of metrics are case-sensitive. `workbench-tui history list` shows all names.",
+            )
+        return found
 
     def facts(self, run_id: str) -> Facts:
         """Return the metrics, annotations and GPU use of a run. Raises RunNotFound."""

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runs.support import make_run
+from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.annotations import with_tags
@@ -108,6 +109,28 @@ def numbers(runs: Runs, text: str = "", **query: Any) -> list[int]:
         ("has:verdict", [5]),
         ("-has:loss", [6]),
         ("lr=0.2", [2]),
+        ("lr=0.1", [4, 1]),
+        ("lr==0.1", [4, 1]),
+        ("lr=0.10", [4, 1]),
+        ("lr=1e-1", [4, 1]),
+        ("lr:0.1", [4, 1]),
+        ("lr>0.04", [4, 2, 1]),
+        ("lr<0.15", [4, 1]),
+        ("lr!=0.1", [2]),
+        ("--lr=0.1", [4, 1]),
+        ("--lr:0.1", [4, 1]),
+        ("--lr>0.04", [4, 1]),
+        ("--lr<0.1", []),
+        ("--lr", [4, 1]),
+        ("has:--lr", [4, 1]),
+        ("-lr=0.1", [6, 5, 3, 2]),
+        ("---lr=0.1", [6, 5, 3, 2]),
+        ("-lr>0.15", [6, 5, 4, 3, 1]),
+        ("-loss<0.4", [6, 5, 3, 1]),
+        ("unknown>3", []),
+        ("-unknown>3", []),
+        ("--unknown=3", []),
+        ("-Loss<0.4", []),
         ("duration>1m is:ended", [4, 2]),
         ("duration<6s", [1]),
         ("duration>=11:40 is:ended", [2]),
@@ -119,6 +142,25 @@ def numbers(runs: Runs, text: str = "", **query: Any) -> list[int]:
 )
 def test_filter_matches(runs: Runs, text: str, found: list[int]) -> None:
     assert numbers(runs, text) == found
+
+
+def test_value_of_an_argument_is_compared_as_a_whole(runs: Runs) -> None:
+    add(runs.project, 7, arguments=["--lr", "0.15", "--opt", "Adam"])
+    add(runs.project, 8, arguments=["lr=0.11"], metrics={"lr": 0.3})
+    assert numbers(runs, "lr=0.1") == [4, 1]
+    assert numbers(runs, "lr=0.3") == [8], "a metric comes before an argument"
+    assert numbers(runs, "--opt=adam") == numbers(runs, "opt:ad") == numbers(runs, "opt!=sgd") == [7]
+
+
+@pytest.mark.parametrize("text", ["Loss<0.4", "--rate=0.1", "-Loss<0.4", "train rate>3"])
+def test_unknown_name_in_a_condition_is_refused(runs: Runs, text: str) -> None:
+    with pytest.raises(UsageError, match=r"no column, metric or argument is named '(Loss|--rate|rate)'"):
+        runs.page(RunQuery(text))
+
+
+@pytest.mark.parametrize("text", ["loss<0.01", "--lr=9", "nothing", "state:lost", "has:rate"])
+def test_known_name_without_a_matching_run_is_not_refused(runs: Runs, text: str) -> None:
+    assert runs.page(RunQuery(text)).rows == []
 
 
 def test_filter_finds_the_runs_of_agents(runs: Runs) -> None:

@@ -32,6 +32,8 @@ from tui_workbench.runs.store.table import (
     Page,
     RunQuery,
     RunRow,
+    argument_names,
+    compared_names,
     condition_of,
     order_of,
     value_of,
@@ -189,6 +191,20 @@ class RunIndex:
         """Return the names of metrics, each with the number of runs that have it, the most frequent first."""
         chosen = "SELECT name, count(*) AS runs FROM metrics GROUP BY name ORDER BY runs DESC, name LIMIT ?"
         return self._execute(chosen, limit).fetchall()
+
+    @_rebuilds
+    def unknown_names(self, text: str) -> list[str]:
+        """Return the names in the conditions of a filter that no column, metric or argument of the project has."""
+        return [
+            name
+            for name in compared_names(text)
+            if not self._execute(
+                "SELECT 1 WHERE EXISTS (SELECT 1 FROM metrics WHERE name = ?)"
+                " OR EXISTS (SELECT 1 FROM arguments WHERE name IN (?, ?, ?))",
+                name,
+                *argument_names(name),
+            ).fetchall()
+        ]
 
     @_rebuilds
     def arguments(self, query: RunQuery, limit: int = 1000) -> list[tuple[str, int, bool]]:

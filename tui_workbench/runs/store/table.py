@@ -6,10 +6,12 @@ sorted column are last. Runs with equal values are sorted newest first, so that 
 A filter is translated to an SQL condition. Every word must occur, ignoring case, in one of these columns of a row:
 number, run ID, script, arguments, target, configuration, state, user, agent, tags or note. A row that contains a word
 given as `-word` is excluded. `"two words"` is one word. `column:text` searches a column, and `column=value` compares
-its whole value. Numbers, times and metrics can be compared: `loss<0.1`, `duration>10m`, `started>=2026-01-31`,
-`accuracy!=1`. Other conditions are `is:pinned`, `is:active`, `is:archived`, `has:accuracy`, `has:note`, `has:gpu` (a
-GPU verdict) and similar ones. Incomplete conditions (`loss<`) are ignored, so that the table does not become empty
-while the user types. User input never becomes part of the SQL; it is passed as parameters.
+its whole value. Numbers, times, metrics and arguments can be compared: `loss<0.1`, `duration>10m`, `lr>0.04`,
+`started>=2026-01-31`, `accuracy!=1`. A name is that of a column, else of a metric of the run, else of an argument
+(`lr` is `--lr`, `-lr` or `lr=`). A name with two hyphens, such as `--lr`, is that of an argument. Other conditions are
+`is:pinned`, `is:active`, `is:archived`, `has:accuracy`, `has:note`, `has:gpu` (a GPU verdict) and similar ones.
+Incomplete conditions (`loss<`) are ignored, so that the table does not become empty while the user types.
+User input never becomes part of the SQL; it is passed as parameters.
 """
 
 from __future__ import annotations
@@ -42,8 +44,9 @@ _IS = {
     "ended": "(state IN ('completed', 'failed', 'canceled') OR ended > 0)",
 }  # fmt: skip
 _OF_METRIC = "SELECT id FROM metrics WHERE name = ?"
-_TOKEN = r'(-?)((?:[^\s":=<>!]*(?:!=|<=|>=|[:=<>]))?"[^"]*"?|\S+)'
-_COMPARISON = r'(?s)([^:=<>!"]+)(!=|<=|>=|[:=<>])(.*)'
+_OF_ARGUMENT = "SELECT id FROM arguments WHERE name IN (?, ?, ?)"
+_TOKEN = r'(-(?=--)|-(?!-)|)((?:[^\s":=<>!]*(?:!=|<=|>=|[:=<>]))?"[^"]*"?|\S+)'
+_COMPARISON = r'(?s)([^:=<>!"]+)(!=|<=|>=|==|[:=<>])(.*)'
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _DURATION = r"(\d+(?:\.\d*)?)\s*([smhd]?)"
 _CLOCK = r"(?:(\d+):)?(\d+):(\d+(?:\.\d*)?)"
@@ -143,6 +146,10 @@ def condition_of(text: str, *, archived: bool = False) -> Condition:
         if found is not None:
             parts.append(f"NOT coalesce(({found.sql}), 0)" if minus else f"({found.sql})")
             values += found.values
+            name = _compared_name(word) if minus else ""
+            if name:  # no run is without a value that does not exist
+                parts.append(f"(EXISTS ({_OF_METRIC}) OR EXISTS ({_OF_ARGUMENT}))")
+                values += (name, *argument_names(name))
     if not archived:
         parts.insert(0, "hidden = 0")
     return Condition(" AND ".join(parts) or "1", tuple(values))
@@ -153,7 +160,7 @@ def _condition(word: str) -> Condition | None:
     match = None if word.startswith('"') else re.fullmatch(_COMPARISON, word)
     if match is None:
         return _occurs("search", word.strip('"'))
-    name, operator, value = match[1], match[2], match[3].strip('"')
+    name, operator, value = match[1], match[2].replace("==", "="), match[3].strip('"')
     if not value:
         return None
     key = name.casefold()
@@ -162,6 +169,8 @@ def _condition(word: str) -> Condition | None:
     if operator == ":" and key == "has":
         if value in ("gpu", "note", "tag", "tags", "agent"):
             return Condition(f"{TEXT_COLUMNS[value]} != ''")
+        if value.startswith("-"):
+            return Condition(f"listed.id IN ({_OF_ARGUMENT})", argument_names(value))
         return Condition(f"listed.id IN ({_OF_METRIC})", (value,))
     if key in TEXT_COLUMNS:
         return _on_text(TEXT_COLUMNS[key], operator, value)
@@ -169,7 +178,7 @@ def _condition(word: str) -> Condition | None:
         number = _number_of(key, value)
         comparison = f"{NUMBER_COLUMNS[key]} {'=' if operator == ':' else operator} ?"
         return None if number is None else Condition(comparison, (number,))
-    return _on_metric(name, operator, value, word)
+    return _on_value(name, operator, value, word)
 
 
 def _occurs(column: str, value: str) -> Condition | None:
@@ -190,23 +199,64 @@ def _on_text(column: str, operator: str, value: str) -> Condition | None:
     return Condition(f"{column} {operator} ?", (value,))
 
 
-def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | None:
-    """Translate the comparison of a metric. Return None if the operator needs a number, but `value` is not a number.
+def argument_names(name: str) -> tuple[str, str, str]:
+    """Return the names of the arguments that a name in a filter means."""
+    return (name, name, name) if name.startswith("-") else (name, f"--{name}", f"-{name}")
 
-    `lr=0.1` may also be an argument, so the texts of the row are searched too.
+
+def _compared_name(word: str) -> str:
+    """Return the name of the metric or argument whose number a word of the filter compares; "" for other words."""
+    match = None if word.startswith('"') else re.fullmatch(_COMPARISON, word)
+    if match is None or match[2] in (":", "=", "==") or not match[3]:
+        return ""
+    return "" if match[1].casefold() in COLUMNS else match[1]
+
+
+def compared_names(text: str) -> list[str]:
+    """Return the names in the conditions of a filter that are not columns: metrics, arguments and unknown names."""
+    matches = [re.fullmatch(_COMPARISON, word) for _, word in re.findall(_TOKEN, text) if not word.startswith('"')]
+    names = [match[1] for match in matches if match is not None and match[3]]
+    return [name for name in names if name.casefold() not in {*COLUMNS, "is", "has"}]
+
+
+def _on_value(name: str, operator: str, value: str, word: str) -> Condition | None:
+    """Translate the comparison of a metric, or of an argument if the run has no such metric.
+
+    Return None if the operator needs a number, but `value` is not a number. A word with `:` or `=` is also searched in
+    the texts of runs that have neither, such as `http://host`.
     """
-    one = f"{_OF_METRIC} AND value"
     compared: float | str = value
     try:
         compared = float(value)
     except ValueError:
         if operator in ("<", ">", "<=", ">="):
             return None
-    if operator in (":", "="):
-        return Condition(f"listed.id IN ({one} = ?) OR instr(search, ?)", (name, compared, word.casefold()))
+    names = argument_names(name)
+    argument = _on_argument(operator, value, compared)
+    by_argument = f"listed.id IN ({_OF_ARGUMENT} AND {argument.sql})"
+    if name.startswith("-"):
+        return Condition(by_argument, (*names, *argument.values))
     # In SQLite, texts are larger than all numbers.
     kind = "" if isinstance(compared, str) else " AND typeof(value) != 'text'"
-    return Condition(f"listed.id IN ({one} {operator} ?{kind})", (name, compared))
+    by_metric = f"listed.id IN ({_OF_METRIC} AND value {operator.replace(':', '=')} ?{kind})"
+    has_no_metric = f"listed.id NOT IN ({_OF_METRIC})"
+    sql = f"{by_metric} OR ({has_no_metric} AND {by_argument})"
+    values = (name, compared, name, *names, *argument.values)
+    if operator in (":", "="):
+        sql += f" OR ({has_no_metric} AND listed.id NOT IN ({_OF_ARGUMENT}) AND instr(search, ?))"
+        values = (*values, name, *names, word.casefold())
+    return Condition(sql, values)
+
+
+def _on_argument(operator: str, value: str, compared: float | str) -> Condition:
+    if operator == ":":
+        return Condition("instr(casefold(value), ?)", (value.casefold(),))
+    if isinstance(compared, str):
+        return Condition(f"casefold(value) {operator} ?", (value.casefold(),))
+    number = "number_or_text(value)"
+    if operator == "!=":
+        return Condition(f"{number} != ?", (compared,))
+    return Condition(f"(typeof({number}) != 'text' AND {number} {operator} ?)", (compared,))
 
 
 def _number_of(column: str, value: str) -> float | None:

@@ -69,7 +69,7 @@ NOTHING_FOUND = (
     "",
     f"Press {shown_key('list.clear_filter', 'esc')} to clear the filter, or {shown_key('dashboard.filter', '/')} to "
     "change it.",
-    "Examples: train.py, loss<0.1, state:failed, gpu:proven, is:pinned.",
+    "Examples: train.py, loss<0.1, --lr=0.1, state:failed, gpu:proven, is:pinned.",
 )
 
 
@@ -153,7 +153,8 @@ class RunsView(RunContainer, inherit_bindings=False):
         self._best = found.best
         if len(str(found.runs)) != len(str(before)):
             self._show_columns()
-        empty = NOTHING_FOUND if self.query_shown.filter else EMPTY
+        unknown = [f"No column, metric or argument is named {safe_text(name[:60])}." for name in found.unknown[:3]]
+        empty = (*unknown, *NOTHING_FOUND) if self.query_shown.filter else EMPTY
         self.table.set_rows(found.total, found.first, self._table_rows(found.lines), empty=empty, replace=replace)
         # The charts do not grow while a filter reduces the rows, because that would be distracting.
         self._most_lines = max(self._most_lines, found.total)

@@ -277,11 +277,13 @@ COLUMNS: tuple[tuple[TableColumn, Cell], ...] = (
     (TableColumn("state", "state", 12), _state),
     (
         TableColumn("started", "started", 10, right=True),
-        lambda row, now: (Piece(moment(row.run.start or row.run.created, now), "muted"),),
+        lambda row, now: (Piece(moment(row.run.start, now), "muted"),),
     ),
     (
         TableColumn("duration", "duration", 8, right=True),
-        lambda row, now: (Piece(elapsed(row.run, now), "text" if row.run.is_active else "muted"),),
+        lambda row, now: (
+            (Piece(elapsed(row.run, now), "text" if row.run.is_active else "muted"),) if row.run.start else ()
+        ),
     ),
     (TableColumn("gpu", "GPU", 13, least=8, drops=True), _gpu),
     (TableColumn("gpu_seconds", "GPU time", 8, right=True), _figure("gpu_seconds", duration)),

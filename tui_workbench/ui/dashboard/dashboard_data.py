@@ -98,6 +98,7 @@ class Page(NamedTuple):
     lines: list[RunRow | Heading]
     best: tuple[str, float | None] = ("", None)  # a metric and its best value among the runs of the query
     marked: Mapping[str, Run | Family | None] = {}  # marked rows by row key; None for a removed row
+    unknown: Sequence[str] = ()  # names in the filter that nothing has; read only if no run matches
 
 
 def best_of(index: RunIndex, query: RunQuery, metrics: Sequence[str]) -> tuple[str, float | None]:
@@ -127,7 +128,8 @@ def read_page(
         marked |= {run_id: index.find(run_id) for run_id in run_ids}
         if not query.group:
             page = index.page(query, first, number)
-            return Page(page.total, page.total, first, list(page.rows), best, marked)
+            unknown = index.unknown_names(query.filter) if not page.total else []
+            return Page(page.total, page.total, first, list(page.rows), best, marked, unknown)
         lines: list[RunRow | Heading] = []
         by_family = query.group == "family"
         line = offset = 0
@@ -143,7 +145,8 @@ def read_page(
                 lines += index.page(query, offset + skipped, wanted).rows
             line += 1 + shown
             offset += group.total
-        return Page(offset, line, first, _with_families(index, lines) if by_family else lines, best, marked)
+        unknown = index.unknown_names(query.filter) if not offset else []
+        return Page(offset, line, first, _with_families(index, lines) if by_family else lines, best, marked, unknown)
 
 
 def _families(index: RunIndex, names: Sequence[str]) -> dict[str, Family]:
