@@ -6,15 +6,19 @@ The methods block, so the screens call them in threads. No state is kept between
 from __future__ import annotations
 
 import builtins
+import os
 from collections.abc import Callable, Sequence
 
+from tui_workbench.core.errors import RunNotFound
 from tui_workbench.core.masking import mask_plan
 from tui_workbench.core.model import Plan, Run, RunRequest, RunState
 from tui_workbench.core.processes import reap
 from tui_workbench.runs import deleting
+from tui_workbench.runs.agents import timekeeper
 from tui_workbench.runs.history import History
 from tui_workbench.runs.lifecycle import queueing, resuming
 from tui_workbench.runs.lifecycle.adoption import take_over_imported
+from tui_workbench.runs.lifecycle.agent_ends import end_run_of_agent
 from tui_workbench.runs.lifecycle.collecting import collect
 from tui_workbench.runs.snapshots.restore import Restoration, restore, undo, undoable
 from tui_workbench.runs.stacks import Stacks, take_stacks
@@ -70,6 +74,18 @@ class Runs(History):
         """
         return resuming.cancel(self.directory(run_id), grace)
 
+    def end_removed(self, run_id: str, *, grace: float = DEFAULT_GRACE) -> bool:
+        """End the processes of an agent's run whose directory was removed or cannot be read.
+
+        Return False if the run has a readable directory, or if no agent submitted a run with this ID. Raises
+        WorkbenchError if its processes could not be ended.
+        """
+        try:
+            self.directory(run_id).run()
+        except RunNotFound:
+            return end_run_of_agent(os.path.join(self.project.runs_directory, run_id), grace)
+        return False
+
     def stacks(self, run_id: str) -> Stacks:
         """Read the Python stacks of all processes of a running run, and keep them with the run.
 
@@ -84,6 +100,7 @@ class Runs(History):
         Remove the files of interrupted submissions. Return the IDs of the runs that had no controller, and of the
         queued runs that have started.
         """
+        timekeeper.resume()
         return resuming.resume_all(self.project)
 
     def start_again(self, run_id: str) -> Run:

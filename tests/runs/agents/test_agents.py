@@ -27,6 +27,7 @@ from tui_workbench.runs.agents.submitting import (
     target_of_waiting,
 )
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store import agent_runs
 from tui_workbench.runs.submission import launch
 from tui_workbench.runs.submission.planning import prepare
 
@@ -137,13 +138,17 @@ class TestLimits:
 
 class TestUses:
     def test_ended_run_counts_with_its_duration(self, project: Project) -> None:
-        run = make_run(project, "p_1", state="completed", end=2.0**33)
-        hours = run.run().duration / 3600
-        assert hours > 1
-        write_uses([Use("tester", 2**32, 60, 1, run.path), Use("tester", 2**32, 60, 1, "/gone")])
-        assert [(use.is_active, use.hours) for use in read_uses()] == [(False, hours), (False, 1.0)]
+        ended = make_run(project, "p_1").path
+        agent_runs.add(spec_of(project)._replace(run_id="p_1", run_directory=ended), "tester")
+        agent_runs.note_start(ended)
+        write_uses([Use("tester", 2**32, 60, 1, ended), Use("tester", 1.0, 60, 1, "/gone")])
+        assert [(use.run, use.is_active, use.hours) for use in read_uses()] == [(ended, True, 1.0)]
+        agent_runs.note_end(ended)
+        (use,) = read_uses()
+        assert (use.is_active, use.has_ended) == (False, True)
+        assert use.hours < 0.1
 
-    def test_run_of_an_earlier_day_counts_while_active(self, project: Project) -> None:
+    def test_queued_run_of_an_earlier_day_counts(self, project: Project) -> None:
         active = make_run(project, "p_1").path
         ended = make_run(project, "p_2", 2, state="completed").path
         write_uses([Use("tester", 0.0, 60, 0, active), Use("tester", 0.0, 60, 0, ended), Use("tester", 0.0, 60, 0)])

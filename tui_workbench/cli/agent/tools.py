@@ -46,7 +46,6 @@ LARGEST_LOG_PAGE = 16_000
 """Maximum size of a page of a log in characters, except for a single longer line."""
 
 Run = Annotated[str, Field(description="the number or ID of the run")]
-Request = Annotated[int, Field(ge=0, lt=1 << 31, description="the number of the request")]
 Filter = Annotated[
     str, Field(max_length=LONGEST_FILTER, description="words and conditions such as `state:failed loss<0.1`")
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, output
+from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, notify, output
 from tui_workbench.cli.shared.parser import OPTIONAL_RUN, option, options, seconds
 from tui_workbench.cli.shared.prompts import confirm
 from tui_workbench.core.errors import UsageError
@@ -43,6 +43,9 @@ def run_cancel(arguments: argparse.Namespace) -> int:
     if arguments.group:
         canceled = runs.stop_group(arguments.group, all_of_it=arguments.all, grace=arguments.grace)
         return emit([history_record(run) for run in canceled], arguments, HISTORY_COLUMNS)
+    if runs.end_removed(arguments.run, grace=arguments.grace):
+        notify(f"The processes of run {arguments.run} have ended. Its directory is missing or cannot be read.")
+        return emit([], arguments, HISTORY_COLUMNS)
     before = runs.get(arguments.run)
     if not (before.is_active or before.imported):
         raise UsageError(

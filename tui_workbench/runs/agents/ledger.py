@@ -3,6 +3,9 @@
 The file `agents/runs.json` in the user's state directory lists these runs. A process holds `exclusive` while it
 compares a run with the limits, submits the run and adds it to the list. Concurrent submissions therefore cannot exceed
 a limit together.
+
+Agents may be able to write the files of a run, so these files free nothing: a run counts as active until a process of
+the workbench has noted its end in `runs.store.agent_runs`, or until its time is over.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from typing import NamedTuple
 
 from tui_workbench.core import locks
 from tui_workbench.core.directories import user_state_directory
-from tui_workbench.core.errors import ConfigurationError, RunNotFound, storage_errors
+from tui_workbench.core.errors import ConfigurationError, storage_errors
 from tui_workbench.core.files import load_json, write_atomically
+from tui_workbench.runs.store import agent_runs
 from tui_workbench.runs.store.rundir import RunDirectory
 
 DAY = 24 * 3600
@@ -32,13 +36,22 @@ class Use(NamedTuple):
     minutes: int
     gpus: int
     run: str = ""  # its directory; "" until it was submitted, and if the submitting process was killed
+    delay: int = 0  # total time between the attempts of `Retry`, in seconds
     is_active: bool = True
     hours: float = 0.0  # measured if the run has ended, otherwise its maximum
+    started: float = 0.0  # when its script started; 0 if it has not
+    has_ended: bool = False
+    is_waiting: bool = False  # in the queue or being prepared
 
     @property
     def counts(self) -> bool:
         """True while the run counts toward the limits of a day."""
         return self.at > time.time() - DAY or (self.is_active and bool(self.run))
+
+    @property
+    def deadline(self) -> float:
+        """The time at which the run must have ended."""
+        return (self.started or self.at) + 60 * self.minutes + self.delay
 
 
 def agents_directory() -> str:
@@ -74,18 +87,30 @@ def write_uses(uses: Sequence[Use]) -> None:
     path = os.path.join(agents_directory(), FILE)
     with storage_errors("write", path):
         os.makedirs(agents_directory(), mode=0o700, exist_ok=True)
-        kept = ("agent", "at", "minutes", "gpus", "run")
+        kept = ("agent", "at", "minutes", "gpus", "run", "delay")
         data = [{name: getattr(use, name) for name in kept} for use in uses]
         write_atomically(path, (json.dumps(data, indent=2) + "\n").encode(), mode=0o600)
+    agent_runs.keep_only(use.run for use in uses)
+
+
+def exists() -> bool:
+    """Return True if an agent has submitted a run."""
+    return os.path.exists(os.path.join(agents_directory(), FILE))
 
 
 def _now(use: Use) -> Use:
-    """Return the use with the current state of its run. A deleted run counts with its maximum duration."""
+    """Return the use with the current state of its run. A run whose end is not known counts with its maximum."""
     longest = use.minutes / 60
-    if not use.run:
-        return use._replace(is_active=time.time() < use.at + 60 * use.minutes, hours=longest)
-    try:
-        run = RunDirectory(use.run).run()
-    except RunNotFound:
-        return use._replace(is_active=False, hours=longest)
-    return use._replace(is_active=run.is_active, hours=longest if run.is_active else run.duration / 3600)
+    times = agent_runs.times_of(use.run) if use.run else agent_runs.Times()
+    use = use._replace(started=times.started)
+    if times.ended:
+        # The end may have been noted late, for example because its machine was not reachable.
+        return use._replace(is_active=False, has_ended=True, hours=min(times.hours, longest))
+    is_waiting = bool(use.run) and not times.started and _is_waiting(RunDirectory(use.run))
+    is_active = is_waiting or time.time() < use.deadline
+    return use._replace(is_active=is_active, hours=longest, is_waiting=is_waiting)
+
+
+def _is_waiting(run: RunDirectory) -> bool:
+    """Return True if the run is still this user's own, and its files say that it has not ended."""
+    return run.is_own and not run.status().end

@@ -87,8 +87,9 @@ def machines_of(target: ComputeTarget) -> list[str]:
 
 def use_of(spec: RunSpec, agent: str) -> Use:
     """Return the resources that a run may use. An unknown number of GPUs, which needs an approval, counts as 1."""
-    gpus = gpus_of(spec)
-    return Use(agent, time.time(), minutes_of(spec), 1 if gpus is None else gpus)
+    gpus, retry = gpus_of(spec), retry_of(spec.run_configuration)
+    delay = retry.times * retry.delay
+    return Use(agent, time.time(), minutes_of(spec), 1 if gpus is None else gpus, delay=delay)
 
 
 def excess(spec: RunSpec, limits: AgentLimits, uses: Sequence[Use]) -> list[str]:

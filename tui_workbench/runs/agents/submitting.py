@@ -16,10 +16,11 @@ from tui_workbench.core.masking import mask_words
 from tui_workbench.core.model import ComputeTarget, Run, RunRequest, RunSpec
 from tui_workbench.core.trace import current_agent
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.agents import approvals, ledger
+from tui_workbench.runs.agents import approvals, ledger, timekeeper
 from tui_workbench.runs.agents.approvals import Approval
 from tui_workbench.runs.agents.limits import excess, load_limits, use_of
 from tui_workbench.runs.agents.scripts import require_script
+from tui_workbench.runs.store import agent_runs
 from tui_workbench.runs.submission import launch
 from tui_workbench.runs.submission.planning import Prepared, prepare
 from tui_workbench.targets.hosts.host import ConnectionLost
@@ -174,7 +175,9 @@ def _submit(
     def admit(spec: RunSpec) -> None:
         check(spec)
         if added:
+            agent_runs.add(spec, request.agent)
             ledger.write_uses([*others, added[0]._replace(run=spec.run_directory)])
+            timekeeper.ensure()
             before_start(spec)
         else:
             _require_login(spec.target)

@@ -26,7 +26,7 @@ from tui_workbench.runs.lifecycle.building import make_copy, restore_copy
 from tui_workbench.runs.lifecycle.handover import leave_to_watcher
 from tui_workbench.runs.lifecycle.helpers import Helpers
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
-from tui_workbench.runs.store import logged, rundir, secret_arguments
+from tui_workbench.runs.store import agent_runs, logged, rundir, secret_arguments
 from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
@@ -296,6 +296,7 @@ class Controller:
     def _wrap_up(self, ending: Ending) -> None:
         """Collect the files of the run and record its end. The ending is recorded before the target is cleaned up."""
         ending = self._conclude_gpu(ending)
+        self._end_leftovers()
         self._lifecycle.record_ending(ending)
         self._record_attempts(ending)
         self._helpers.metrics.read()
@@ -307,6 +308,11 @@ class Controller:
 
             keep_outputs(self._directory, self.record)
         starting.end_run(self._directory, self.record, self._explain(ending))
+
+    def _end_leftovers(self) -> None:
+        """End the processes of an agent's run. A file that says that the script has ended may have been forged."""
+        if agent_runs.times_of(self._directory.path).started:
+            self._lifecycle.persist(lambda: self.target.stop(self.spec, grace=rundir.DEFAULT_GRACE))
 
     def _explain(self, ending: Ending) -> Ending:
         """Return the ending. If the run failed, the reason contains the cause: an exception, or a missing file."""

@@ -17,6 +17,7 @@ from tui_workbench.core.masking import find_mask
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle import queueing
+from tui_workbench.runs.lifecycle.agent_ends import end_run_of_agent
 from tui_workbench.runs.lifecycle.building import remove_unfinished, save_environment
 from tui_workbench.runs.lifecycle.controller import Controller
 from tui_workbench.runs.lifecycle.handover import hand_over
@@ -202,6 +203,8 @@ def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SEC
     run = directory.run()
     if not (run.is_active or run.imported):
         return run
+    if run.imported and end_run_of_agent(directory.path, grace):
+        return directory.run()
     target = target_for(directory.own_record().spec.target)
     directory.request_cancel(grace)
     deadline = time.monotonic() + grace + patience

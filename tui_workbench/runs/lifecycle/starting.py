@@ -19,7 +19,7 @@ from tui_workbench.runs.lifecycle.retrying import attempt_number
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.notify.announcing import announce
 from tui_workbench.runs.notify.channels import END
-from tui_workbench.runs.store import secret_arguments
+from tui_workbench.runs.store import agent_runs, secret_arguments
 from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.gpu import choice
@@ -73,6 +73,7 @@ def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
     if ending.reason != CANCELED:  # the user has canceled the run, and needs no notification
         announce(directory, END)
     directory.append_event("state", state=ending.state, reason=ending.reason, final=True, **fields)
+    agent_runs.note_end(directory.path)
 
 
 def end_waiting(directory: RunDirectory, record: Record, reason: str = CANCELED) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from tui_workbench.core.files import append_below, load_json, unlink_below, write_below
 from tui_workbench.core.model import ClusterJob, Run, RunState
 from tui_workbench.core.progress import Progress as LongProgress
+from tui_workbench.runs.store import agent_runs
 from tui_workbench.runs.store.cluster_job import write_job
 from tui_workbench.runs.store.rundir import ATTEMPT, DUE, Attempt, RunDirectory
 from tui_workbench.targets.base.values import Report, Times
@@ -48,6 +49,8 @@ class Progress(Report):
         self.state, self._reason = state, reason
         self._lost = self._since = ""
         fields = {"reason": reason} if reason else {}
+        if state == RunState.RUNNING:
+            agent_runs.note_start(self._directory.path)
         self._directory.append_event("state", state=state, **fields)
 
     def begin(self, step: str, title: str) -> None:

@@ -1,0 +1,37 @@
+"""End a run of an agent with the facts of the user's registry, whatever has happened to its files."""
+
+from __future__ import annotations
+
+import contextlib
+
+from tui_workbench.config.schema.retry import retry_of
+from tui_workbench.core.model import RunSpec
+from tui_workbench.runs.lifecycle.retrying import attempt_number
+from tui_workbench.runs.store import agent_runs
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.targets.base.registry import target_for
+
+
+def end_run_of_agent(run_directory: str, grace: float) -> bool:
+    """End all processes of a run, and note its end. Return False if no agent submitted the run.
+
+    Raises TargetUnreachable and other WorkbenchErrors if the processes could not be ended.
+    """
+    spec = agent_runs.find(run_directory)
+    if spec is None:
+        return False
+    target = target_for(spec.target)
+    with contextlib.closing(target):
+        for attempt in _attempts(spec):
+            target.stop(spec._replace(attempt=attempt), grace=grace)
+    agent_runs.note_end(run_directory)
+    return True
+
+
+def _attempts(spec: RunSpec) -> range:
+    """Return the attempts that may have processes. Each attempt of a Slurm job has a name of its own."""
+    if not spec.target.kind.has_scheduler:
+        return range(1, 2)
+    # The run may have another number of attempts, because its user has started it again.
+    recorded = min(attempt_number(RunDirectory(spec.run_directory)), 100)
+    return range(1, max(1 + retry_of(spec.run_configuration).times, recorded) + 1)
