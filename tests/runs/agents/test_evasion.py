@@ -236,8 +236,6 @@ def test_run_that_is_started_again_counts_again(active: Active) -> None:
 
 def test_timekeeper_is_started_again(active: Active) -> None:
     wait_until(timekeeper.is_running)
-    descriptor = os.open(os.path.join(ledger.agents_directory(), "timekeeper.lock"), os.O_RDONLY)
-    os.close(descriptor)
     keeper = next(
         int(pid)
         for pid in os.listdir("/proc")

@@ -37,15 +37,9 @@ def ensure() -> None:
 
     Raises WorkbenchError if it cannot be started.
     """
-    if not unfinished():
+    if not unfinished() or is_running():
         return
     try:
-        descriptor = locks.open_lock(_lock_path())
-        try:
-            if locks.is_locked(descriptor):
-                return
-        finally:
-            os.close(descriptor)
         start_detached([sys.executable, "-P", "-m", MODULE], dict(os.environ))
     except OSError as error:
         raise WorkbenchError(
@@ -64,10 +58,9 @@ def resume() -> None:
 
 def is_running() -> bool:
     """Return True if the timekeeper is running."""
-    try:
-        descriptor = os.open(_lock_path(), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    if not os.path.exists(_lock_path()):
         return False
+    descriptor = locks.open_lock(_lock_path())
     try:
         return locks.is_locked(descriptor)
     finally:
