@@ -36,7 +36,7 @@ def test_queued_run_has_no_start_and_no_duration(project: Project) -> None:
         lines = file.readlines()
     with open(events, "w", encoding="utf-8") as file:
         file.write(lines[0])
-    run = RunDirectory(os.path.dirname(events)).run()._replace(state="queued")  # there is no controller
+    run = RunDirectory(os.path.dirname(events)).run()._replace(state="queued", imported=False)  # it has no controller
     cells = {column.key: cell for column, cell in COLUMNS}
     row = RunRow(run, Facts())
     now = time.time()
