@@ -18,6 +18,7 @@ from tui_workbench.config.checks.findings import (
     Edit,
     Finding,
     Fix,
+    MoveSecret,
     RenameKey,
     ReplaceText,
     SetValue,
@@ -29,6 +30,7 @@ from tui_workbench.config.loading import top_level_keys
 from tui_workbench.config.schema import field_types, fields
 from tui_workbench.config.schema.field_types import Field, FileKind
 from tui_workbench.config.schema.fields import kind_of
+from tui_workbench.config.secret_values import store_value
 from tui_workbench.config.yaml_edit import editing
 from tui_workbench.config.yaml_edit.dotted_keys import parse_key
 from tui_workbench.config.yaml_edit.origins import Origins
@@ -275,6 +277,9 @@ class Document:
                 self.set(path, value)
             case Unset(path):
                 self.unset(path)
+            case MoveSecret(path):
+                project = os.path.dirname(os.path.dirname(os.path.abspath(self.path)))
+                self.set(path, store_value(project, str(path[-1]), str(self.get(path))))
             case RenameKey(path, name):
                 self.rename_key(path, name)
             case ReplaceText(start, end, text):

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import data_in_project
+from tui_workbench.config.secret_values import resolved
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, UsageError, storage_error, storage_errors
 from tui_workbench.core.files import is_folder_below, make_folders, remove_below, rename_below, write_if_changed
@@ -55,7 +56,8 @@ def project_shell(project: Project, run_configuration: str = "", *, is_interacti
     if configuration is None:
         return _shell(project.name, project.root, "", {}, "", is_interactive=is_interactive)
     interpreter, notice = _interpreter_of(bare_spec(project, configuration, project.target_of(configuration)))
-    name, variables = f"{project.name} {configuration.name}", configuration.environment_variables
+    name = f"{project.name} {configuration.name}"
+    variables = resolved(project.root, configuration.environment_variables, configuration.path)
     return _shell(name, project.root, interpreter, variables, notice, is_interactive=is_interactive)
 
 

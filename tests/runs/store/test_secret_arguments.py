@@ -10,6 +10,7 @@ import pytest
 
 from tests.runs.gated_project import GatedProject
 from tests.runs.support import write_configuration, write_files
+from tui_workbench.config import secret_values
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.store import secret_arguments
@@ -34,8 +35,9 @@ def secretive(shop: GatedProject, request: pytest.FixtureRequest) -> GatedProjec
 
 
 def files_with_secret(folder: str) -> list[str]:
-    """Files below a folder that hold the secret, except the log and the configuration files."""
+    """Files below a folder that hold the secret, except the log, the configuration files and the stored values."""
     paths = [path for path in Path(folder).rglob("*") if path.is_file() and "aml_config" not in path.parts]
+    paths = [path for path in paths if path.parent.name != secret_values.FOLDER]
     return [path.name for path in paths if b"hunter2" in path.read_bytes() and path.name != "output.log"]
 
 

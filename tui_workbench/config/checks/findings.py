@@ -27,6 +27,12 @@ class Unset(NamedTuple):
     path: Path
 
 
+class MoveSecret(NamedTuple):
+    """An edit that stores the value at `path` outside the project, and writes a reference to it."""
+
+    path: Path
+
+
 class RenameKey(NamedTuple):
     """An edit that renames the key at `path`."""
 
@@ -46,7 +52,7 @@ class WriteAsYaml(NamedTuple):
     """An edit that converts JSON to YAML. Keys without a value are omitted."""
 
 
-Edit = SetValue | Unset | RenameKey | ReplaceText | WriteAsYaml
+Edit = SetValue | Unset | MoveSecret | RenameKey | ReplaceText | WriteAsYaml
 
 
 class Fix(NamedTuple):

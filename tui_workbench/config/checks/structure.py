@@ -14,6 +14,7 @@ from tui_workbench.config.checks.findings import (
     Edit,
     Finding,
     Fix,
+    MoveSecret,
     RenameKey,
     ReplaceText,
     SetValue,
@@ -396,5 +397,6 @@ def _variables(subject: Subject, key: str) -> Iterator[Finding]:
             yield subject.finding("placeholder", message, "Enter the real value.", key, at=value, severity=WARNING)
         elif is_secret(name.text, value.text) and len(value.text) >= 8 and not value.text.startswith("AzureMlSecret="):
             message = f"`{name.text}` looks like a secret in plain text"
-            remedy = "Do not share this file, or let the script read the secret from a file outside the project."
-            yield subject.finding("secret-in-file", message, remedy, key, at=value)
+            remedy = "Move it out of the project: `workbench-tui config fix FILE`. Runs then get the value as before."
+            fix = Fix(f"move the value of {name.text} out of the project", (MoveSecret((*key.split("."), name.text)),))
+            yield subject.finding("secret-in-file", message, remedy, key, fix, at=value)

@@ -195,6 +195,8 @@ def notes_on(contents: Contents) -> list[str]:
     notes = [
         f"{path} contains a password and is not in the snapshot; move the password to the keyring with "
         f"`workbench-tui computetarget login {_target_of(path)} --move-secrets`"
+        if path.endswith(COMPUTE_SUFFIX)
+        else f"{path} may contain a secret and is not in the snapshot, because the secret cannot be replaced in it"
         for path in contents.secret
     ]
     if contents.skipped:

@@ -22,6 +22,7 @@ from tui_workbench.config.schema.data_references import (
     data_in_project,
     data_problems,
 )
+from tui_workbench.config.secret_values import Unreadable, copy_for_snapshot
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.files import open_file
 from tui_workbench.core.masking import is_secret_file
@@ -114,7 +115,15 @@ def _is_never_taken(name: str) -> bool:
 
 
 def holds_secret(root: str, path: str) -> bool:
-    """Return True for a `.compute` file with a password instead of a reference to the keyring."""
+    """Return True for a file that no snapshot contains.
+
+    It is a `.compute` file with a password instead of a reference, or a run configuration that is not valid and may
+    contain a secret. In other run configurations, secrets are replaced.
+    """
+    try:
+        copy_for_snapshot(root, path, store=False)
+    except Unreadable:
+        return True
     if not path.endswith(COMPUTE_SUFFIX) or os.path.dirname(path) != CONFIG_DIRECTORY:
         return False
     try:
@@ -125,12 +134,13 @@ def holds_secret(root: str, path: str) -> bool:
 
 
 def files_with_secrets(root: str) -> list[str]:
-    """Return the paths of `.compute` files with a password, relative to the project."""
+    """Return the paths of configuration files with secrets in plain text, relative to the project."""
     try:
         names = sorted(os.listdir(os.path.join(root, CONFIG_DIRECTORY)))
     except OSError:
         return []
-    return [path for name in names if holds_secret(root, path := os.path.join(CONFIG_DIRECTORY, name))]
+    paths = [os.path.join(CONFIG_DIRECTORY, name) for name in names]
+    return [path for path in paths if holds_secret(root, path) or copy_for_snapshot(root, path, store=False)]
 
 
 def project_files(root: str, data: Mapping[str, str] = NO_DATA, *, old_root: str = "", room: int = 0) -> Iterator[Item]:

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import NO_DATA
+from tui_workbench.config.secret_values import copy_for_snapshot
 from tui_workbench.core import locks
 from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.files import folder_size, remove_below, write_below
@@ -76,6 +77,7 @@ _IDENTITY = "workbench-tui"
 _PARTS = ("HEAD", "config", "objects", "refs")
 _LOCKS = ("index.lock", "config.lock", "HEAD.lock", "packed-refs.lock")
 _LOCK = "workbench.lock"
+_FILE = "100644"  # mode in git
 
 _SECOND = 1_000_000_000  # nanoseconds
 _REMEDY = (
@@ -115,6 +117,7 @@ class SnapshotStore:
         self._git_directory = ""  # an own repository for git, while the lock is held
         self._index = os.path.join(self.repository, "index")
         self._work_tree = project_root
+        self._changed_copies: frozenset[str] = frozenset()  # run configurations whose secrets were replaced
 
     def take(self, run_id: str, working_copy: str) -> Snapshot:
         """Commit the current project and create `working_copy`, which only this user can read.
@@ -312,9 +315,9 @@ class SnapshotStore:
         if not sample or not can_clone(os.path.join(self._root, sample), working_copy):
             self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
             return
-        files = ((path, mode == EXECUTABLE) for path, mode in entries if mode != LINK)
-        left = clone_files(self._root, working_copy, files, before)
-        left += [path for path, mode in entries if mode == LINK]
+        special = {path for path, mode in entries if mode == LINK or path in self._changed_copies}
+        files = ((path, mode == EXECUTABLE) for path, mode in entries if path not in special)
+        left = [*clone_files(self._root, working_copy, files, before), *special]
         self._check_out_files(left, working_copy)
 
     def _current_contents(self) -> Contents:
@@ -409,6 +412,9 @@ class SnapshotStore:
 
         Other files are removed from the index. Raises StorageError.
         """
+        copies = {path: data for path in files if (data := copy_for_snapshot(self._root, path, store=True)) is not None}
+        self._changed_copies = frozenset(copies)
+        files = [path for path in files if path not in copies]
         indexed = set(self.names("ls-files"))
         removed = indexed.difference(files)
         # Git adds sorted files fastest, and finds the changed ones with several threads.
@@ -417,6 +423,9 @@ class SnapshotStore:
         for option, paths in (("--force-remove", removed), ("--add", [*added, *changed])):
             if paths:
                 self.git("update-index", "-z", "--remove", option, "--stdin", stdin=paths)
+        for path, data in copies.items():
+            name = self.git("hash-object", "-w", "--stdin", input=data).strip()
+            self.git("update-index", "-z", "--index-info", stdin=[f"{_FILE} {name}\t{path}"])
 
     def _entries(self) -> list[_Entry]:
         parts = (entry.partition("\t") for entry in self.names("ls-files", "--stage"))
@@ -426,9 +435,9 @@ class SnapshotStore:
         """Return the NUL-separated output of a git command as a list."""
         return [name for name in self.git(command, "-z", *arguments).split("\0") if name]
 
-    def git(self, *arguments: str, stdin: Iterable[str] = ()) -> str:
+    def git(self, *arguments: str, stdin: Iterable[str] = (), input: bytes = b"") -> str:
         """Return the output of a git command. The strings `stdin` are terminated by NUL. Raises StorageError."""
-        data = "".join(f"{each}\0" for each in stdin).encode("utf-8", "surrogateescape")
+        data = input or "".join(f"{each}\0" for each in stdin).encode("utf-8", "surrogateescape")
         try:
             with meter("snapshot", BYTES) as taking:
                 output = run_git(

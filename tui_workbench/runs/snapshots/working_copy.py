@@ -17,8 +17,9 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from tui_workbench.config.schema.data_references import KEY, NO_DATA, data_in_project
+from tui_workbench.config.secret_values import copy_for_snapshot
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.core.files import leads_through_folders, open_regular, remove_below
+from tui_workbench.core.files import leads_through_folders, open_regular, remove_below, write_below
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import BYTES, meter
@@ -90,6 +91,8 @@ def _copy(root: str, working_copy: str, item: Item) -> None:
         if item.is_link:
             os.symlink(os.readlink(source), copy)
             redirect_link(root, working_copy, item.path)
+        elif (data := copy_for_snapshot(root, item.path, store=True)) is not None:
+            write_below(working_copy, item.path, data)
         else:
             copy_file(source, copy)
     except OSError as error:

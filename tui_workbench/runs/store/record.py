@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tui_workbench.config.secret_values import known_secrets
 from tui_workbench.core.masking import (
     mask_command,
     mask_plan,
@@ -15,7 +16,6 @@ from tui_workbench.core.masking import (
     mask_values_in,
     mask_variables,
     mask_words,
-    secret_values,
 )
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step, SweepTask
 from tui_workbench.core.trace import agent_name
@@ -51,7 +51,7 @@ class Record(NamedTuple):
 def record_to_json(record: Record) -> dict[str, Any]:
     """Convert the record to JSON, with secrets masked."""
     spec = record.spec
-    known = secret_values(spec.run_configuration.environment_variables)
+    known = known_secrets(spec.project_root, spec.run_configuration.environment_variables)
     configuration = spec.run_configuration._replace(
         environment_variables=mask_variables(spec.run_configuration.environment_variables),
         argument_vector=masked_arguments(spec.run_configuration.argument_vector, spec),
@@ -83,7 +83,7 @@ def record_to_json(record: Record) -> dict[str, Any]:
 
 def masked_arguments(arguments: Sequence[str], spec: RunSpec) -> tuple[str, ...]:
     """Return arguments as they are recorded: with secrets masked, and the values of the run's secret variables."""
-    known = secret_values(spec.run_configuration.environment_variables)
+    known = known_secrets(spec.project_root, spec.run_configuration.environment_variables)
     return tuple(mask_values(word, known) for word in mask_words(arguments))
 
 

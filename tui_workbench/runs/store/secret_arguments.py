@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 from tui_workbench.config.loading import load_compute, load_run_configuration
+from tui_workbench.config.secret_values import resolved
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import ConfigurationError, UsageError, storage_errors
 from tui_workbench.core.files import load_json, write_below
@@ -65,10 +66,15 @@ def with_secrets(spec: RunSpec) -> RunSpec:
 
 
 def variables_of(spec: RunSpec) -> Mapping[str, str]:
-    """Return the variables of a run. Secrets are read from the current run configuration.
+    """Return the variables of a run. Secrets are read from the current run configuration, or are its stored values.
 
     Raises ConfigurationError if the run configuration is invalid, or a secret no longer exists.
     """
+    return resolved(spec.project_root, _written_variables(spec), spec.run_configuration.path)
+
+
+def _written_variables(spec: RunSpec) -> Mapping[str, str]:
+    """Return the variables of a run as they are in the run configuration."""
     variables = spec.run_configuration.environment_variables
     masked = [name for name, value in variables.items() if MASK in value]
     if not masked:

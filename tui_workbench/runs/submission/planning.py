@@ -95,6 +95,8 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
     )
     if origin is not None:
         secret_arguments.with_secrets(spec)
+    else:
+        secret_arguments.variables_of(spec)
     require_data(spec)
     return Prepared(*planned(project, spec, request, likely_run_id(project)), commit)
 

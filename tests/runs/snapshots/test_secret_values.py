@@ -1,0 +1,148 @@
+"""Secrets of run configurations reach the script, but no snapshot, and no file of a run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.runs.gated_project import GatedProject
+from tests.runs.support import write_files
+from tui_workbench.config.changes import file_edits
+from tui_workbench.config.secret_values import FOLDER, copy_for_snapshot, value_of
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.model import RunRequest
+
+SAY = "import os, sys; print(os.environ['DB_PASS'], os.environ['LR'], sys.argv[1:])\n"
+CONFIGURATION = """\
+# The configuration of the training.
+Target:   local
+Framework: Python
+TrackedRun: true
+EnvironmentVariables:
+    "DB_PASS" : 'hunter2-value'   # keep
+    LR: 0.1
+    API_URL: https://me:hunter2-url@host/x
+ArgumentVector: [$file, --token, hunter2-token]
+"""
+REQUEST = RunRequest("local", "say.py")
+
+
+@pytest.fixture
+def project(shop: GatedProject) -> GatedProject:
+    write_files(shop.root, {"say.py": SAY, "aml_config/local.runconfig": CONFIGURATION})
+    return shop
+
+
+def files_with(secret: str, *folders: Path) -> list[str]:
+    """Return the files with the secret below the folders, and the objects with it in the snapshots."""
+    paths = [path for folder in folders for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    found = [str(path) for path in paths if secret.encode() in path.read_bytes()]
+    for repository in (path for folder in folders for path in folder.rglob("snapshots.git")):
+        read = ["git", f"--git-dir={repository}", "cat-file", "--batch-all-objects", "--batch"]
+        if secret.encode() in subprocess.run(read, capture_output=True, check=True).stdout:
+            found.append(str(repository))
+    return found
+
+
+def test_only_the_log_of_the_run_has_its_secrets(project: GatedProject, home: Path) -> None:
+    run = project.ended(project.runs.submit(REQUEST))
+    assert Path(run.log_path).read_text() == "hunter2-value 0.1 ['--token', 'hunter2-token']\n"
+    own = project.root / "aml_config" / "local.runconfig"
+    stored = home / ".local" / "state" / "workbench-tui" / FOLDER
+    for name in files_with("hunter2", project.root, home):
+        assert Path(name) in (own, Path(run.log_path)) or Path(name).parent == stored
+    for path in [stored, *stored.iterdir()]:
+        assert path.stat().st_mode & 0o077 == 0
+    assert own.read_text() == CONFIGURATION
+
+
+def test_copy_differs_only_in_the_values(project: GatedProject) -> None:
+    copy = copy_for_snapshot(str(project.root), "aml_config/local.runconfig", store=True)
+    assert copy is not None
+    lines = copy.decode().split("\n")
+    wanted = (project.root / "aml_config" / "local.runconfig").read_text().split("\n")
+    assert [number for number, line in enumerate(lines) if line != wanted[number]] == [5, 7, 8]
+    assert lines[5].startswith('    "DB_PASS" : ')
+    assert lines[5].endswith("   # keep")
+    assert copy == copy_for_snapshot(str(project.root), "aml_config/local.runconfig", store=True)
+
+
+def test_value_that_remains_elsewhere_is_masked(project: GatedProject) -> None:
+    text = "# old: hunter2-value\nTarget: local\nEnvironmentVariables: {DB_PASS: hunter2-value, X: a/hunter2-value/b}\n"
+    write_files(project.root, {"aml_config/other.runconfig": text})
+    copy = copy_for_snapshot(str(project.root), "aml_config/other.runconfig", store=True)
+    assert copy is not None
+    assert b"hunter2" not in copy
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EnvironmentVariables: {DB_PASS: hunter2-value\n",
+        "EnvironmentVariables:\n  DB_PASS: hunter2-value\n bad\n",
+        "a: &x {DB_PASS: hunter2-value}\nEnvironmentVariables:\n  <<: *x\n",
+        "a: [1\nEnvironmentVariables:\n  'HF_AUTH': hunter2-value\n",
+    ],
+)
+def test_configuration_whose_secret_cannot_be_replaced_is_left_out(project: GatedProject, text: str) -> None:
+    write_files(project.root, {"aml_config/odd.runconfig": text})
+    run = project.ended(project.runs.submit(REQUEST))
+    assert run.state == "completed"
+    odd = [path for path in files_with("hunter2-value", project.root) if "odd" in path or path.endswith(".git")]
+    assert odd == [str(project.root / "aml_config" / "odd.runconfig")]
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["in the snapshot", "ignored by git"])
+def test_working_copy_has_references(project: GatedProject, *, ignored: bool) -> None:
+    script = "print(open('aml_config/local.runconfig').read())\n"
+    write_files(project.root, {"show.py": script, **({".gitignore": "aml_config/\n"} if ignored else {})})
+    for _ in range(2):
+        run = project.ended(project.runs.submit(RunRequest("local", "show.py")))
+        text = Path(run.log_path).read_text()
+        assert "AzureMlSecret=" in text
+        assert "hunter2" not in text
+
+
+def test_fix_moves_the_values_and_the_run_gets_them(project: GatedProject, home: Path) -> None:
+    path = project.root / "aml_config" / "local.runconfig"
+    path.write_text(CONFIGURATION.replace(", --token, hunter2-token", ""))
+    result = file_edits.fix(str(path), code="secret-in-file")
+    assert result.fixed == ("move the value of DB_PASS out of the project",)
+    assert "hunter2-value" not in path.read_text()
+    run = project.ended(project.runs.submit(REQUEST))
+    assert Path(run.log_path).read_text().startswith("hunter2-value 0.1 ")
+    assert "secret-in-file" not in [finding.code for finding in file_edits.check([str(path)])]
+    again = project.ended(project.runs.submit(RunRequest("", origin=run.run_id)))
+    assert Path(again.log_path).read_text().startswith("hunter2-value 0.1 ")
+
+
+def test_moved_value_is_masked_in_arguments(project: GatedProject) -> None:
+    file_edits.fix(str(project.root / "aml_config" / "local.runconfig"), code="secret-in-file")
+    run = project.ended(project.runs.submit(RunRequest("local", "say.py", ("x=hunter2-value",))))
+    assert "x=***" in run.arguments
+    assert files_with("hunter2-value", Path(run.directory)) == [run.log_path]
+
+
+def test_rerun_uses_the_value_of_a_restored_reference(project: GatedProject) -> None:
+    run = project.ended(project.runs.submit(REQUEST))
+    path = project.root / "aml_config" / "local.runconfig"
+    path.write_text(path.read_text().replace("LR: 0.1", "LR: 0.2"))
+    project.runs.restore(run.run_id)
+    assert "hunter2-value" not in path.read_text()
+    again = project.ended(project.runs.submit(RunRequest("local", "say.py", ("--token", "x"))))
+    assert Path(again.log_path).read_text().startswith("hunter2-value 0.1 ")
+
+
+def test_reference_is_not_resolved_for_another_project_or_variable(project: GatedProject, tmp_path: Path) -> None:
+    path = project.root / "aml_config" / "local.runconfig"
+    file_edits.fix(str(path), code="secret-in-file")
+    text = path.read_text()
+    path.write_text(text.replace("DB_PASS", "OTHER"))
+    with pytest.raises(ConfigurationError, match="the value of OTHER is not stored on this machine"):
+        project.runs.submit(REQUEST)
+    (reference,) = re.findall(r"AzureMlSecret=\S+[0-9a-f]{32}", text)
+    assert value_of(str(project.root), "DB_PASS", reference) == "hunter2-value"
+    assert value_of(str(tmp_path), "DB_PASS", reference) is None

@@ -1,0 +1,191 @@
+"""Secrets of run configurations outside the project.
+
+A reference, `AzureMlSecret=<project>#<variable>#<id>`, stands for the value of a variable. The value is in a file of
+the user's state directory that only this user can read. It is not in the keyring, because the processes that start
+queued runs, attempts and jobs may run without the session of the keyring. A value is used only for the variable and the
+project that it was stored for, so that a received project cannot obtain it.
+
+Snapshots contain references in place of secrets. The files of the project stay unchanged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tui_workbench.config.loading import top_level_keys
+from tui_workbench.config.schema import fields
+from tui_workbench.config.schema.fields import kind_of
+from tui_workbench.config.yaml_edit.editing import set_value
+from tui_workbench.config.yaml_edit.syntax import Path, parse, plain_value, read
+from tui_workbench.core.directories import CONFIG_DIRECTORY, user_state_directory
+from tui_workbench.core.errors import ConfigurationError, StorageError, storage_errors
+from tui_workbench.core.files import load_json, read_below, write_below
+from tui_workbench.core.masking import MASK, SHORTEST_SECRET, mask_text, mask_words, secret_values, secrets_of
+from tui_workbench.core.secret_names import is_secret
+from tui_workbench.core.text_files import TextFile
+
+PREFIX = "AzureMlSecret="
+RUN_CONFIGURATION_SUFFIX = ".runconfig"
+FOLDER = "variables"  # in the user's state directory
+_KEY = "key"  # a random key, so that an ID does not tell the value
+_KEY_BYTES = 32
+_ID_CHARACTERS = 32
+_PAIR = re.compile(r"""([\w.-]+)["']?\s*:\s*["']?([^\s"',:{}\[\]]*)""")
+_SEPARATORS = re.compile(r"""[\s,\[\]{}"']+""")
+
+
+class Unreadable(StorageError):
+    """A file may contain a secret that cannot be replaced, so that no snapshot can contain the file."""
+
+    def __init__(self, path: str) -> None:
+        remedy = "Correct the file: `workbench-tui config check` shows its errors."
+        super().__init__("this file may contain a secret, and cannot be read", remedy=remedy, file=path)
+
+
+def store_value(root: str, name: str, value: str) -> str:
+    """Store the value of a variable of the project at `root`, and return its reference.
+
+    The same value always has the same reference. Raises StorageError.
+    """
+    root = os.path.realpath(root)
+    facts = "\0".join((root, name, value)).encode("utf-8", "surrogateescape")
+    number = hmac.new(_key(), facts, hashlib.sha256).hexdigest()[:_ID_CHARACTERS]
+    data = json.dumps({"project": root, "variable": name, "value": value}).encode()
+    file = os.path.join(_folder(), number)
+    with storage_errors("write", file):
+        if not os.path.exists(file):
+            write_below(_folder(), number, data, durable=True)
+    return _reference(root, name, number)
+
+
+def _reference(root: str, name: str, number: str) -> str:
+    parts = (re.sub(r"[^\w.-]", "-", part) for part in (os.path.basename(root), name))
+    return f"{PREFIX}{'#'.join(parts)}#{number}"
+
+
+def _sample_reference(root: str, name: str, _value: str) -> str:
+    """Return a reference without a value, for checks that must not write."""
+    return _reference(root, name, "0" * _ID_CHARACTERS)
+
+
+def value_of(root: str, name: str, reference: str) -> str | None:
+    """Return the value of a variable that is stored under a reference; None if there is none for this project."""
+    number = reference.rpartition("#")[2]
+    if len(number) != _ID_CHARACTERS or not set(number) <= set("0123456789abcdef"):
+        return None
+    try:
+        stored: Any = load_json(os.path.join(_folder(), number))
+        is_for = stored["project"] == os.path.realpath(root) and stored["variable"] == name
+        return str(stored["value"]) if is_for else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def resolved(root: str, variables: Mapping[str, str], path: str = "") -> dict[str, str]:
+    """Return variables with the values of references. `path` is the run configuration, for the error.
+
+    Raises ConfigurationError for a reference without a value on this machine.
+    """
+    found = dict(variables)
+    for name, value in variables.items():
+        if value.startswith(PREFIX):
+            stored = value_of(root, name, value)
+            if stored is None:
+                raise ConfigurationError(
+                    f"the value of {name} is not stored on this machine for this project",
+                    remedy=f"Set {name} in EnvironmentVariables to the value. "
+                    "`workbench-tui config fix FILE` then stores it outside the project again.",
+                    file=path,
+                )
+            found[name] = stored
+    return found
+
+
+def known_secrets(root: str, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values of secret variables, also of those that are stored outside the project."""
+    values = {
+        name: value_of(root, name, value) if value.startswith(PREFIX) else value for name, value in variables.items()
+    }
+    return secret_values({name: value for name, value in values.items() if value is not None})
+
+
+def copy_for_snapshot(root: str, path: str, *, store: bool) -> bytes | None:
+    """Return the content of a run configuration with references in place of secrets.
+
+    `path` is relative to the project at `root`. Return None if the file is another file, or has no secrets. With
+    `store`, the values are stored; otherwise, the references are only samples. Raises Unreadable, and StorageError if
+    the values cannot be stored.
+    """
+    if not path.endswith(RUN_CONFIGURATION_SUFFIX) or os.path.dirname(path) != CONFIG_DIRECTORY:
+        return None
+    whole = os.path.join(root, path)
+    try:
+        file = read(whole)
+    except ConfigurationError as error:
+        if not os.path.lexists(whole):
+            return None
+        raise Unreadable(whole) from error
+    return _with_references(root, file, store_value if store else _sample_reference)
+
+
+def _with_references(root: str, file: TextFile, refer: Callable[[str, str, str], str]) -> bytes | None:
+    """Replace only the values. The file is not written, so a read-only file is possible."""
+    text = file.text
+    try:
+        secrets = _secrets_in(text)
+        for path, value in secrets.items():
+            tree = parse(text)
+            kind = kind_of(file.path, top_level_keys(tree)) or fields.RUNCONFIG
+            text = set_value(tree, path, refer(root, str(path[-1]), str(value)), kind)
+        text = _without_values(text, [str(value) for value in secrets.values()])
+        parse(text)
+    except ConfigurationError as error:
+        if _looks_secret(file.text):
+            raise Unreadable(file.path) from error
+        return None
+    return file._replace(read_only="").encode(text) if secrets else None
+
+
+def _secrets_in(text: str) -> dict[Path, Any]:
+    """Return the secrets in the text of a run configuration by their paths. Raises ConfigurationError."""
+    found = secrets_of(plain_value(parse(text).root))
+    return {path: value for path, value in found.items() if value and not str(value).startswith(PREFIX)}
+
+
+def _without_values(text: str, values: list[str]) -> str:
+    """Mask the values where they remain, such as in comments and anchors."""
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= SHORTEST_SECRET:
+            text = text.replace(value, MASK)
+    return text
+
+
+def _looks_secret(text: str) -> bool:
+    """Return True if invalid YAML may contain a secret. A false positive is better than a missed secret."""
+    pairs = (is_secret(found[1], found[2] or "?") for found in _PAIR.finditer(text))
+    words = [word for word in _SEPARATORS.split(text) if word]
+    return any(pairs) or mask_text(text) != text or mask_words(words) != words
+
+
+def _folder() -> str:
+    return os.path.join(user_state_directory(), FOLDER)
+
+
+def _key() -> bytes:
+    """Return the random key of this user, which is created if it does not exist. Raises StorageError."""
+    folder = _folder()
+    with storage_errors("write", folder):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            write_below(folder, _KEY, os.urandom(_KEY_BYTES), durable=True, exclusive=True)
+        key = read_below(folder, _KEY, _KEY_BYTES + 1)
+    if len(key) != _KEY_BYTES:
+        raise StorageError("the key is damaged", remedy="Remove the file.", file=os.path.join(folder, _KEY))
+    return key
