@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ from tui_workbench.runs.submission import launch
 from tui_workbench.runs.submission.planning import prepare
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tui_workbench.core.model import RunSpec
 
 REQUEST = RunRequest("local", "hello.py", agent="tester")
@@ -176,6 +179,49 @@ def waiting(project: Project) -> Approval:
     return approval
 
 
+def make_environment(root: Path) -> Path:
+    """Create a virtual environment whose interpreter is a chain of links, and return its folder."""
+    environment = root / ".venv"
+    for folder in (environment / "bin", environment / "lib" / "python3" / "site-packages"):
+        folder.mkdir(parents=True)
+    (environment / "bin" / "python").symlink_to("python3")
+    (environment / "bin" / "python3").symlink_to(sys.executable)
+    (environment / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    (environment / "lib" / "python3" / "site-packages" / "module.py").write_text("")
+    return environment
+
+
+def replace(path: Path, target: str = "") -> None:
+    path.unlink()
+    if target:
+        path.symlink_to(target)
+    else:
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+
+
+def swap_folder(environment: Path) -> None:
+    environment.rename(environment.with_name("old"))
+    make_environment(environment.parent)
+
+
+INTERPRETER_CHANGES: dict[str, Callable[[Path], object]] = {
+    "a program": lambda environment: replace(environment / "bin" / "python"),
+    "a program at the end of the chain": lambda environment: replace(environment / "bin" / "python3"),
+    "another link": lambda environment: replace(environment / "bin" / "python", "../../hello.py"),
+    "the same file through another link": lambda environment: replace(environment / "bin" / "python", sys.executable),
+    "pyvenv.cfg": lambda environment: (environment / "pyvenv.cfg").write_text("home = /elsewhere\n"),
+    "pyvenv.cfg removed": lambda environment: (environment / "pyvenv.cfg").unlink(),
+    "pyvenv.cfg beside it": lambda environment: (environment / "bin" / "pyvenv.cfg").write_text("home = /elsewhere\n"),
+    "a .pth file": lambda environment: (environment / "lib/python3/site-packages/x.pth").write_text("import os\n"),
+    "sitecustomize": lambda environment: (environment / "lib/python3/site-packages/sitecustomize.py").write_text(""),
+    "a module": lambda environment: (environment / "lib/python3/site-packages/module.py").write_text("1"),
+    "a linked folder": lambda environment: (environment / "lib64").symlink_to("/tmp"),
+    "another environment": swap_folder,
+    "environment removed": lambda environment: environment.rename(environment.with_name("old")),
+}
+
+
 class TestApprovals:
     def test_approval_starts_the_run(self, project: Project, waiting: Approval) -> None:
         assert "hello.py on local (local), at most 60 min, GPUs: 0" in waiting.text
@@ -231,6 +277,37 @@ class TestApprovals:
         seen = [fingerprint_of(project, REQUEST, spec)]
         for path in (packages, target):
             path.write_text("")
+            seen.append(fingerprint_of(project, REQUEST, spec))
+        assert len(set(seen)) == 3
+
+    @pytest.mark.parametrize("change", INTERPRETER_CHANGES)
+    def test_changed_interpreter_needs_another_approval(self, project: Project, change: str) -> None:
+        environment = make_environment(root(project))
+        write_configuration(root(project), suffix="compute", type="local", pythonLocation=".venv/bin/python")
+        made = submit_for_agent(project, REQUEST).approval
+        assert made is not None
+        assert target_of_waiting(made.number).name == "local"
+        INTERPRETER_CHANGES[change](environment)
+        with pytest.raises((PlanChanged, ConfigurationError)):
+            approve(made.number)
+        assert Runs(project).list() == []
+
+    def test_unchanged_interpreter_needs_no_other_approval(self, project: Project) -> None:
+        make_environment(root(project))
+        write_configuration(root(project), suffix="compute", type="local", pythonLocation=".venv/bin/python")
+        made = submit_for_agent(project, REQUEST).approval
+        assert made is not None
+        run = approve(made.number)
+        wait_until(lambda: not Runs(project).get(run.run_id).is_active)
+
+    def test_fingerprint_includes_files_in_variables(self, project: Project) -> None:
+        library = root(project) / ".git" / "library.so"
+        library.parent.mkdir()
+        write_configuration(root(project), EnvironmentVariables={"LD_PRELOAD": "/none:.git/library.so"})
+        spec = spec_of(project)
+        seen = [fingerprint_of(project, REQUEST, spec)]
+        for text in ("1", "2"):
+            library.write_text(text)
             seen.append(fingerprint_of(project, REQUEST, spec))
         assert len(set(seen)) == 3
 

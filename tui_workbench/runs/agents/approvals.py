@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -24,6 +23,7 @@ from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.agents.ledger import agents_directory
 from tui_workbench.runs.agents.limits import gpus_of, machines_of, minutes_of
+from tui_workbench.runs.agents.programs import facts_of, program_facts
 from tui_workbench.runs.snapshots.contents import room_of
 from tui_workbench.runs.snapshots.project_files import Kind, project_files
 from tui_workbench.runs.submission.plan_details import plan_text
@@ -155,13 +155,15 @@ def fingerprint_of(project: Project, request: RunRequest, spec: RunSpec) -> str:
     """Return a digest of the request, its configuration and target, and the files that the run would get.
 
     A file counts as changed if it was written, even with the same content. The files include the targets of links, the
-    script and the dependency files, wherever they are. They do not include data that the run configuration declares, or
-    files in linked folders outside the project. Raises StorageError.
+    script and the dependency files, wherever they are, and the interpreter with its environment. They do not include
+    data that the run configuration declares, or files in linked folders outside the project. Raises StorageError.
     """
     digest = blake2b(repr((request, spec.run_configuration, spec.target, spec.script, spec.arguments)).encode())
     configuration = spec.run_configuration
     for path in (spec.script, configuration.conda_file, configuration.spark_file):
-        digest.update(repr(_facts(os.path.join(project.root, path))).encode())
+        digest.update(repr(facts_of(os.path.join(project.root, path))).encode())
+    for fact in program_facts(spec):
+        digest.update(repr(fact).encode("utf-8", "surrogateescape"))
     data = data_in_project(project.root, configuration.data_references)
     with storage_errors("read", project.root):
         for item in project_files(project.root, data, room=room_of(project.state_directory)):
@@ -171,21 +173,8 @@ def fingerprint_of(project: Project, request: RunRequest, spec: RunSpec) -> str:
                 facts = (item.path, status.st_mode, status.st_ino, status.st_size, status.st_ctime_ns)
                 digest.update(repr(facts).encode("utf-8", "surrogateescape"))
                 if item.is_link:
-                    digest.update(repr(_facts(os.path.join(project.root, item.path))).encode())
+                    digest.update(repr(facts_of(os.path.join(project.root, item.path))).encode())
     return digest.hexdigest()
-
-
-def _facts(path: str) -> tuple[int, ...]:
-    """Return metadata that changes if the file at `path` is replaced or written; () if the file does not exist.
-
-    For a link, the metadata is that of its target.
-    """
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return ()
-    facts = (status.st_mode, status.st_dev, status.st_ino)
-    return facts if stat.S_ISDIR(status.st_mode) else (*facts, status.st_size, status.st_ctime_ns)
 
 
 def requests_directory() -> str:
