@@ -4,6 +4,7 @@
 #   make portable   run tests with the features of Linux removed, as root
 #   make check      run only the checks: ruff, mypy, lint-imports and tests/bounded_reading.py
 #   make walk       press random keys on the screens
+#   make mutations  damage the files of a run at random and read them
 #   make bench      run the benchmarks and write docs/performance.md
 #   make gpu        check the workbench on a real NVIDIA GPU
 #   make pages      generate the pages in docs/reference
@@ -26,7 +27,7 @@ unexport PYTHONPATH
 # Install again if the base interpreter of the virtual environment was removed or upgraded.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run test portable check walk bench gpu gpu-wheels gpu-rehearsal pages pictures clean
+.PHONY: run test portable check walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
@@ -65,6 +66,10 @@ portable: $(VENV)/.installed-test
 # Many more random keys than in `make test`. A failure shows its seed.
 walk: $(VENV)/.installed-test
 	@WALK_KEYS="$${WALK_KEYS:-2000}" $(VENV)/bin/pytest tests/ui/test_key_walk.py --numprocesses=$(WORKERS) -o faulthandler_timeout=7200
+
+# Many more damaged files than in `make test`. A failure shows its seed.
+mutations: $(VENV)/.installed-test
+	@MUTATIONS="$${MUTATIONS:-20000}" $(VENV)/bin/pytest tests/faults/test_mutated_run.py -o faulthandler_timeout=90000
 
 bench: $(VENV)/.installed-test
 	@$(VENV)/bin/python -m benchmarks

@@ -27,6 +27,7 @@ from io import BufferedReader, BufferedWriter
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from tui_workbench.core.errors import storage_error
+from tui_workbench.core.json_values import parse_json
 
 LARGEST = 4 << 20
 """Maximum size in bytes of a file that is read as a whole. Parsed JSON can need 25 times as much memory."""
@@ -112,12 +113,8 @@ def read_end(path: str, size: int) -> bytes:
 
 
 def load_json(path: str) -> Any:
-    """Return the JSON value in a file. Raises OSError, and ValueError if it is invalid or nested too deeply."""
-    data = read_regular(path)
-    try:
-        return json.loads(data)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    """Return the JSON value in a file. Raises OSError, and ValueError as `parse_json` does."""
+    return parse_json(read_regular(path))
 
 
 def open_below(top: str, name: str, flags: int = os.O_RDONLY, mode: int = FILE_MODE) -> int:

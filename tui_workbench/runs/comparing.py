@@ -17,6 +17,7 @@ from tui_workbench.runs.history import History
 from tui_workbench.runs.metrics.stored import read_summary
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
 from tui_workbench.runs.store.arguments import arguments_by_name
+from tui_workbench.runs.store.damages import damage_notes
 from tui_workbench.runs.store.history_record import Facts, facts_of
 from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
 from tui_workbench.targets.hosts.data import describe_data
@@ -82,8 +83,10 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
     }
     for section in ("packages", "python", "image", "host"):
         columns[section] = [_mapping(origin.get(section)) for origin in origins]
-    for run, origin in zip(runs, origins, strict=True):
-        if not origin:
+    for run, known in zip(runs, facts, strict=True):
+        notes += [(run, note) for note in damage_notes(known.damages)]
+    for run, known, origin in zip(runs, facts, origins, strict=True):
+        if not origin and PROVENANCE not in known.damages:
             missing = "packages, interpreter and machine were not recorded"
             notes.append((run, missing if run.tracked else f"untracked, so {missing}"))
         incomplete = (read_summary(run.directory) or {}).get("notes")

@@ -17,6 +17,7 @@ from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.verdict import to_json
 from tui_workbench.runs.logs.spark_ui import spark_record
 from tui_workbench.runs.store.annotations import Annotations, change_annotations
+from tui_workbench.runs.store.damages import damaged_files
 from tui_workbench.runs.store.history_record import Facts, attempt_records, facts_of, history_record
 from tui_workbench.runs.store.index import RunIndex, find_run
 from tui_workbench.runs.store.rundir import RunDirectory
@@ -120,7 +121,8 @@ class History:
         for name in attachments(run.directory):
             with contextlib.suppress(OSError):  # the file was removed in the meantime
                 sizes[name] = os.lstat(os.path.join(run.directory, name)).st_size
-        record = {**history_record(run, facts_of(run.directory)), "attachments": ", ".join(sizes)}
+        facts = facts_of(run.directory)._replace(damages=damaged_files(run.directory))
+        record = {**history_record(run, facts), "attachments": ", ".join(sizes)}
         record["attachment_sizes"] = sizes
         if attempts := attempt_records(RunDirectory(run.directory)):
             record["attempts"] = attempts

@@ -6,7 +6,6 @@ Each reading is a JSON file in the folder `stacks/` of the run directory. The fi
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -17,6 +16,7 @@ from tui_workbench.core import trace
 from tui_workbench.core.errors import RunNotFound, StorageError, UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import make_folders, read_below, unlink_below
 from tui_workbench.core.installation import package_command
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.masking import mask_words
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import counted
@@ -168,7 +168,7 @@ def read_stacks(directory: str, path: str) -> Stacks:
     with storage_errors("read", os.path.join(directory, path)):
         data = read_below(directory, path, LARGEST)
     try:
-        return _from_record(json.loads(data))
+        return _from_record(parse_json(data))
     except _INVALID as error:
         raise StorageError(
             "this file does not contain valid stacks", remedy="Remove the file.", file=os.path.join(directory, path)

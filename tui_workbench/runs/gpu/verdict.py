@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench.core.files import load_json
+from tui_workbench.core.json_values import read_as
 from tui_workbench.runs.store.rundir import GPU_VERDICT
 from tui_workbench.targets.gpu.sample import NODE_STEP
 
@@ -168,17 +169,26 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def from_json(value: Mapping[str, Any]) -> Verdict:
-    """Read the output of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
-    devices = tuple(
-        DeviceFigures(**{**each, "others": tuple(each["others"]), "ranks": tuple(map(int, each.get("ranks", ())))})
-        for each in value["devices"]
-    )
-    evidence = tuple(Evidence(**{**each, "quote": tuple(each["quote"])}) for each in value["evidence"])
+class _Stored(NamedTuple):
+    """The keys of `gpu.json` that are read."""
+
+    verdict: str
+    text: str
+    cause: str | None
+    devices: tuple[DeviceFigures, ...]
+    evidence: tuple[Evidence, ...]
+    unseen: tuple[str, ...]
+    samples: int
+    final: bool
+    advice: tuple[str, ...] = ()
+
+
+def from_json(value: Any) -> Verdict:
+    """Read the output of `to_json`. Raises ValueError for anything else."""
+    found = read_as(_Stored, value, ignore_unknown=True)
     return Verdict(
-        str(value["verdict"]), str(value["text"]), str(value["cause"] or ""), devices, evidence,
-        tuple(map(str, value["unseen"])), int(value["samples"]), bool(value["final"]),
-        tuple(map(str, value.get("advice", ()))),
+        found.verdict, found.text, found.cause or "", found.devices, found.evidence, found.unseen, found.samples,
+        found.final, found.advice,
     )  # fmt: skip
 
 
@@ -186,5 +196,5 @@ def stored_verdict(directory: str) -> Verdict | None:
     """Return the verdict that was stored at the end of the run, or None if it is missing or invalid."""
     try:
         return from_json(load_json(os.path.join(directory, GPU_VERDICT)))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+    except (OSError, ValueError):
         return None

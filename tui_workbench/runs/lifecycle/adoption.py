@@ -11,12 +11,12 @@ and a new lock.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import ConfigurationError, ImportedRun, StorageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import FOLDER_MODE, open_folder, remove_below, write_below
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import ComputeTarget, RunState
 from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import Project
@@ -73,8 +73,8 @@ def _adopt(project: Project, target: ComputeTarget, run_id: str, text: bytes) ->
     """
     path = os.path.join(project.runs_directory, run_id)
     try:
-        record = record_from_json(json.loads(text), path)
-    except (ValueError, KeyError, TypeError, WorkbenchError):
+        record = record_from_json(parse_json(text), path)
+    except (ValueError, WorkbenchError):
         return False
     if record.spec.target.parts:
         return False  # the target has only a part of this run

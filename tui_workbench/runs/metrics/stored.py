@@ -12,11 +12,12 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tui_workbench.core.files import load_json, unlink_below, write_below
+from tui_workbench.core.json_values import read_as
 from tui_workbench.runs.metrics.curves_file import FAULTS, CurvesFile, file_of_curves
 from tui_workbench.runs.metrics.parts import open_parts
 from tui_workbench.runs.metrics.values import (
@@ -116,13 +117,38 @@ def write(directory: str, contents: Contents) -> None:
     write_below(directory, METRICS_SUMMARY, [text.encode() + b"\n"])
 
 
+class _Metric(NamedTuple):
+    """A metric in `metrics.json`."""
+
+    kind: str
+    last: Any
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
+    minimum: Any
+    maximum: Any
+    source: str
+
+
+class _Summary(NamedTuple):
+    """The keys of `metrics.json` that are read."""
+
+    schema: int
+    metrics: Mapping[str, _Metric]
+    notes: tuple[str, ...] = ()
+
+
+def load_summary(directory: str) -> dict[str, Any]:
+    """Return the content of `metrics.json` of a run. Raises OSError, or ValueError if it is malformed."""
+    found: dict[str, Any] = load_json(f"{directory}/{METRICS_SUMMARY}")
+    if read_as(_Summary, found, ignore_unknown=True).schema != SCHEMA:
+        raise ValueError(f"unknown schema {found['schema']}")
+    return found
+
+
 def read_summary(directory: str) -> dict[str, Any] | None:
-    """Read `metrics.json` of a run. Return None if it is missing, from another version, or does not match the logs."""
+    """Read `metrics.json` of a run. Return None if it is missing, malformed, or does not match the logs."""
     try:
-        found = load_json(f"{directory}/{METRICS_SUMMARY}")
-        if found["schema"] != SCHEMA or not isinstance(found["metrics"], dict):
-            return None
-    except (OSError, ValueError, KeyError, TypeError):
+        found = load_summary(directory)
+    except (OSError, ValueError):
         return None
     return found if _sizes(directory) == found.get("sizes") else None
 

@@ -22,6 +22,7 @@ from tui_workbench.runs.metrics.stored import read_summary, tags_of_script
 from tui_workbench.runs.store.annotations import Annotations, read_annotations
 from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.attempts import attempts_of
+from tui_workbench.runs.store.damages import damaged_files
 from tui_workbench.runs.store.rundir import RunDirectory
 
 MOST_METRICS = 1_000  # maximum per run, because a script may use a new name for each batch; further metrics are counted
@@ -38,6 +39,7 @@ class Facts(NamedTuple):
     more_metrics: int = 0  # number of metrics beyond MOST_METRICS
     annotations: Annotations = Annotations()
     gpu: Mapping[str, Any] = {}  # a short form of the GPU verdict; empty without GPUs
+    damages: Mapping[str, str] = {}  # damaged files, each with the reason; see `damages.damaged_files`
 
 
 NO_FACTS = Facts()
@@ -55,7 +57,8 @@ def facts_of(directory: str, known: Facts | None = None) -> Facts:
     for name, value in metrics.items():
         if isinstance(value, str) and len(value) > LONGEST_TEXT:
             metrics[name] = f"{value[:LONGEST_TEXT]}…"
-    return Facts(metrics, len(found) - len(metrics), annotations, brief_of(directory))
+    damages = damaged_files(directory, only_top=True)
+    return Facts(metrics, len(found) - len(metrics), annotations, brief_of(directory), damages)
 
 
 def facts_text(facts: Facts) -> str:
@@ -103,6 +106,7 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
         "properties": {"CommitId": run.commit_id or None},
     }
     extras = {"sweep_id": run.group, "family": run.family, "gpu": facts.gpu, "annotations_problem": annotations.problem,
+              "damaged_files": dict(facts.damages),
               "metrics_left_out": facts.more_metrics, "cluster_job": _job_record(run)}  # fmt: skip
     record |= {key: value for key, value in extras.items() if value}
     return record | {metric_key(name): value for name, value in facts.metrics.items()}
@@ -145,8 +149,8 @@ RESERVED = frozenset(
     ("run_id", "run_number", "status", "reason", "exit_code", "script_name",
      "arguments", BY_NAME, "target", "run_configuration", "created_utc", "start_time_utc", "end_time_utc", "duration",
      "name", "description", "tags", "pinned", "hidden", "parent_run_id", "user_id", "properties", "annotations_problem",
-     "metrics_left_out", "attachments", "attachment_sizes", "experiment_id", "heartbeat_enabled", "provenance",
-     "sweep_id", "family", "gpu", "spark", "cluster_job", "attempts", "agent")
+     "damaged_files", "metrics_left_out", "attachments", "attachment_sizes", "experiment_id", "heartbeat_enabled",
+     "provenance", "sweep_id", "family", "gpu", "spark", "cluster_job", "attempts", "agent")
 )  # fmt: skip
 """All keys of records, including keys of Azure ML Workbench and keys that only some records have."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -85,10 +86,15 @@ def find_run(project: Project, run_id: str) -> RunDirectory:
     raise RunNotFound(f"no run {run_id!r} in {project.root}", remedy="`workbench-tui history list` lists the runs.")
 
 
+def shown_id(name: str) -> str:
+    r"""Return the name of a run folder as a run ID, with `\xff` for a byte that is not UTF-8."""
+    return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def unreadable_run(path: str, reason: str, moment: float = 0.0) -> Run:
     """Return the run of a directory whose record cannot be read; `moment` is the time of its last change."""
     state = RunState.UNKNOWN
-    return Run(os.path.basename(path), 0, path, "", (), "", "", "", state, reason, created=moment, end=moment)
+    return Run(shown_id(os.path.basename(path)), 0, path, "", (), "", "", "", state, reason, created=moment, end=moment)
 
 
 class RunIndex:
@@ -335,7 +341,7 @@ class RunIndex:
         if len(data) > LARGEST:
             return (size, mtime), _run_ids(self._folder)  # too large to be from the workbench: read all runs
         *lines, torn = data.split(b"\n")
-        names = map(os.fsdecode, lines)
+        names = (shown_id(os.fsdecode(line)) for line in lines)
         return (size - len(torn), mtime), {name for name in names if name and "/" not in name and name[0] != "."}
 
     def _row(self, run_id: str, stored: tuple[str, str, float] | None) -> IndexRow | None:
@@ -343,7 +349,7 @@ class RunIndex:
 
         `stored` is the stored row of a run that had not ended.
         """
-        path = os.path.join(self._folder, run_id)
+        path = self._path_of(run_id)
         try:
             run = RunDirectory(path).run()
             kind = IMPORTED if run.imported else ACTIVE if run.is_active else ENDED
@@ -361,6 +367,14 @@ class RunIndex:
         is_slow = kind == ACTIVE and spent > SLOW_SECONDS
         due = round(begun + min(_PAUSES * spent, _LONGEST_PAUSE), 1) if is_slow else 0.0
         return IndexRow(run, kind, facts, due)
+
+    def _path_of(self, run_id: str) -> str:
+        """Return the path of the folder whose `shown_id` is `run_id`."""
+        path = os.path.join(self._folder, run_id)
+        if "\\x" in run_id and not os.path.lexists(path):
+            escaped = re.sub(r"\\x([89a-f][0-9a-f])", lambda byte: chr(0xDC00 + int(byte[1], 16)), run_id)
+            return os.path.join(self._folder, escaped)
+        return path
 
     def _store(self, rows: Sequence[IndexRow], gone: Iterable[str], mtime: int, journal: tuple[int, int]) -> None:
         try:
@@ -383,6 +397,6 @@ class RunIndex:
 def _run_ids(folder: str) -> set[str]:
     try:
         with os.scandir(folder) as entries:
-            return {entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()}
+            return {shown_id(entry.name) for entry in entries if not entry.name.startswith(".") and entry.is_dir()}
     except OSError:
         return set()

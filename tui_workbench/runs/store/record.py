@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench.config.secret_values import known_secrets
+from tui_workbench.core.json_values import check_type, read_as, shown
 from tui_workbench.core.masking import (
     mask_command,
     mask_plan,
@@ -20,6 +21,7 @@ from tui_workbench.core.masking import (
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step, SweepTask
 from tui_workbench.core.trace import agent_name
 from tui_workbench.projects.project import root_of_state
+from tui_workbench.runs.store.events import END_OF_TIME
 from tui_workbench.runs.store.ownership import DELETED_PREFIX
 from tui_workbench.runs.store.status import END_OF_TIME
 
@@ -101,72 +103,108 @@ def _masked_target(target: ComputeTarget) -> dict[str, Any]:
     return {**stored, "parts": tuple(map(_masked_target, target.parts))}
 
 
-def _target_from_json(stored: dict[str, Any]) -> ComputeTarget:
-    tuples = {key: tuple(stored.get(key, ())) for key in ("setup", "members")}
-    return ComputeTarget(**{**stored, **tuples, "parts": tuple(map(_target_from_json, stored.get("parts", ())))})
+class _Stored(NamedTuple):
+    """The keys of `run.json` that are read."""
+
+    schema: int
+    run_id: str
+    run_number: int
+    created: float
+    user_id: str
+    project: str
+    script: str
+    arguments: tuple[str, ...]
+    commit_id: str
+    snapshot: str
+    run_configuration: Mapping[str, Any]
+    target: ComputeTarget
+    interpreter: str
+    plan: tuple[Step, ...]
+    origin: str = ""
+    group: str = ""
+    member: int = 0
+    family: str = ""
+    gpu_check_due: bool = False
+    keep_outputs: tuple[str, ...] = ()
+    sweep: tuple[Any, ...] = ()
+    variables: tuple[str, ...] = ()
+    agent: Any = ""
+    starts_jupyter: bool = False
 
 
-def _references(stored: Any) -> dict[str, str]:
-    """Return the data references of a run. Earlier versions stored a list of paths. Raises TypeError or ValueError."""
-    found = dict(stored) if isinstance(stored, dict) else {path: path for path in stored}
-    if not all(isinstance(text, str) for pair in found.items() for text in pair):
-        raise TypeError("a data reference is not a string")
+class _Retry(NamedTuple):
+    times: int = 0
+    on: tuple[str, ...] = ()
+    delay: int = 0
+
+
+def _configuration(stored: Mapping[str, Any]) -> RunConfiguration:
+    """Parse the run configuration. Raises ValueError."""
+    references = stored.get("data_references", {})
+    if isinstance(references, list):  # earlier versions stored a list of paths
+        paths = check_type(tuple[str, ...], references, "run_configuration.data_references")
+        stored = {**stored, "data_references": {path: path for path in paths}}
+    # Earlier versions stored more fields.
+    found = read_as(RunConfiguration, stored, "run_configuration", ignore_unknown=True)
+    read_as(_Retry, found.retry, "run_configuration.retry", ignore_unknown=True)
+    _check_slurm(found.slurm, "run_configuration.slurm")
     return found
 
 
-def record_from_json(stored: dict[str, Any], directory: str) -> Record:
-    """Parse run.json of the run directory at `directory`.
+def _check_slurm(values: Mapping[str, Any], place: str) -> None:
+    for key, value in values.items():
+        if key == "nodes" and value != "":
+            check_type(int, value, f"{place}.{key}")
+        for each in value if isinstance(value, list) else (value,):
+            if not isinstance(each, str | int | float):
+                raise ValueError(f"`{place}.{key}` is {shown(value)}, expected text, a number or a list of them")
 
-    Paths are derived from `directory`, never from the file, which another user may have written. Malformed data raises
-    ValueError, KeyError, TypeError or AttributeError.
+
+def record_from_json(stored: Any, directory: str) -> Record:
+    """Parse the content of `run.json` of the run directory at `directory`.
+
+    Paths are derived from `directory`, never from the file, which another user may have written. Raises ValueError,
+    which names the key with the wrong value.
     """
-    if stored["schema"] > SCHEMA:
-        raise ValueError(f"unknown schema {stored['schema']}")
-    if stored["run_id"] != os.path.basename(directory).removeprefix(DELETED_PREFIX):
-        raise ValueError(f"it belongs to run {stored['run_id']!r}")
-    if not all(isinstance(argument, str) for argument in stored["arguments"]):
-        raise TypeError("an argument is not a string")
-    # Earlier versions stored more fields.
-    known = {key: value for key, value in stored["run_configuration"].items() if key in RunConfiguration._fields}
-    known["argument_vector"] = tuple(known["argument_vector"])
-    known["data_references"] = _references(known.get("data_references", {}))
-    target = _target_from_json(stored["target"])
+    found = read_as(_Stored, stored, ignore_unknown=True)
+    if found.schema > SCHEMA:
+        raise ValueError(f"unknown schema {found.schema}")
+    if found.run_id != os.path.basename(directory).removeprefix(DELETED_PREFIX):
+        raise ValueError(f"it belongs to run {shown(found.run_id)}")
+    _check_slurm(found.target.slurm, "target.slurm")
     root = root_of_state(os.path.dirname(os.path.dirname(directory)))
     spec = RunSpec(
-        run_id=stored["run_id"],
+        run_id=found.run_id,
         run_directory=directory,
         project_root=root,
-        project_name=stored["project"],
+        project_name=found.project,
         working_directory=root,
-        script=stored["script"],
-        arguments=tuple(stored["arguments"]),
-        run_configuration=RunConfiguration(**known),
-        target=target,
-        gpu_check_due=bool(stored.get("gpu_check_due")),
-        keep_outputs=tuple(stored.get("keep_outputs", ())),
-        sweep=_sweep_task(*stored["sweep"]) if "sweep" in stored else None,
-        starts_jupyter=bool(stored.get("starts_jupyter")),
+        script=found.script,
+        arguments=found.arguments,
+        run_configuration=_configuration(found.run_configuration),
+        target=found.target,
+        gpu_check_due=found.gpu_check_due,
+        keep_outputs=found.keep_outputs,
+        sweep=_sweep_task(found.sweep) if found.sweep else None,
+        starts_jupyter=found.starts_jupyter,
     )
     if spec.tracked:
         spec = spec._replace(working_directory=os.path.join(directory, WORKING_COPY))
-    steps = tuple(Step(**{**step, "command": tuple(step["command"])}) for step in stored["plan"])
-    plan = Plan(target.name, target.type, stored["interpreter"], steps)
+    plan = Plan(found.target.name, found.target.type, found.interpreter, found.plan)
     return Record(
-        stored["run_id"], stored["run_number"], stored["created"], stored["user_id"], spec, plan,
-        stored["commit_id"], stored["snapshot"],
-        stored.get("origin", ""), stored.get("group", ""), stored.get("member", 0), stored.get("family", ""),
-        tuple(stored.get("variables", ())), agent_name(stored.get("agent")),
+        found.run_id, found.run_number, found.created, found.user_id, spec, plan, found.commit_id, found.snapshot,
+        found.origin, found.group, found.member, found.family, found.variables, agent_name(found.agent),
     )  # fmt: skip
 
 
-def _sweep_task(name: str, number: int, size: int, limit: int) -> SweepTask:
-    """Validate the position of a run in its sweep, because `name` becomes part of paths.
-
-    Raises ValueError or TypeError.
-    """
-    if not re.fullmatch(r"sweep-\d+-\d+", name) or not all(type(each) is int for each in (number, size, limit)):
+def _sweep_task(values: tuple[Any, ...]) -> SweepTask:
+    """Validate the position of a run in its sweep, because `name` becomes part of paths. Raises ValueError."""
+    if len(values) != len(SweepTask._fields):
         raise ValueError("`sweep` is malformed")
-    return SweepTask(name, number, size, limit)
+    task = read_as(SweepTask, dict(zip(SweepTask._fields, values, strict=True)), "sweep")
+    if not re.fullmatch(r"sweep-\d+-\d+", task.name):
+        raise ValueError("`sweep` is malformed")
+    return task
 
 
 def problem_of(run: Run) -> str:

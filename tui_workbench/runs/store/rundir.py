@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import io
 import json
 import os
 import time
@@ -21,11 +20,14 @@ from typing import Any, NamedTuple
 from tui_workbench.core import locks
 from tui_workbench.core.errors import ImportedRun, RunNotFound, storage_error, storage_errors
 from tui_workbench.core.files import LARGEST, append_below, open_below, read_below, read_regular, write_all, write_below
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.masking import mask_words
 from tui_workbench.core.model import NOT_ALL_HERE, ClusterJob, Run, RunState
 from tui_workbench.core.moments import this_moment
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.cluster_job import read_job
+from tui_workbench.runs.store.events import EVENTS as EVENTS
+from tui_workbench.runs.store.events import read_events
 from tui_workbench.runs.store.record import SCHEMA as SCHEMA
 from tui_workbench.runs.store.record import WORKING_COPY as WORKING_COPY
 from tui_workbench.runs.store.record import Record as Record
@@ -42,11 +44,8 @@ from tui_workbench.runs.store.status import status_of
 from tui_workbench.targets.base.values import Times
 
 LARGEST_FOREIGN_RECORD = 8 << 20  # bytes; for this user's own records see `files.LARGEST_RECORD`
-LARGEST_EVENTS = 8 << 20  # bytes; each lost connection adds two short lines
-MOST_UNREADABLE = 1000  # maximum number of invalid lines; a file with more is not from the workbench
 
 RECORD = "run.json"
-EVENTS = "events.jsonl"
 OUTPUT = "output.log"
 METRICS = "metrics.jsonl"
 METRICS_SUMMARY = "metrics.json"
@@ -134,6 +133,9 @@ class RunDirectory:
 
     def read_record(self) -> Record:
         """Read run.json. Raises RunNotFound if it is missing or malformed."""
+        if os.fsencode(self.run_id).decode("utf-8", "replace") != self.run_id:
+            message = f"the name {self.run_id!r} of this run directory is not UTF-8"
+            raise RunNotFound(message, remedy="Rename the folder, or move it away.", file=self.path)
         try:
             return self._parsed(read_regular(self.file(RECORD), LARGEST_FOREIGN_RECORD))
         except OSError as error:
@@ -148,10 +150,10 @@ class RunDirectory:
 
     def _parsed(self, data: bytes) -> Record:
         try:
-            return record_from_json(json.loads(data), self.path)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            return record_from_json(parse_json(data), self.path)
+        except ValueError as error:
             raise RunNotFound(
-                f"cannot read this run record ({type(error).__name__}: {error})",
+                f"cannot read this run record: {error}",
                 remedy="Update the workbench if a newer version wrote the record. Otherwise, move the run directory "
                 "away.",
                 file=self.file(RECORD),
@@ -181,23 +183,9 @@ class RunDirectory:
         found = (Attempt.from_event(event) for event in self.events() if event["event"] == ATTEMPT)
         return [attempt for attempt in found if attempt is not None]
 
-    def events(self) -> Iterator[dict[str, Any]]:
-        """Yield the events in order. Invalid lines and an incomplete last line are skipped."""
-        try:
-            data = read_below(self.path, EVENTS, LARGEST_EVENTS)
-        except OSError:
-            return
-        unreadable = 0
-        for line in io.BytesIO(data):
-            try:
-                event = json.loads(line) if line.endswith(b"\n") else None
-            except (ValueError, RecursionError):
-                unreadable += 1
-                if unreadable > MOST_UNREADABLE:
-                    return
-                continue
-            if isinstance(event, dict) and isinstance(event.get("event"), str):
-                yield event
+    def events(self) -> list[dict[str, Any]]:
+        """Return the valid events in order; see `read_events`."""
+        return read_events(self.path).events
 
     def status(self) -> Status:
         return status_of(self.events())

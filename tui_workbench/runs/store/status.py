@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from tui_workbench.core.json_values import read_as
 from tui_workbench.core.model import RunState
 from tui_workbench.core.moments import Moment, moment_of
 
@@ -43,20 +44,10 @@ class Attempt(NamedTuple):
     @classmethod
     def from_event(cls, event: Mapping[str, Any]) -> Attempt | None:
         """Return the attempt of an ATTEMPT event, or None if the event is malformed."""
-        number, start, reason, code = (event.get(key) for key in ("number", "start", "reason", "exit_code"))
-        if not (isinstance(number, int) and isinstance(start, int) and isinstance(reason, str)):
+        try:
+            return read_as(cls, event, ignore_unknown=True)
+        except ValueError:
             return None
-        due, ended, state = event.get(DUE), event.get("ended"), event.get("state")
-        return cls(
-            number,
-            start,
-            reason,
-            due if isinstance(due, float) else 0.0,
-            code if isinstance(code, int) else None,
-            state if isinstance(state, str) else RunState.FAILED,
-            ended if isinstance(ended, float) else 0.0,
-            event.get("anew") is True,
-        )
 
     @property
     def note(self) -> str:
@@ -122,20 +113,18 @@ def status_of(events: Iterable[Mapping[str, Any]]) -> Status:
 
 
 def _after_state(status: Status, event: Mapping[str, Any]) -> Status:
-    """Return the status after a state event. A malformed event is ignored."""
-    state, reason, code = event.get("state"), event.get("reason", ""), event.get("exit_code", status.exit_code)
+    """Return the status after a state event."""
+    state, reason, code = event.get("state"), event.get("reason") or "", event.get("exit_code", status.exit_code)
     moment = moment_of(event)
     end = event.get("end", event.get("time", 0.0)) if event.get("final") else 0.0
-    if not (isinstance(state, str) and isinstance(reason, str) and isinstance(code, int | None)):
-        return status
-    if moment is None or not isinstance(end, int | float):
+    if state is None or moment is None:
         return status
     if state == RunState.RUNNING:
         moment = moment.at(status.began) if status.began else moment
         status = status._replace(attempt_begin=status.attempt_begin or moment)
         if not status.start:
             status = status._replace(start=moment.time, begin=moment)
-    return status._replace(state=state, reason=reason, exit_code=code, end=float(end), error_code=_error_code(event))
+    return status._replace(state=state, reason=reason, exit_code=code, end=end, error_code=event.get("error_code", 0))
 
 
 def _after_ran(status: Status, event: Mapping[str, Any]) -> Status:
@@ -161,12 +150,7 @@ def _time(value: object) -> float:
 
 
 def _ending(event: Mapping[str, Any]) -> Ending | None:
-    state, reason, code, end = (event.get(key) for key in ("state", "reason", "exit_code", "end"))
-    if isinstance(state, str) and isinstance(reason, str) and isinstance(code, int | None):
-        return Ending(state, reason, code, float(end) if isinstance(end, int | float) else 0.0, _error_code(event))
-    return None
-
-
-def _error_code(event: Mapping[str, Any]) -> int:
-    found = event.get("error_code")
-    return found if isinstance(found, int) else 0
+    try:
+        return read_as(Ending, event, ignore_unknown=True)
+    except ValueError:
+        return None

@@ -23,6 +23,7 @@ from tui_workbench.runs.gpu.verdict import stored_verdict
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_files
 from tui_workbench.runs.stacks import read_stacks
 from tui_workbench.runs.store.attempts import attempts_of
+from tui_workbench.runs.store.damages import damage_notes, damaged_files
 from tui_workbench.runs.store.rundir import PROVENANCE, STACKS, RunDirectory
 from tui_workbench.runs.transfer.downloads import artifact_path, attachments
 from tui_workbench.targets.hosts.data import describe_data
@@ -138,7 +139,7 @@ def uses_spark(run: Run) -> bool:
 def plan_of(run: Run, now: float) -> list[Line]:
     """Return the attempts of a run, the steps of its plan with commands and durations, and its states."""
     directory = RunDirectory(run.directory)
-    events = list(directory.events())
+    events = directory.events()
     lines: list[Line] = []
     try:
         steps: Sequence[Step] = directory.read_record().plan.steps
@@ -156,7 +157,13 @@ def plan_of(run: Run, now: float) -> list[Line]:
     for name, reason in _problems(events):
         text = safe_text(reason)[:LONGEST_LINE]
         lines.append((Piece("✗ ", "error"), Piece(f"{safe_text(name):<{LABEL_CELLS}}"), Piece(f"  {text}")))
-    return [*_attempt_lines(directory, now), *lines, (), *_state_lines(events, now)]
+    return [*_damage_lines(run), *_attempt_lines(directory, now), *lines, (), *_state_lines(events, now)]
+
+
+def _damage_lines(run: Run) -> list[Line]:
+    notes = damage_notes(damaged_files(run.directory))
+    lines: list[Line] = [(Piece(f"▲ {safe_text(note)[:LONGEST_LINE]}", "warning"),) for note in notes]
+    return [*lines, ()] if lines else []
 
 
 def _step_times(events: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
