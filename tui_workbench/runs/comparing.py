@@ -6,13 +6,15 @@ counts as different from every other value. The notes name the values that could
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from tui_workbench.core.errors import RunNotFound, StorageError, UsageError
 from tui_workbench.core.files import load_json
 from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.history import History
 from tui_workbench.runs.metrics.stored import read_summary
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
@@ -21,6 +23,8 @@ from tui_workbench.runs.store.damages import damage_notes
 from tui_workbench.runs.store.history_record import Facts, facts_of
 from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
 from tui_workbench.targets.hosts.data import describe_data
+
+MOST_ROWS = 5_000  # of a section; the arguments of a run can be megabytes long
 
 VERDICT = "verdict"  # the row of section `gpu` that shows whether a run used a GPU
 
@@ -92,8 +96,15 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
         incomplete = (read_summary(run.directory) or {}).get("notes")
         if isinstance(incomplete, list):
             notes += [(run, note) for note in incomplete if isinstance(note, str)]
-    rows = [row for section in SECTIONS for row in _rows(section, columns[section])]
-    return Comparison(tuple(runs), tuple(sorted(rows, key=lambda row: not row.differs)), _sentences(notes, len(runs)))
+    rows: list[ComparedRow] = []
+    left_out = []
+    for section in SECTIONS:
+        found = _rows(section, columns[section])
+        rows += itertools.islice(found, MOST_ROWS)
+        if more := sum(1 for _ in found):
+            left_out.append(f"{section}: {counted(more, 'row')} after the first {MOST_ROWS:,} are not compared")
+    rows.sort(key=lambda row: not row.differs)
+    return Comparison(tuple(runs), tuple(rows), (*_sentences(notes, len(runs)), *left_out))
 
 
 def _sentences(notes: Iterable[tuple[Run, str]], count: int) -> tuple[str, ...]:
@@ -120,7 +131,7 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join("-".join(map(str, part)) for part in found)
 
 
-def _rows(section: str, columns: Iterable[_Column]) -> Iterable[ComparedRow]:
+def _rows(section: str, columns: Iterable[_Column]) -> Iterator[ComparedRow]:
     """Yield the rows in which at least one run has a value."""
     shown = [{name: _shown(value) for name, value in column.items() if value not in _NOTHING} for column in columns]
     for name in dict.fromkeys(name for column in shown for name in column):

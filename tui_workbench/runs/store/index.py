@@ -75,7 +75,7 @@ LONGEST_NUMBER = 18
 def find_run(project: Project, run_id: str) -> RunDirectory:
     """Return the directory of a run, given by ID or number. Raises RunNotFound."""
     if run_id and os.sep not in run_id and not run_id.startswith("."):
-        path = os.path.join(project.runs_directory, run_id)
+        path = _path_of(project.runs_directory, run_id)
         if os.path.isdir(path):
             return RunDirectory(path)
         if run_id.isdecimal() and len(run_id) <= LONGEST_NUMBER:
@@ -89,6 +89,15 @@ def find_run(project: Project, run_id: str) -> RunDirectory:
 def shown_id(name: str) -> str:
     r"""Return the name of a run folder as a run ID, with `\xff` for a byte that is not UTF-8."""
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _path_of(folder: str, run_id: str) -> str:
+    """Return the path of the run folder whose `shown_id` is `run_id`."""
+    path = os.path.join(folder, run_id)
+    if "\\x" in run_id and not os.path.lexists(path):
+        name = re.sub(r"\\x([89a-f][0-9a-f])", lambda byte: chr(0xDC00 + int(byte[1], 16)), run_id)
+        return os.path.join(folder, name)
+    return path
 
 
 def unreadable_run(path: str, reason: str, moment: float = 0.0) -> Run:
@@ -349,7 +358,7 @@ class RunIndex:
 
         `stored` is the stored row of a run that had not ended.
         """
-        path = self._path_of(run_id)
+        path = _path_of(self._folder, run_id)
         try:
             run = RunDirectory(path).run()
             kind = IMPORTED if run.imported else ACTIVE if run.is_active else ENDED
@@ -367,14 +376,6 @@ class RunIndex:
         is_slow = kind == ACTIVE and spent > SLOW_SECONDS
         due = round(begun + min(_PAUSES * spent, _LONGEST_PAUSE), 1) if is_slow else 0.0
         return IndexRow(run, kind, facts, due)
-
-    def _path_of(self, run_id: str) -> str:
-        """Return the path of the folder whose `shown_id` is `run_id`."""
-        path = os.path.join(self._folder, run_id)
-        if "\\x" in run_id and not os.path.lexists(path):
-            escaped = re.sub(r"\\x([89a-f][0-9a-f])", lambda byte: chr(0xDC00 + int(byte[1], 16)), run_id)
-            return os.path.join(self._folder, escaped)
-        return path
 
     def _store(self, rows: Sequence[IndexRow], gone: Iterable[str], mtime: int, journal: tuple[int, int]) -> None:
         try:
