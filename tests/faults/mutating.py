@@ -167,7 +167,7 @@ CONTENTS: tuple[Callable[[random.Random, bytes], tuple[bytes, str]], ...] = (
 
 def _large(path: Path) -> None:
     with open(path, "wb") as file:
-        file.truncate(3 << 30)  # a hole
+        file.truncate(64 << 20)
 
 
 def _folder(path: Path) -> None:

@@ -62,14 +62,12 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def read_as(kind: type[_Tuple], value: Any, place: str = "", *, ignore_unknown: bool = False) -> _Tuple:
+def read_as(kind: type[_Tuple], value: Any, place: str = "") -> _Tuple:
     """Convert a JSON object to the named tuple `kind`. Its fields can be named tuples, too.
 
-    Missing fields have their defaults. With `ignore_unknown`, keys without a field are ignored. Raises ValueError,
-    which names `place` and the key, for a value of another type than the annotation of its field.
+    Missing fields have their defaults, and keys without a field are ignored, because other versions have other fields.
+    Raises ValueError, which names `place` and the key, for a value of another type than the annotation of its field.
     """
-    if ignore_unknown and isinstance(value, dict):
-        value = {key: each for key, each in value.items() if key in kind._fields}  # type: ignore[attr-defined]
     return typing.cast("_Tuple", check_type(kind, value, place))
 
 
@@ -156,11 +154,7 @@ def _fields_of(kind: Any) -> _Reader:
         if not hints:  # later than the definition of the class, which can name itself
             hints.update({name: _reader_of(hint) for name, hint in typing.get_type_hints(kind).items()})
         before = f"{place}." if place else ""
-        found = {}
-        for key, item in value.items():
-            if key not in hints:
-                raise ValueError(f"unknown key `{before}{shown(key)[1:-1]}`")
-            found[key] = hints[key](item, before + key)
+        found = {key: read_field(value[key], before + key) for key, read_field in hints.items() if key in value}
         for key in hints:
             if key not in found and key not in kind._field_defaults:
                 raise ValueError(f"`{before}{key}` is missing")

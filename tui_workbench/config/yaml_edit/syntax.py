@@ -18,7 +18,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from tui_workbench.config.yaml_edit.syntax_errors import MAX_DEPTH, TOO_DEEP, explain, missing_comma
+from tui_workbench.config.yaml_edit.syntax_errors import HAS_NUL, MAX_DEPTH, TOO_DEEP, explain, missing_comma
 from tui_workbench.core.errors import ConfigurationError, StorageError
 from tui_workbench.core.files import open_file
 from tui_workbench.core.secret_names import is_secret_name
@@ -266,6 +266,8 @@ class _Builder:
         node = Node(SCALAR, start, end, tag=event.tag, anchor=event.anchor)
         if isinstance(event, self.yaml.ScalarEvent):
             node.text, node.style = event.value, event.style or ""
+            if "\0" in node.text:
+                raise self._error(start, *HAS_NUL)
             if node.style in ("|", ">"):
                 node.end = self._block_scalar_end(node)
         else:

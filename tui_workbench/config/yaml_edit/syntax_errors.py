@@ -132,6 +132,10 @@ MAX_DEPTH = 40
 """Maximum number of nested levels. Typical files have up to four."""
 
 TOO_DEEP = (f"the file has more than {MAX_DEPTH} levels of nesting", "Use fewer levels.")
+HAS_NUL = (
+    "this text contains a NUL character, which no path, name or variable can contain",
+    "Remove the escape sequence.",
+)
 _ESCAPE = ("this double-quoted value has an unknown escape sequence", "Use single quotes, or double the backslash.")
 _MEANINGS = (
     (

@@ -185,7 +185,7 @@ class _Stored(NamedTuple):
 
 def from_json(value: Any) -> Verdict:
     """Read the output of `to_json`. Raises ValueError for anything else."""
-    found = read_as(_Stored, value, ignore_unknown=True)
+    found = read_as(_Stored, value)
     return Verdict(
         found.verdict, found.text, found.cause or "", found.devices, found.evidence, found.unseen, found.samples,
         found.final, found.advice,

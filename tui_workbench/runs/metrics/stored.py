@@ -139,7 +139,7 @@ class _Summary(NamedTuple):
 def load_summary(directory: str) -> dict[str, Any]:
     """Return the content of `metrics.json` of a run. Raises OSError, or ValueError if it is malformed."""
     found: dict[str, Any] = load_json(f"{directory}/{METRICS_SUMMARY}")
-    if read_as(_Summary, found, ignore_unknown=True).schema != SCHEMA:
+    if read_as(_Summary, found).schema != SCHEMA:
         raise ValueError(f"unknown schema {found['schema']}")
     return found
 

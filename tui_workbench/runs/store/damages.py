@@ -54,7 +54,7 @@ def _attempt(path: str) -> None:
 
 
 def _job(path: str) -> None:
-    read_as(ClusterJob, load_json(path), ignore_unknown=True)
+    read_as(ClusterJob, load_json(path))
 
 
 def _verdict(path: str) -> None:

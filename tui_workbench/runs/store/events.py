@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tui_workbench.core.errors import storage_error
 from tui_workbench.core.files import read_below
 from tui_workbench.core.json_values import check_type, parse_json, shown
+from tui_workbench.runs.store.status import END_OF_TIME
 
 EVENTS = "events.jsonl"
 LARGEST_EVENTS = 8 << 20  # bytes; each lost connection adds two short lines
@@ -20,14 +21,12 @@ MOST_UNREADABLE = 1000  # maximum number of invalid lines; a file with more is n
 _TYPES: dict[str, Any] = {
     "event": str, "time": float, "up": float, "boot": str, "state": str, "reason": str | None, "cause": str | None,
     "exit_code": int | None, "error_code": int, "end": float, "final": bool, "step": str, "status": str,
-    "seconds": float, "number": int, "start": int, "due": float, "ended": float, "anew": bool, "reached": bool,
+    "seconds": float, "number": int, "start": float, "due": float, "ended": float, "anew": bool, "reached": bool,
     "text": str, "kept": tuple[str, ...],
 }  # fmt: skip
 """The types of the values of events, by key."""
 
-_TIMES = {"time", "end", "due", "ended"}
-END_OF_TIME = 1e12
-"""Seconds since the epoch; later times are invalid."""
+_TIMES = {"time", "start", "end", "due", "ended"}
 
 
 class Events(NamedTuple):
@@ -66,8 +65,9 @@ def _event(line: bytes) -> dict[str, Any]:
     event = parse_json(line)
     if not isinstance(event, dict) or "event" not in event:
         raise ValueError("it has no `event`")
-    found = {key: check_type(_TYPES[key], value, key) if key in _TYPES else value for key, value in event.items()}
-    for key in _TIMES & found.keys():
-        if not abs(found[key]) < END_OF_TIME:
-            raise ValueError(f"`{key}` is {shown(found[key])}, expected a time")
-    return found
+    for key, value in event.items():
+        if key in _TYPES:
+            check_type(_TYPES[key], value, key)
+        if key in _TIMES and not abs(value) < END_OF_TIME:
+            raise ValueError(f"`{key}` is {shown(value)}, expected a time")
+    return event

@@ -21,7 +21,6 @@ from tui_workbench.core.masking import (
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step, SweepTask
 from tui_workbench.core.trace import agent_name
 from tui_workbench.projects.project import root_of_state
-from tui_workbench.runs.store.events import END_OF_TIME
 from tui_workbench.runs.store.ownership import DELETED_PREFIX
 from tui_workbench.runs.store.status import END_OF_TIME
 
@@ -145,8 +144,8 @@ def _configuration(stored: Mapping[str, Any]) -> RunConfiguration:
         paths = check_type(tuple[str, ...], references, "run_configuration.data_references")
         stored = {**stored, "data_references": {path: path for path in paths}}
     # Earlier versions stored more fields.
-    found = read_as(RunConfiguration, stored, "run_configuration", ignore_unknown=True)
-    read_as(_Retry, found.retry, "run_configuration.retry", ignore_unknown=True)
+    found = read_as(RunConfiguration, stored, "run_configuration")
+    read_as(_Retry, found.retry, "run_configuration.retry")
     _check_slurm(found.slurm, "run_configuration.slurm")
     return found
 
@@ -166,7 +165,7 @@ def record_from_json(stored: Any, directory: str) -> Record:
     Paths are derived from `directory`, never from the file, which another user may have written. Raises ValueError,
     which names the key with the wrong value.
     """
-    found = read_as(_Stored, stored, ignore_unknown=True)
+    found = read_as(_Stored, stored)
     if found.schema > SCHEMA:
         raise ValueError(f"unknown schema {found.schema}")
     if found.run_id != os.path.basename(directory).removeprefix(DELETED_PREFIX):

@@ -45,7 +45,7 @@ class Attempt(NamedTuple):
     def from_event(cls, event: Mapping[str, Any]) -> Attempt | None:
         """Return the attempt of an ATTEMPT event, or None if the event is malformed."""
         try:
-            return read_as(cls, event, ignore_unknown=True)
+            return read_as(cls, event)
         except ValueError:
             return None
 
@@ -151,6 +151,6 @@ def _time(value: object) -> float:
 
 def _ending(event: Mapping[str, Any]) -> Ending | None:
     try:
-        return read_as(Ending, event, ignore_unknown=True)
+        return read_as(Ending, event)
     except ValueError:
         return None

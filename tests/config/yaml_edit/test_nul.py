@@ -1,0 +1,21 @@
+"""A NUL character in a text of a configuration file is an error at its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import Workbench
+
+
+@pytest.mark.parametrize("escape", ["\\0", "\\x00", "\\u0000"])
+@pytest.mark.parametrize(
+    "line", ['Target: "a{}b"', 'EnvironmentVariables: {{"A{}": "1"}}', 'ArgumentVector: ["{}.py"]']
+)
+def test_check_names_the_line_of_a_nul_character(project_root: Path, escape: str, line: str) -> None:
+    (project_root / "aml_config" / "odd.runconfig").write_text(f"Framework: Python\n{line.format(escape)}\n")
+    said = Workbench(project_root).run("config", "check")
+    assert said.code == 3
+    assert "odd.runconfig:2:" in said.out
+    assert "NUL character" in said.out
