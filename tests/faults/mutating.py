@@ -167,7 +167,7 @@ CONTENTS: tuple[Callable[[random.Random, bytes], tuple[bytes, str]], ...] = (
 
 def _large(path: Path) -> None:
     with open(path, "wb") as file:
-        file.truncate(64 << 20)
+        file.truncate(4 << 20)
 
 
 def _folder(path: Path) -> None:
