@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import open_folder
+from tests.conftest import open_folder, require
 from tests.faults.support import kill_controller, until
 from tests.gpu.standin import REST, T4, Built, Standin, gpu
 from tests.gpu.standin import standin_parts as standin_parts
@@ -166,6 +166,18 @@ def test_check_compares_the_members(group: Group) -> None:
     group.configure(box2={"address": f"{group.machines[0].address}:22"})
     ended = group.submit("train.py", configuration="both")
     assert "members box1 and box2 have the same home folder" in f"{ended}".replace("box2 and box1", "box1 and box2")
+
+
+def test_firewall_that_only_opens_the_rendezvous_is_found(group: Group) -> None:
+    box = group.machines[1]
+    rule = ["INPUT", "-p", "tcp", "--syn", "--dport", "30000:65535", "-j", "REJECT"]
+    box.run([require("iptables"), "-I", *rule])
+    try:
+        found = group.run("computetarget", "check", "both")
+    finally:
+        box.run([require("iptables"), "-D", *rule])
+    assert found.code == 4, found
+    assert "member box1 cannot connect to box2 at " in found.out
 
 
 def test_cancel_ends_all_ranks_on_all_members(group: Group) -> None:

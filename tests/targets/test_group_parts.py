@@ -327,8 +327,12 @@ def test_members_connect_at_the_same_time(tmp_path: Path, monkeypatch: pytest.Mo
 def test_lost_connection_to_the_first_member_does_not_count_as_a_firewall(tmp_path: Path) -> None:
     """Stand-in: the interpreter of b ends that of a, as the loss of its connection does."""
     pythons = {
-        "a": interpreter_after(tmp_path / "a", f"echo $$ >{tmp_path}/pid"),
-        "b": interpreter_after(tmp_path / "b", f"kill -KILL $(cat {tmp_path}/pid)"),
+        "a": interpreter_after(
+            tmp_path / "a", f'case "$*" in *create_connection*) ;; *) echo $$ >{tmp_path}/pid ;; esac'
+        ),
+        "b": interpreter_after(
+            tmp_path / "b", f'case "$*" in *create_connection*) kill -KILL $(cat {tmp_path}/pid) ;; esac'
+        ),
     }
     places = {name: Place("lo", "127.0.0.1") for name in pythons}
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -338,7 +342,7 @@ def test_lost_connection_to_the_first_member_does_not_count_as_a_firewall(tmp_pa
 
 
 def test_interpreter_that_does_not_start_is_named() -> None:
-    members = environments(a="/nowhere/python", b="/nowhere/python")
+    members = environments(a="/nowhere/python", b=sys.executable)
     places = {name: Place("lo", "127.0.0.1") for name in members}
     with pytest.raises(WorkbenchError, match=r"Python of member a ended with exit code 127: .*not found") as error:
         require_connections(group(), members, places, 20000)

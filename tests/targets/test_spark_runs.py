@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,15 @@ def check(row):
 
 print(SparkContext.getOrCreate().parallelize(range(10), 2).map(check).sum())
 """
+LOSES = """\
+import os
+from pyspark import SparkContext
+open("gone.txt", "w").write("one")
+rows = SparkContext.getOrCreate().textFile(os.path.abspath("gone.txt"))
+rows.getNumPartitions()  # the files are listed now
+os.remove("gone.txt")
+rows.collect()
+"""
 WAITS = """\
 import time
 from pyspark import SparkContext
@@ -84,6 +94,7 @@ def project(tmp_path: Path, spark: str) -> Iterator[Workbench]:
         "aml_config/spark_dependencies.yml": DEPENDENCIES,
         "iris_spark.py": IRIS,
         "fails.py": FAILS,
+        "loses.py": LOSES,
         "waits.py": WAITS,
     }
     for name, text in files.items():
@@ -131,6 +142,11 @@ def test_exception_in_a_task_is_the_reason(project: Workbench) -> None:
     assert "ValueError: row 7 has no label" in record["reason"]
     (failed,) = application(record)["failed_tasks"]
     assert (failed["task"], failed["reason"]) == (1, "ValueError: row 7 has no label")
+
+
+def test_error_of_an_executor_is_the_reason(project: Workbench) -> None:
+    assert project.submit("loses.py").code == 1
+    assert re.match(r"java.io.FileNotFoundException: File file:/\S.*/gone.txt does not exist", last(project)["reason"])
 
 
 def test_master_yarn_without_its_configuration_is_the_reason(project: Workbench) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.runs.logs.spark_log import APPLICATION, PROPERTIES, STAGE_0, completed, event, failed_task, task, write_log
 from tui_workbench.runs.logs import spark_events
 from tui_workbench.runs.logs.spark_events import SparkEvents, read_spark
-from tui_workbench.runs.logs.spark_failure import spark_failure
+from tui_workbench.runs.logs.spark_failure import spark_failure, stage_failure
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.mirror import LiveFiles
 
@@ -199,3 +199,23 @@ def test_failure_before_the_script_has_a_plain_reason(tmp_path: Path, line: str,
     found = spark_failure(str(tmp_path / "output.log"))
     assert reason in found
     assert bool(found) == bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        ("java.lang.ArithmeticException: / by zero", "java.lang.ArithmeticException: / by zero"),
+        (
+            "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent failure: Lost task 0.3 "
+            "in stage 0.0 (TID 6) (node-2 executor 1): java.io.FileNotFoundException: File "
+            "file:/home/ada/.workbench-tui/runs/p_1/work/data/alice.txt does not exist\n\tat X",
+            "java.io.FileNotFoundException: File file:/home/ada/.workbench-tui/runs/p_1/work/data/alice.txt does not "
+            "exist: executors on other machines cannot read the working copy of the run",
+        ),
+        ("", ""),
+    ],
+)
+def test_failure_of_the_last_failed_stage_is_the_reason(tmp_path: Path, failure: str, reason: str) -> None:
+    cluster = APPLICATION.replace("local[2]", "spark://head:7077")
+    write_log(tmp_path, cluster, STAGE_0, completed(0, 3, failure))
+    assert stage_failure(str(tmp_path), "p_1") == reason

@@ -5,10 +5,13 @@ from __future__ import annotations
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.retrying import last_number
 from tui_workbench.runs.logs import log_traceback, ranks
-from tui_workbench.runs.logs.spark_failure import spark_failure
+from tui_workbench.runs.logs.spark_failure import spark_failure, stage_failure
 from tui_workbench.runs.snapshots import project_files
 from tui_workbench.runs.store.attempts import own_reason
 from tui_workbench.runs.store.rundir import OUTPUT, Ending, Record, RunDirectory
+
+_EXECUTOR_ERROR = "Py4JJavaError"
+"""The exception in Python for every error in Spark's executors; it does not contain the cause."""
 
 
 def with_cause(directory: RunDirectory, record: Record, ending: Ending) -> Ending:
@@ -30,4 +33,6 @@ def _with_own_cause(directory: RunDirectory, record: Record, ending: Ending) -> 
     else:
         start = next((each.start for each in reversed(directory.attempts())), 0)
         ending = log_traceback.with_cause(directory.file(OUTPUT), ending, start)
+        if _EXECUTOR_ERROR in ending.reason and (cause := stage_failure(directory.path, record.spec.run_id)):
+            ending = ending._replace(reason=f"{cause} (exit code {ending.exit_code})")
     return project_files.with_missing_file_cause(record, ending)

@@ -7,6 +7,8 @@ from contextlib import suppress
 
 from tui_workbench.core.files import read_end
 from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS
+from tui_workbench.runs.logs.spark_events import read_spark
+from tui_workbench.runs.store.rundir import WORKING_COPY
 
 TAIL_BYTES = 1 << 17
 
@@ -18,7 +20,21 @@ _OTHER_JAVA = re.compile(
     r"Unsupported class file major version|does not export sun\.nio\.ch|getSubject is not supported"
 )
 _NO_YARN = "either HADOOP_CONF_DIR or YARN_CONF_DIR must be set"
+_NO_FILE = re.compile(r"FileNotFoundException|Path does not exist|does not exist")
+_LOST_TASK = re.compile(r"\A.*most recent failure: Lost task [^:]*?\(TID \d+\)(?: \([^)]*\))?: ")
 _NO_MASTER = re.compile(r"All masters are unresponsive|Could not parse Master URL: '([^'\n]+)'")
+
+
+def stage_failure(directory: str, run_id: str) -> str:
+    """Return why the last failed stage of a run failed, from Spark's event log in its directory; "" if none failed."""
+    failed = [(each.master, stage) for each in read_spark(directory) for stage in each.stages if stage.failure]
+    if not failed:
+        return ""
+    master, stage = failed[-1]
+    failure = _LOST_TASK.sub("", stage.failure)
+    if not master.startswith("local") and _NO_FILE.search(failure) and f"/{run_id}/{WORKING_COPY}/" in failure:
+        return f"{failure}: executors on other machines cannot read the working copy of the run"
+    return failure
 
 
 def spark_failure(path: str) -> str:

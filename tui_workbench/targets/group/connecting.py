@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
@@ -38,81 +39,114 @@ _ALONE = ("-I", "-c")  # a socket.py in the home folder must not replace the sta
 
 _READY = "ready"
 
-# Arguments: address, port, seconds. Ends early at the end of its input. Like torchrun, it can use a port on which old
-# connections are being closed.
+# Arguments: address, seconds, ports; 0 for a free port. Prints the ports, and ends early at the end of its input. Like
+# torchrun, it can use a port on which old connections are being closed.
 _LISTEN = f"""\
 import select, socket, sys
-server = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
-server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-try:
-    server.bind((sys.argv[1], int(sys.argv[2])))
-    server.listen(128)
-except OSError as error:
-    print(error.strerror or error, flush=True)
-else:
-    print("{_READY}", flush=True)
-    select.select([sys.stdin], [], [], float(sys.argv[3]))
+servers = []
+for port in sys.argv[3:]:
+    server = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        server.bind((sys.argv[1], int(port)))
+        server.listen(128)
+    except OSError as error:
+        sys.exit(print("port", port + ":", error.strerror or error, flush=True))
+    servers.append(server)
+print("{_READY}", *[server.getsockname()[1] for server in servers], flush=True)
+select.select([sys.stdin], [], [], float(sys.argv[2]))
 """
 
-# Arguments: address, port, seconds. Prints nothing if the connection succeeds.
+# Arguments: seconds, then addresses and ports. Prints the first place that cannot be reached: its number, and why.
 _CONNECT = """\
 import socket, sys
-try:
-    socket.create_connection((sys.argv[1], int(sys.argv[2])), float(sys.argv[3])).close()
-except OSError as error:
-    print(error.strerror or error)
+places = sys.argv[2:]
+for number in range(0, len(places), 2):
+    try:
+        socket.create_connection((places[number], int(places[number + 1])), float(sys.argv[1])).close()
+    except OSError as error:
+        sys.exit(print(number // 2, error.strerror or error))
 """
+
+
+class _Destination(NamedTuple):
+    """A port on which a member listens."""
+
+    member: str
+    address: str
+    port: str
 
 
 def require_connections(
     group: ComputeTarget, members: Mapping[str, PythonEnvironment], places: Mapping[str, Place], port: int
 ) -> None:
-    """Listen on a port of the first member for a moment, and connect to it from all others.
+    """Listen on ports of all members for a moment, and connect to them from all others.
 
-    `members` and `places` are by name. Raises EnvironmentMissing, TargetUnreachable (also if the connection to the
-    first member is lost meanwhile) or another WorkbenchError.
+    The first member listens on the port of the rendezvous. Every member also listens on a free port, because NCCL and
+    Gloo use such ports in both directions. `members` and `places` are by name. Raises EnvironmentMissing,
+    TargetUnreachable (also if the connection to a member is lost meanwhile) or another WorkbenchError.
     """
-    member, *others = members
-    address = places[member].address
-    command = members[member].command([*_ALONE, _LISTEN, address, str(port), str(LISTEN_SECONDS)])
-    with contextlib.closing(members[member].host.open(command)) as there:
-        said = _first_line(member, there)
-        if said != _READY:
-            raise WorkbenchError(
-                f"member {member} cannot listen on {address}, port {port}: {said}",
-                remedy="If the port is in use, try again: each run uses another port. If the member has a rootless "
-                "Docker engine, use a target of type `remote`. Otherwise, set `networkInterface` to the name of an "
-                "interface that every member has.",
-                file=group.path,
-            )
+    first, *others = members
+    with contextlib.ExitStack() as opened:
+        listeners = {}
+        for name in members:
+            ports = (port, 0) if name == first else (0,)
+            words = [*_ALONE, _LISTEN, places[name].address, str(LISTEN_SECONDS), *map(str, ports)]
+            listeners[name] = members[name].host.open(members[name].command(words))
+            opened.enter_context(contextlib.closing(listeners[name]))
+        # Read and connect at once, because starting an interpreter can take long.
+        there = at_once({
+            name: functools.partial(_destinations, group, name, places[name].address, listeners[name])
+            for name in members
+        })  # fmt: skip
         try:
-            # Connect from all members at once, because starting an interpreter can take long.
             at_once({
-                name: functools.partial(_connect, group, name, members[name], f"{member} at {address}", address, port)
-                for name in others
+                name: functools.partial(_connect, group, name, members[name], there) for name in (*others, first)
             })  # fmt: skip
         except WorkbenchError as error:
-            if wait_ready([there.stdout], timeout=LOSS_SECONDS):  # the output has ended, and so has the listener
-                raise ConnectionLost(
-                    f"the connection to member {member} was lost while the other members connected to it",
-                    remedy="Check the network between this machine and the member, then try again.",
-                ) from error
+            for name, process in listeners.items():
+                if wait_ready([process.stdout], timeout=LOSS_SECONDS):  # the output has ended, and so has the listener
+                    raise ConnectionLost(
+                        f"the connection to member {name} was lost while the other members connected to it",
+                        remedy="Check the network between this machine and the member, then try again.",
+                    ) from error
             raise
 
 
+def _destinations(group: ComputeTarget, name: str, address: str, listener: HostProcess) -> list[_Destination]:
+    """Return the ports on which a member listens. Raises WorkbenchError or TargetUnreachable."""
+    said = _first_line(name, listener)
+    word, *ports = said.split()
+    if word == _READY:
+        return [_Destination(name, address, each) for each in ports]
+    raise WorkbenchError(
+        f"member {name} cannot listen on {address}, {said}",
+        remedy="If the port is in use, try again: each run uses another port. If the member has a rootless "
+        "Docker engine, use a target of type `remote`. Otherwise, set `networkInterface` to the name of an "
+        "interface that every member has.",
+        file=group.path,
+    )
+
+
 def _connect(
-    group: ComputeTarget, name: str, member: PythonEnvironment, destination: str, address: str, port: int
+    group: ComputeTarget, name: str, member: PythonEnvironment, there: Mapping[str, Sequence[_Destination]]
 ) -> None:
-    """Connect from a member to the first member. Raises WorkbenchError or TargetUnreachable."""
-    command = member.command([*_ALONE, _CONNECT, address, str(port), str(CONNECT_SECONDS)])
-    if said := member.host.check(command, timeout=PYTHON_SECONDS).text.strip():
-        raise WorkbenchError(
-            f"member {name} cannot connect to {destination}, port {port}: {said}",
-            remedy="Allow TCP connections between the members in their firewalls, or set `networkInterface` to "
-            "an interface through which they reach each other.",
-            file=group.path,
-            line=line_of_key(group.path, "networkInterface"),
-        )
+    """Connect from a member to the others. Raises WorkbenchError or TargetUnreachable."""
+    destinations = [each for other in there if other != name for each in there[other]]
+    words = [word for each in destinations for word in (each.address, each.port)]
+    command = member.command([*_ALONE, _CONNECT, str(CONNECT_SECONDS), *words])
+    said = member.host.check(command, timeout=PYTHON_SECONDS + CONNECT_SECONDS).text.strip()
+    if not said:
+        return
+    number, _, why = said.partition(" ")
+    other, address, port = destinations[int(number)]
+    raise WorkbenchError(
+        f"member {name} cannot connect to {other} at {address}, port {port}: {why}",
+        remedy="Allow TCP connections on all ports between the members in their firewalls, or set `networkInterface` "
+        "to an interface through which they reach each other.",
+        file=group.path,
+        line=line_of_key(group.path, "networkInterface"),
+    )
 
 
 def _first_line(member: str, process: HostProcess) -> str:
