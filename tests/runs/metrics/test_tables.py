@@ -35,7 +35,12 @@ def curves(found: TableFile) -> dict[str, list[tuple[float, float]]]:
         ("loss\tname\n1\tx\n", {"loss": [(0, 1)]}),
         ('"a ""b""",c\r\n1,nan\r\n', {'a "b"': [(0, 1)], "c": [(0, math.nan)]}),
         ("# a comment\nloss\n1\n\n2\nloss\n3\n", {"loss": [(0, 1), (1, 2), (2, 3)]}),
-        ("loss,acc\n1\n2,3,4\n", {"loss": [(0, 1), (1, 2)], "acc": [(0, 3)]}),
+        ("loss,acc\n1\n2,3,\n", {"loss": [(0, 1), (1, 2)], "acc": [(0, 3)]}),
+        ("step;loss\n1;0,31\n2;-1,5e-1\n3;1.5\n4;1.234,5\n", {"loss": [(1, 0.31), (2, -0.15), (3, 1.5)]}),
+        ("step\tloss\n1\t0,31\n", {"loss": [(1, 0.31)]}),
+        ("step,loss\n1,0,31\n2,0.5\n", {"loss": [(2, 0.5)]}), ("loss\n0,31\n", {}),
+        ("epoch,train_loss,eval_loss,eval_top1\n0,6.9,6.5,1.5\n",  # timm
+         {"train_loss": [(0, 6.9)], "eval_loss": [(0, 6.5)], "eval_top1": [(0, 1.5)]}),
         ("1,2\n3,4\n", {}), ("a,a\n1,2\n", {}), ("loss\nx\n1_0\n", {}), ("", {}), ("loss\n", {}),
     ],
     ids=lambda value: value.split("\n")[0] if isinstance(value, str) else "",
@@ -46,6 +51,26 @@ def test_columns_of_a_csv_file_are_metrics(
     assert repr(curves(table(tmp_path / "metrics.csv", text))) == repr(
         {name: [(float(step), float(value)) for step, value in points] for name, points in expected.items()}
     )
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("name", ["metrics.csv", "metrics.jsonl"])
+def test_table_in_another_encoding_is_noted(tmp_path: Path, encoding: str, name: str) -> None:
+    text = "step,loss\n1,0.5\n2,0.4\n" if name.endswith("csv") else '{"step": 1, "loss": 0.5}\n'
+    write(tmp_path / "outputs" / name, text.encode(encoding))
+    metrics = read(tmp_path)
+    assert not metrics.summary()
+    assert metrics.notes() == [f"outputs/{name}: not UTF-8 text, and therefore not read; write the table as UTF-8"]
+
+
+def test_row_with_more_cells_than_the_header_is_noted(tmp_path: Path) -> None:
+    write(tmp_path / "outputs" / "metrics.csv", "step,loss\n1,0,31\n2,0.5\n")
+    assert read(tmp_path).notes() == ["outputs/metrics.csv: 1 unreadable record"]
+
+
+def test_summary_of_timm_is_a_table(tmp_path: Path) -> None:
+    write(tmp_path / "outputs" / "train" / "20240131-resnet18-224" / "summary.csv", "epoch,eval_top1\n0,1.5\n")
+    assert lasts(read(tmp_path)) == {"eval_top1": 1.5}
 
 
 @pytest.mark.parametrize(

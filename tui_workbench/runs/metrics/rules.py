@@ -37,8 +37,9 @@ DEFAULT_FILES = (
     "logs.jsonl", "logs.csv",
     "history.jsonl", "history.csv", "progress.jsonl", "progress.csv", "results.csv", "training.jsonl", "training.csv",
     "training_log.jsonl", "training_log.csv", "train_log.jsonl", "train_log.csv", "loss.csv", "losses.csv",
+    "summary.csv",
 )  # fmt: skip
-"""Names of metric tables that Lightning, Keras, YOLO, RLlib and other frameworks write."""
+"""Names of metric tables that Lightning, Keras, YOLO, RLlib, timm and other frameworks write."""
 
 _WILDCARD = re.compile(r"[*?\]]")
 

@@ -220,6 +220,8 @@ class RunMetrics:
         found = [f"{NAME}: {mistake}" for mistake in self._rules.mistakes]
         for source in (self._logged, self._output, *self._files.values()):
             name, columns = os.path.relpath(source.path, self._directory), source.columns
+            if columns.problem:
+                found.append(f"{name}: {columns.problem}")
             if columns.unreadable:
                 found.append(f"{name}: {counted(columns.unreadable, 'unreadable record')}")
             if columns.dropped_points:

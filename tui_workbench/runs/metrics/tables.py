@@ -27,6 +27,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tui_workbench.runs.metrics.number_text import cell_number
 from tui_workbench.runs.metrics.tail import Opened, Reader, Tail
 from tui_workbench.runs.metrics.values import FILE, IMAGE, KINDS, SCALAR, SDK, TEXT, UPLOAD, LoggedItem, number
 from tui_workbench.runs.store.logged import open_logged
@@ -63,6 +64,10 @@ class TableFile(Reader):
         self._head = None
 
     def parse(self, block: bytes) -> None:
+        if self.tail.offset <= len(block) and b"\0" in block[:HEAD_BYTES]:
+            self.columns.problem = "not UTF-8 text, and therefore not read; write the table as UTF-8"
+        if self.columns.problem:
+            return
         lines = block.decode("utf-8-sig" if not self._head else "utf-8", "replace").replace("\r\n", "\n").split("\n")
         if self._is_csv:
             self._take_csv(lines)
@@ -74,7 +79,7 @@ class TableFile(Reader):
         if lines and self._head is None:
             self._delimiter = max(",;\t", key=lines[0].count)
             self._head = next(self._cells(lines[:1]), [])
-            if len(set(self._head)) < len(self._head) or any(_float(cell) is not None for cell in self._head):
+            if len(set(self._head)) < len(self._head) or any(cell_number(cell) is not None for cell in self._head):
                 self._head = []  # the file has no header, so the numbers have no names
             lines = lines[1:]
         if not self._head:
@@ -83,7 +88,12 @@ class TableFile(Reader):
             if cells == self._head:
                 self.columns.begin_session()  # a restarted script wrote the header again
                 continue
-            self._row(dict(zip(self._head, map(_float, cells), strict=False)))
+            if any(cells[len(self._head) :]):
+                # The values have no certain names, as in `5,0,31` below the header `step,loss`.
+                self.columns.unreadable += 1
+                continue
+            numbers = (cell_number(cell, decimal_comma=self._delimiter != ",") for cell in cells)
+            self._row(dict(zip(self._head, numbers, strict=False)))
 
     def _cells(self, lines: list[str]) -> Any:
         try:
@@ -120,13 +130,6 @@ class TableFile(Reader):
             self.columns.add(name, step, value, math.nan if time is None else time)
 
 
-def _float(cell: str) -> float | None:
-    try:
-        return float(cell) if "_" not in cell else None
-    except ValueError:
-        return None
-
-
 def _flatten(record: dict[str, Any], prefix: str, row: dict[str, float | None], depth: int) -> None:
     """Add the numbers of an object and its nested objects to `row` by name."""
     for key, value in record.items():
@@ -138,6 +141,7 @@ def _flatten(record: dict[str, Any], prefix: str, row: dict[str, float | None], 
             row[name] = number(value)
 
 
+HEAD_BYTES = 200  # number of bytes whose encoding is checked
 PIECE = 1 << 20  # number of bytes that `follow` reads at once
 
 

@@ -277,6 +277,7 @@ class Columns:
         self.items: list[LoggedItem] = []
         self.points = 0
         self.damaged_at = -1  # offset from which the file cannot be read; -1 for an undamaged file
+        self.problem = ""  # why the file is not read
         self.unreadable = 0  # number of lines or records that could not be parsed
         self.dropped_points = 0
         self.dropped_items = 0
