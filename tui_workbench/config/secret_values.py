@@ -38,6 +38,7 @@ _KEY = "key"  # a random key, so that an ID does not tell the value
 _KEY_BYTES = 32
 _ID_CHARACTERS = 32
 _PAIR = re.compile(r"""([\w.-]+)["']?\s*:\s*["']?([^\s"',:{}\[\]]*)""")
+_REFERENCE = re.compile(rf"{PREFIX}[^\s#]*#[^\s#]*#[0-9a-f]+")
 _SEPARATORS = re.compile(r"""[\s,\[\]{}"']+""")
 
 
@@ -147,7 +148,7 @@ def _with_references(root: str, file: TextFile, refer: Callable[[str, str, str],
         text = _without_values(text, [str(value) for value in secrets.values()])
         parse(text)
     except ConfigurationError as error:
-        if _looks_secret(file.text):
+        if looks_secret(file.text):
             raise Unreadable(file.path) from error
         return None
     return file._replace(read_only="").encode(text) if secrets else None
@@ -167,8 +168,9 @@ def _without_values(text: str, values: list[str]) -> str:
     return text
 
 
-def _looks_secret(text: str) -> bool:
-    """Return True if invalid YAML may contain a secret. A false positive is better than a missed secret."""
+def looks_secret(text: str) -> bool:
+    """Return True if YAML, which may be invalid, may contain a secret. A false positive is better than a miss."""
+    text = _REFERENCE.sub("null", text)
     pairs = (is_secret(found[1], found[2] or "?") for found in _PAIR.finditer(text))
     words = [word for word in _SEPARATORS.split(text) if word]
     return any(pairs) or mask_text(text) != text or mask_words(words) != words

@@ -79,6 +79,25 @@ class TestGit:
         assert (tmp_path / "copy" / "aml_config" / "moved.runconfig").exists()
 
     @pytest.mark.parametrize(
+        ("committed", "changed"),
+        [
+            ("{DB_PASS: hunter2-x}", "{DB_PASS: 1}"),
+            ("{A: 1}", "{DB_PASS: hunter2-x}"),
+            ("{DB_PASS: hunter2-x}", "{A: 2}"),
+        ],
+    )
+    def test_diff_has_no_secrets_of_configurations(self, repository: Path, committed: str, changed: str) -> None:
+        path, head = "aml_config/local.runconfig", "Target: local\nEnvironmentVariables: "
+        write_files(repository, {path: f"{head}{committed}\n"})
+        git(repository, "commit", "-q", "-a", "-m", "second")
+        write_files(repository, {path: f"{head}{changed}\n", "hello.py": "print('changed')\n"})
+        found, diff = git_state(str(repository))
+        assert b"hunter2" not in diff
+        assert b"changed" in diff
+        assert found is not None
+        assert path in found["changed"]
+
+    @pytest.mark.parametrize(
         ("key", "value"),
         [
             ("diff.noprefix", "true"), ("diff.mnemonicPrefix", "true"), ("diff.srcPrefix", "x/"), ("core.abbrev", "4"),

@@ -22,7 +22,7 @@ from tui_workbench.config.schema.data_references import (
     data_in_project,
     data_problems,
 )
-from tui_workbench.config.secret_values import Unreadable, copy_for_snapshot
+from tui_workbench.config.secret_values import RUN_CONFIGURATION_SUFFIX, Unreadable, copy_for_snapshot, looks_secret
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.files import open_file
 from tui_workbench.core.masking import is_secret_file
@@ -131,6 +131,16 @@ def holds_secret(root: str, path: str) -> bool:
             return _PLAIN_SECRET.search(file.read(_LARGEST_CONFIGURATION)) is not None
     except OSError:
         return False
+
+
+def text_has_secret(path: str, data: bytes) -> bool:
+    """Return True for the content of a configuration file that may have a secret. `path` has any parent folders."""
+    folder, name = os.path.split(path)
+    if os.path.basename(folder) != CONFIG_DIRECTORY:
+        return False
+    if name.endswith(COMPUTE_SUFFIX):
+        return _PLAIN_SECRET.search(data) is not None
+    return name.endswith(RUN_CONFIGURATION_SUFFIX) and looks_secret(data.decode("utf-8", "replace"))
 
 
 def files_with_secrets(root: str) -> list[str]:

@@ -23,7 +23,8 @@ from tui_workbench.core.git import GitError
 from tui_workbench.core.masking import MASK
 from tui_workbench.core.repository import ProjectGit, project_git
 from tui_workbench.core.secret_names import is_secret_name
-from tui_workbench.runs.snapshots.project_files import files_with_secrets
+from tui_workbench.projects.project import COMPUTE_SUFFIX, RUN_CONFIGURATION_SUFFIX
+from tui_workbench.runs.snapshots.project_files import files_with_secrets, text_has_secret
 from tui_workbench.runs.store.rundir import DIFF, FOLLOWED, PROVENANCE, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.hosts.data import measure_data
@@ -181,8 +182,8 @@ def _state(git: ProjectGit, folder: str) -> tuple[dict[str, Any], bytes]:
 def _diff(git: ProjectGit, folder: str, changed: Sequence[str]) -> tuple[bytes, list[str]]:
     """Return the diff of uncommitted changes, and the changed files that it does not contain. Raises GitError.
 
-    Left out are binary files, which git could not apply, and files with a filter: a filter such as that of Git LFS
-    would have to be executed to get the content that git stores.
+    Left out are configuration files with secrets, binary files, which git could not apply, and files with a filter: a
+    filter such as that of Git LFS would have to be executed to get the content that git stores.
     """
     plain = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", "--ignore-submodules=all")
     names = "\0".join(changed).encode("utf-8", "surrogateescape")
@@ -192,6 +193,7 @@ def _diff(git: ProjectGit, folder: str, changed: Sequence[str]) -> tuple[bytes, 
         for path, _, value in zip(attributes, attributes, attributes, strict=False)
         if value not in (b"unspecified", b"unset")
     ]
+    left_out += [path for path in changed if _had_secret(git, path)]
 
     def run(*options: str) -> bytes:
         excluded = [f":(exclude,literal){path}" for path in files_with_secrets(folder)]
@@ -204,6 +206,16 @@ def _diff(git: ProjectGit, folder: str, changed: Sequence[str]) -> tuple[bytes, 
         left_out += [os.fsdecode(line.removeprefix(b"-\t-\t")) for line in lines if line.startswith(b"-\t-\t")]
         diff = run()
     return diff, sorted(left_out)[:MOST_NAMES]
+
+
+def _had_secret(git: ProjectGit, path: str) -> bool:
+    """Return True for a configuration file whose committed content has a secret, which the diff would show."""
+    if not path.endswith((COMPUTE_SUFFIX, RUN_CONFIGURATION_SUFFIX)):
+        return False
+    try:
+        return text_has_secret(path, git.run("cat-file", "blob", f"HEAD:{path}"))
+    except GitError:
+        return False  # a new file
 
 
 def _parse_status(text: bytes) -> dict[str, Any]:
