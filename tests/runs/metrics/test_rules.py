@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -128,3 +130,44 @@ def test_mistake_is_reported_and_other_entries_apply(root: Path, run: Path, text
 def test_oversized_rules_file_is_not_read(root: Path) -> None:
     rules(root, "ignore: [" + "a, " * 400_000 + "a]")
     assert read_rules(str(root)).mistakes == ["the file is larger than 1 MiB and is ignored"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        ("(?P<loss>(x+x+)+)y", "x" * 60_000),
+        ("(?P<loss>(a|a)*)b", "a" * 60_000),
+        ("(?P<loss>(a*)*)c", "a" * 60_000),
+        ("(?P<loss>(.*)*.*=.*)z", "=" * 60_000),
+        ("(?P<loss>([0-9]+)+)x", "9" * 60_000),
+        (r"(?P<loss>(\w+\s?)+)!", "word " * 10_000),
+        ("(?P<loss>(a|aa)+)$b", "a" * 60_000),
+        ("(?P<loss>x{0,1000}){0,1}y", "x" * 60_000),
+    ],
+)
+def test_every_expression_is_matched_in_short_time(root: Path, pattern: str, line: str) -> None:
+    rules(root, json.dumps({"lines": [pattern]}))
+    begun = time.process_time()
+    assert list(read_rules(str(root)).metrics(line.encode())) == []
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("pattern", ["(?P<loss>x)(?=y)", r"(?P<loss>x)\1", "(?P<loss>((a{1000}){1000}){1000})"])
+def test_unsupported_expression_is_reported(root: Path, pattern: str) -> None:
+    rules(root, json.dumps({"lines": [pattern]}))
+    (mistake,) = read_rules(str(root)).mistakes
+    assert mistake.startswith("lines, entry 1: ")
+
+
+@pytest.mark.parametrize("kind", ["zero", "pipe", "sparse"])
+def test_special_files_have_no_rules(root: Path, kind: str) -> None:
+    path = root / "aml_config" / "metrics.yml"
+    path.parent.mkdir(parents=True)
+    if kind == "zero":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    assert read_rules(str(root)).is_default

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -113,11 +114,54 @@ def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
 
 def test_missing_ignore_file_excludes_nothing(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").mkdir()
-    assert read_ignore_file(str(tmp_path), "", ".gitignore").rules == ()
-    assert read_ignore_file(str(tmp_path), "nowhere", ".gitignore").rules == ()
+    assert read_ignore_file(str(tmp_path), "", ".gitignore").groups == ()
+    assert read_ignore_file(str(tmp_path), "nowhere", ".gitignore").groups == ()
 
 
 def test_non_utf8_names_can_be_excluded(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_bytes(b"caf\xe9*\n")
     file = read_ignore_file(str(tmp_path), "", ".gitignore")
     assert file.verdict(os.fsdecode(b"caf\xe9.txt"), is_folder=False) is True
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "a*" * 30 + "b",
+        "**/" * 30 + "x",
+        "***" * 20 + "b",
+        "?*" * 30 + "b",
+        "[ab]*" * 30 + "c",
+        "*a" * 30 + "/b",
+        "a*" * 2000 + "b",
+        "x" * 100_000,
+        "[" + "a-z" * 10_000 + "]*" * 30,
+        "\n".join("a*" * 30 + f"b{number}" for number in range(500)),
+        "\n".join(f"!{number}*{number}\n{number}*" for number in range(5_000)),
+    ],
+)
+def test_every_pattern_is_matched_in_short_time(pattern: str) -> None:
+    begun = time.process_time()
+    file = parse(pattern.encode())
+    for path in ("a" * 200, "a/" * 100 + "a", "aa/" * 60):
+        file.may_match([path, path])
+        file.verdict(path, is_folder=False)
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".amlignore"])
+@pytest.mark.parametrize("kind", ["zero", "pipe", "sparse", "loop", "folder"])
+def test_special_files_have_no_patterns(tmp_path: Path, name: str, kind: str) -> None:
+    path = tmp_path / name
+    if kind == "zero":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "sparse":
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    elif kind == "loop":
+        path.symlink_to(name)
+    else:
+        path.mkdir()
+    assert read_ignore_file(str(tmp_path), "", name).groups == ()

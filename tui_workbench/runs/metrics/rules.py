@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tui_workbench.core.files import open_regular
+from tui_workbench.core.patterns import compile_text
 from tui_workbench.runs.metrics.values import LONGEST_LINE, Found
 
 NAME = os.path.join("aml_config", "metrics.yml")
@@ -48,7 +49,7 @@ class Pattern:
     """A regular expression of the user, with a metric name for each group."""
 
     def __init__(self, expression: str, names: list[str] | None) -> None:
-        self._expression = re.compile(expression)
+        self._expression = compile_text(expression)
         self._names = dict(self._expression.groupindex)
         if names is not None:
             self._names = {name: number for number, name in enumerate(names, 1)}
@@ -147,7 +148,7 @@ class Rules:
             return
         try:
             self._patterns.append(Pattern(entry, names))
-        except (re.error, ValueError, RecursionError, OverflowError) as error:
+        except ValueError as error:
             self.mistakes.append(f"lines, entry {number}: {error}")
 
 

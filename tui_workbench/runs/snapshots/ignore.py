@@ -2,24 +2,47 @@
 
 Callers walk the tree from its root and do not enter excluded folders, so a pattern is only matched against an entry,
 and not against the paths below it. As in git, names and patterns are bytes.
+
+Others may have written the patterns. RE2 matches them in linear time: with `re`, a pattern such as `a*a*a*b` could
+take years and would block the screens.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+import string
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.files import read_file
+from tui_workbench.core.patterns import compile_bytes
+
+LONGEST_PATTERN = 1 << 12
+"""Maximum length of a pattern in bytes. No path is longer, so a longer pattern is ignored."""
+
+MOST_PATTERNS = 10_000
+"""Maximum number of patterns of a file. Later ones are ignored."""
+
+_GROUP = 200
+"""Maximum number of patterns in one expression. RE2 refuses expressions that need too much memory."""
 
 
 class Rule(NamedTuple):
-    """A pattern, which excludes the paths that it matches, or includes them again."""
+    """A pattern, which excludes the paths that it matches, or includes them again. `expression` is for RE2."""
 
     excludes: bool
     folders_only: bool
-    expression: re.Pattern[str]
+    expression: str
+
+
+class Group(NamedTuple):
+    """Consecutive patterns with the same effect."""
+
+    excludes: bool
+    folders_only: bool
+    whole: re.Pattern[bytes]  # matches a path
+    inside: re.Pattern[bytes]  # finds a path between NULs
 
 
 class IgnoreFile(NamedTuple):
@@ -29,18 +52,17 @@ class IgnoreFile(NamedTuple):
     """
 
     folder: str
-    rules: tuple[Rule, ...]
-    any_rule: re.Pattern[str] | None = None  # finds a path that any rule matches between NULs; None without rules
+    groups: tuple[Group, ...]
 
     def may_match(self, paths: Iterable[str]) -> bool:
         """Return False if no pattern matches any of these paths, which are relative to the root of the tree.
 
         Most paths match no pattern. One search in all entries of a folder is much faster than one for each.
         """
-        if self.any_rule is None:
+        if not self.groups:
             return False
-        text = "\0".join(path[self._prefix :] for path in paths)
-        return self.any_rule.search(f"\0{_bytewise(os.fsencode(text))}\0") is not None
+        text = b"\0%s\0" % os.fsencode("\0".join(path[self._prefix :] for path in paths))
+        return any(group.inside.search(text) is not None for group in self.groups)
 
     @property
     def _prefix(self) -> int:
@@ -51,12 +73,10 @@ class IgnoreFile(NamedTuple):
 
         The last matching pattern applies. `path` is relative to the root of the tree.
         """
-        if not self.may_match((path,)):
-            return None
-        path = _bytewise(os.fsencode(path[self._prefix :]))
-        for rule in reversed(self.rules):
-            if (is_folder or not rule.folders_only) and rule.expression.fullmatch(path):
-                return rule.excludes
+        name = os.fsencode(path[self._prefix :])
+        for group in reversed(self.groups):
+            if (is_folder or not group.folders_only) and group.whole.fullmatch(name) is not None:
+                return group.excludes
         return None
 
 
@@ -70,12 +90,30 @@ def read_ignore_file(root: str, folder: str, name: str) -> IgnoreFile:
 
 def parse(content: bytes, folder: str = "") -> IgnoreFile:
     """Parse the content of an ignore file in `folder` (see IgnoreFile). Invalid patterns are ignored."""
-    lines = _bytewise(content.removeprefix(b"\xef\xbb\xbf")).split("\n")
-    rules = tuple(rule for rule in (_rule(line.removesuffix("\r")) for line in lines) if rule is not None)
-    if not rules:
-        return IgnoreFile(folder, ())
-    together = "|".join(f"(?:{rule.expression.pattern})" for rule in rules)
-    return IgnoreFile(folder, rules, re.compile(f"\0(?:{together})\0"))
+    lines = content.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
+    rules = [rule for rule in (_rule(line.removesuffix("\r")) for line in lines) if rule is not None]
+    return IgnoreFile(folder, tuple(_groups(rules[:MOST_PATTERNS])))
+
+
+def _groups(rules: Sequence[Rule]) -> Iterator[Group]:
+    start = 0
+    for end in range(1, len(rules) + 1):
+        if end == len(rules) or end - start == _GROUP or rules[end][:2] != rules[start][:2]:
+            yield from _compiled(rules[start:end])
+            start = end
+
+
+def _compiled(rules: Sequence[Rule]) -> Iterator[Group]:
+    """Yield groups of these patterns: one, or several if it would need too much memory."""
+    together = "|".join(f"(?:{rule.expression})" for rule in rules)
+    try:
+        whole, inside = (compile_bytes(form.encode("latin-1")) for form in (together, f"\\x00(?:{together})\\x00"))
+    except ValueError:
+        half = len(rules) // 2
+        for part in (rules[:half], rules[half:]) if half else ():
+            yield from _compiled(part)
+        return
+    yield Group(rules[0].excludes, rules[0].folders_only, whole, inside)
 
 
 def is_excluded(path: str, *, is_folder: bool, files: Sequence[IgnoreFile]) -> bool:
@@ -93,13 +131,9 @@ def pattern_of(path: str) -> str:
     return f"/{escaped[:-1]}\\ " if escaped.endswith(" ") else f"/{escaped}"
 
 
-def _bytewise(name: bytes) -> str:
-    return name.decode("latin-1")
-
-
 def _rule(line: str) -> Rule | None:
     pattern = _without_trailing_spaces(line)
-    if not pattern or pattern.startswith("#"):
+    if not pattern or pattern.startswith("#") or len(pattern) > LONGEST_PATTERN:
         return None
     excludes = not pattern.startswith("!")
     pattern = pattern if excludes else pattern[1:]
@@ -112,10 +146,7 @@ def _rule(line: str) -> Rule | None:
     expression = _expression(pattern.removeprefix("/"))
     if expression is None:
         return None
-    try:
-        return Rule(excludes, folders_only, re.compile(expression if anchored else f"{_FOLDERS}{expression}"))
-    except re.error:
-        return None
+    return Rule(excludes, folders_only, expression if anchored else f"{_FOLDERS}{expression}")
 
 
 def _without_trailing_spaces(line: str) -> str:
@@ -125,7 +156,7 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 # Expressions never match NUL, so that a match in a list of paths is within one path.
-_ANY, _IN_NAME, _FOLDERS = r"[^\0]", r"[^/\0]", r"(?:[^\0]*/)?"
+_ANY, _IN_NAME, _FOLDERS = r"[^\x00]", r"[^/\x00]", r"(?:[^\x00]*/)?"
 
 
 def _expression(pattern: str) -> str | None:
@@ -142,7 +173,8 @@ def _expression(pattern: str) -> str | None:
             i += 2
         elif pattern[i] == "*":
             out.append(f"{_IN_NAME}*")
-            i += 1
+            while pattern[i : i + 1] == "*":
+                i += 1
         elif pattern[i] == "?":
             out.append(_IN_NAME)
             i += 1
@@ -155,31 +187,33 @@ def _expression(pattern: str) -> str | None:
             i += pattern[i] == "\\"
             if i == len(pattern):
                 return None
-            out.append(re.escape(pattern[i]))
+            out.append(_literal(pattern[i]))
             i += 1
     return "".join(out)
 
 
 _CLASSES = {
-    "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": " \\t", "cntrl": "\\x00-\\x1f\\x7f", "digit": "0-9",
-    "graph": "!-~", "lower": "a-z", "print": " -~", "punct": "!-/:-@\\[-`{-~", "space": " \\t\\n\\r\\f\\v",
-    "upper": "A-Z", "xdigit": "0-9a-fA-F",
+    "alnum": string.ascii_letters + string.digits, "alpha": string.ascii_letters, "blank": " \t",
+    "cntrl": "".join(map(chr, (*range(32), 127))), "digit": string.digits,
+    "graph": string.ascii_letters + string.digits + string.punctuation, "lower": string.ascii_lowercase,
+    "print": string.ascii_letters + string.digits + string.punctuation + " ", "punct": string.punctuation,
+    "space": " \t\n\r\f\v", "upper": string.ascii_uppercase, "xdigit": string.hexdigits,
 }  # fmt: skip
 
 
 def _bracket(pattern: str, start: int) -> tuple[str | None, int]:
-    """Translate `[...]` at `start`. Return the expression, or None if it is invalid, and the position after it."""
+    """Translate `[...]` at `start`. Return the expression, or None if it matches nothing, and the position after it."""
     i = start + 1
     negated = pattern[i : i + 1] in ("!", "^")
     i += negated
-    inside: list[str] = []
+    listed: set[str] = set()
     first = i
     while i < len(pattern) and (pattern[i] != "]" or i == first):
         if pattern.startswith("[:", i) and (end := pattern.find(":]", i + 2)) >= 0:
             name = pattern[i + 2 : end]
             if name not in _CLASSES:
                 return None, i
-            inside.append(_CLASSES[name])
+            listed.update(_CLASSES[name])
             i = end + 2
             continue
         i += pattern[i] == "\\"
@@ -192,14 +226,15 @@ def _bracket(pattern: str, start: int) -> tuple[str | None, int]:
             i += pattern[i] == "\\"
             if i >= len(pattern):
                 return None, i
-            if low <= pattern[i]:
-                inside.append(f"{re.escape(low)}-{re.escape(pattern[i])}")
+            listed.update(map(chr, range(ord(low), ord(pattern[i]) + 1)))
             i += 1
         else:
-            inside.append(re.escape(low))
+            listed.add(low)
     if i >= len(pattern):
         return None, i
-    listed = "".join(inside)
-    if not listed:
-        return (_IN_NAME if negated else "(?!)"), i + 1
-    return (f"[^{listed}/\\0]" if negated else f"(?!/)[{listed}]"), i + 1
+    found = (set(map(chr, range(256))) - listed if negated else listed) - {"/", "\0"}
+    return (f"[{''.join(map(_literal, sorted(found)))}]" if found else None), i + 1
+
+
+def _literal(character: str) -> str:
+    return f"\\x{ord(character):02x}"

@@ -74,6 +74,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
         self._outputs: dict[bool, Sink] = {}
         self._input: asyncio.ReadTransport | None = None
         self._full: set[Sink] = set()
+        self._resuming = False
         self._code: int | None = None
 
     @classmethod
@@ -195,15 +196,24 @@ class Shell(asyncssh.SSHClientSession[bytes]):
 
     def pause(self, output: Sink) -> None:
         """Stop reading from the channel while an output is full. The SSH window then blocks the program."""
-        if not self._full and self._channel is not None and self.is_usable:
+        if not self._full and not self._resuming and self._channel is not None and self.is_usable:
             self._channel.pause_reading()
         self._full.add(output)
 
     def resume(self, output: Sink) -> None:
         """Mark an output as not full; read from the channel again when no output is full."""
         self._full.discard(output)
-        if not self._full and self._channel is not None and self.is_usable:
+        if self._full or self._resuming or self._channel is None or not self.is_usable:
+            return
+        # asyncssh opens the whole SSH window when it delivers the first part of the data that it holds. It must
+        # therefore deliver all of it: otherwise, the rest of the data would stay, and grow by a window each time.
+        self._resuming = True
+        try:
             self._channel.resume_reading()
+        finally:
+            self._resuming = False
+        if self._full and self.is_usable:
+            self._channel.pause_reading()
 
 
 class _Output(asyncio.BaseProtocol):
