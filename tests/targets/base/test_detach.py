@@ -13,7 +13,7 @@ from tui_workbench.config.changes.change_set import ChangeHistory, ChangeSet, Fi
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import Attachment, AttachRequest
-from tui_workbench.targets.base.detach import detach, forget_orphans, move_secrets, plan_detaching
+from tui_workbench.targets.base.detach import detach, forget_orphans, move_secrets, plan_detaching, remove_secrets
 from tui_workbench.targets.base.secrets import NO_BUS, is_reference
 from tui_workbench.targets.hosts.host import SecretNeeded
 from tui_workbench.targets.hosts.host_for import host_of, ssh_host_of
@@ -50,6 +50,20 @@ def test_detach_moves_both_files_to_trash_and_can_be_undone(project: Project, at
 def test_detach_removes_the_secret_from_memory(project: Project, attached: str) -> None:
     host = ssh_host_of(project.target("box"))
     detach(plan_detaching(project, "box"))
+    with pytest.raises(SecretNeeded):
+        host.run(["true"])
+
+
+def test_undo_of_detach_restores_a_secret_in_memory(project: Project, attached: str) -> None:
+    host = ssh_host_of(project.target("box"))
+    detachment = plan_detaching(project, "box")
+    detachment.change_set.apply()
+    removed = remove_secrets(detachment)
+    assert removed.in_keyring == {}
+    assert host.status()["state"] == "down"
+    removed.restore()
+    assert host.run(["id", "-un"]).text == "research"
+    removed.forget()
     with pytest.raises(SecretNeeded):
         host.run(["true"])
 

@@ -86,7 +86,7 @@ class TestRows:
     def test_secret_is_never_shown(self, tmp_path: Path) -> None:
         text = "type: remote\naddress: a\npassword: {}\n"
         kept = document_of(tmp_path, "a.compute", text.format("AzureMlSecret=a#b#00"))
-        assert row_of(kept, "password").value == "in the keyring"
+        assert row_of(kept, "password").value == "in the keyring or in memory"
         plain = document_of(tmp_path, "b.compute", text.format("hunter2"))
         assert "hunter2" not in row_of(plain, "password").value
 

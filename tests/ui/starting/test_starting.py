@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
@@ -18,6 +19,7 @@ from tests.ui.seen import content_of
 from tests.ui.waiting import until
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.facade import Runs
+from tui_workbench.targets.hosts.host import SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.ui.messages import ProjectRequested
 from tui_workbench.ui.runs.preparation import PlanScreen, PrepareScreen
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.core.model import Run
     from tui_workbench.projects.project import Project
+    from tui_workbench.targets.ssh.ssh_host import SshHost
 
     Workbench = Pilot[list[Run]]
 
@@ -278,3 +281,27 @@ async def test_detach_removes_files_and_secret_and_undo_restores_them(project: P
         await until(lambda: "box" in " ".join(content_of(screen_of(pilot).panes.targets)))
         await until(lambda: secret_in_keyring(reference) == PASSWORD)
     assert {target.name for target in project.targets()} == {"box", "local"}
+
+
+@pytest.mark.usefixtures("known")
+async def test_secret_in_memory_is_kept_until_the_screens_close(project: Project, gpubox: Machine) -> None:
+    attached(project, gpubox, password=True)
+    host = ssh_host_of(project.target("box"))
+    async with opened(project) as pilot:
+        await detach_box(pilot, host)
+        await pilot.press("ctrl+z")
+        await until(lambda: "box" in " ".join(content_of(screen_of(pilot).panes.targets)))
+        await until(lambda: len(project.targets()) == 2)
+        assert (await asyncio.to_thread(host.run, ["id", "-un"])).text == "research"
+        await detach_box(pilot, host)
+        await until(lambda: "box" not in " ".join(content_of(screen_of(pilot).panes.targets)))
+    with pytest.raises(SecretNeeded):
+        host.run(["true"])
+
+
+async def detach_box(pilot: Workbench, host: SshHost) -> None:
+    await pilot.press("2", "home", "x")
+    await until(lambda: "removed from the keyring or from memory" in seen(pilot))
+    await pilot.press("enter")
+    await until(lambda: pilot.app.screen is screen_of(pilot))
+    await until(lambda: host.status()["state"] == "down")

@@ -68,21 +68,47 @@ def plan_detaching(project: Project, name: str) -> Detachment:
     return Detachment(ChangeSet(f"detach {name}", tuple(changes.values()), notes), target, references)
 
 
+class RemovedSecrets(NamedTuple):
+    """The secrets of a detached target that an undo restores: entries of the keyring, and secrets in memory.
+
+    `in_memory` is the login whose secrets only the process with the SSH connection has, or None.
+    """
+
+    in_keyring: Mapping[str, str] = {}
+    in_memory: Login | None = None
+
+    def restore(self) -> None:
+        """Store the entries in the keyring again. Secrets in memory are still there."""
+        for reference, entry in self.in_keyring.items():
+            SecretStore().put(reference, entry)
+
+    def forget(self) -> None:
+        """Remove the secrets in memory too, because the change cannot be undone any more."""
+        if self.in_memory is not None:
+            SshHost(self.in_memory).disconnect()
+
+
 def detach(detachment: Detachment) -> None:
     """Move the files to the trash and remove the secrets. Raises the errors of `ChangeSet.apply`."""
     detachment.change_set.apply()
-    forget_secrets(detachment)
+    remove_secrets(detachment).forget()
 
 
-def forget_secrets(detachment: Detachment) -> dict[str, str]:
-    """Remove the secrets of a detached target, and return those that were in the keyring, by reference."""
-    store = SecretStore()
+def remove_secrets(detachment: Detachment) -> RemovedSecrets:
+    """Remove the secrets of a detached target from the keyring, and close its connections.
+
+    Secrets that are not in the keyring remain in memory, so that `restore` is possible, until `forget` is called.
+    """
+    if not detachment.references or detachment.target is None:
+        return RemovedSecrets()
+    store, login = SecretStore(), login_of(detachment.target)
     found = {reference: store.get(reference) for reference in detachment.references}
     for reference in detachment.references:
         store.forget(reference)
-    if detachment.references and detachment.target is not None:
-        SshHost(login_of(detachment.target)).disconnect()
-    return {reference: secret for reference, secret in found.items() if secret is not None}
+    in_keyring = {reference: entry for reference, entry in found.items() if entry is not None}
+    in_memory = login if len(in_keyring) < len(found) else None
+    SshHost(login).disconnect(keep_secrets=in_memory is not None)
+    return RemovedSecrets(in_keyring, in_memory)
 
 
 def forget_orphans(change_set: ChangeSet) -> None:

@@ -139,13 +139,13 @@ class SshHost(Host):
         """
         self._request({"op": wire.ACCEPT, "fingerprint": fingerprint}, SHORT_TIMEOUT)
 
-    def disconnect(self) -> None:
+    def disconnect(self, *, keep_secrets: bool = False) -> None:
         """End the connections of this login for all processes, and forget its secrets. The next request logs in."""
         paths = wire.LinkPaths()
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
             connection.connect(paths.socket)
             connection.settimeout(SHORT_TIMEOUT)
-            wire.send(connection, self._addressed({"op": wire.CLOSE}))
+            wire.send(connection, self._addressed({"op": wire.CLOSE, "keep_secrets": keep_secrets}))
             while wire.receive(connection) is not None:
                 pass
 

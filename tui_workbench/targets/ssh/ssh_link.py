@@ -189,6 +189,8 @@ class Link:
                 secrets.unknown.add(request["reference"])
             case wire.ACCEPT:
                 secrets.accepted.add(request["fingerprint"])
+            case wire.CLOSE if request.get("keep_secrets"):
+                connection.close()
             case wire.CLOSE:
                 self._end(served)
             case unknown:

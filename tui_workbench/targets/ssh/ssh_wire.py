@@ -35,7 +35,7 @@ SECRET = "secret"  # hold `value` under `reference`; `kept` if it is in a keyrin
 NO_SECRET = "no-secret"  # only the user knows the secret of `reference`: {}
 ACCEPT = "accept"  # accept the host key with `fingerprint`: {}
 STATUS = "status"  # {"state": ..., "since": seconds since the epoch, "server": version, "peer": address, ...}
-CLOSE = "close"  # end the connections of the login, and forget its secrets: {}
+CLOSE = "close"  # end the connections of the login, and forget its secrets unless `keep_secrets`: {}
 
 AGENT_VARIABLE = "SSH_AUTH_SOCK"
 """The environment variable that names the socket of the SSH agent."""

@@ -123,7 +123,7 @@ def detach(project: Project, name: str) -> Change:
         change.detachment = detachment = plan_detaching(project, name)
         notes = [*detachment.change_set.notes, "Nothing changes on the machine itself."]
         if detachment.references:
-            notes.append("The target's secrets are removed from the keyring. Undo restores them until you quit.")
+            notes.append("Its secrets are removed from the keyring or from memory. Undo restores them until you quit.")
         hunks = _hunks_of_removed(detachment.change_set, project.root)
         return Plan(hunks, tuple(notes), lambda _: detachment.change_set)
 

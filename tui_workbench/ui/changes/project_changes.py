@@ -12,8 +12,7 @@ from functools import partial
 
 from tui_workbench.config.changes.change_set import ChangeHistory, ChangeSet
 from tui_workbench.core.errors import UsageError
-from tui_workbench.targets.base.detach import forget_orphans, forget_secrets
-from tui_workbench.targets.base.secrets import SecretStore
+from tui_workbench.targets.base.detach import RemovedSecrets, forget_orphans, remove_secrets
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.changes import change_plans
 from tui_workbench.ui.changes.change import ChangeScreen
@@ -36,7 +35,7 @@ class ProjectChanges:
         self._context = context
         self.history = ChangeHistory()
         undo_steps(context.app).count_changes = self.history.__len__
-        self._removed_secrets: dict[ChangeSet, dict[str, str]] = {}  # keyed by reference; undo stores them again
+        self._removed_secrets: dict[ChangeSet, RemovedSecrets] = {}  # undo restores them
         self._keyring = asyncio.Lock()  # an undo waits until the secrets are removed, and then stores them again
 
     async def make(self, wanted: ChangeRequested) -> None:
@@ -51,7 +50,7 @@ class ProjectChanges:
                 await self._was_made(change_set, opened=wanted.kind in OPENED)
                 if change.detachment is not None:
                     # This may take long, because the keyring may ask for a password.
-                    self._removed_secrets[change_set] = await in_thread(partial(forget_secrets, change.detachment))
+                    self._removed_secrets[change_set] = await in_thread(partial(remove_secrets, change.detachment))
 
     async def apply(self, change_set: ChangeSet) -> None:
         """Apply a change that the user has agreed to. Raises UsageError if one of its files has unsaved edits."""
@@ -73,8 +72,12 @@ class ProjectChanges:
         async with self._keyring:
             # This may take long, because the keyring may ask for a password.
             await in_thread(partial(forget_orphans, undone.inverse))
-            for reference, secret in self._removed_secrets.pop(undone, {}).items():
-                await in_thread(partial(SecretStore().put, reference, secret))
+            await in_thread(self._removed_secrets.pop(undone, RemovedSecrets()).restore)
+
+    def end(self) -> None:
+        """Forget the secrets of detached targets, which can no longer be restored."""
+        for removed in self._removed_secrets.values():
+            removed.forget()
 
     def _unsaved(self, change_set: ChangeSet) -> str:
         return file_names({change.path for change in change_set.changes} & self._context.panes.editor.dirty_paths())

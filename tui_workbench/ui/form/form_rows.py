@@ -165,4 +165,4 @@ def _one_line(text: str) -> str:
 def _hidden(text: str) -> str:
     if not text:
         return ""
-    return "in the keyring" if text.startswith(REFERENCE) else "•" * 8
+    return "in the keyring or in memory" if text.startswith(REFERENCE) else "•" * 8

@@ -99,6 +99,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def on_unmount(self) -> None:
         if self.is_complete:
             self.coordinator.state.end()
+            self.coordinator.changes.end()
 
     # --- Messages
 
