@@ -96,7 +96,8 @@ NUMBERS = {
     "tf.Tensor(0.31, shape=(), dtype=float32)": 0.31, "tensor(nan)": math.nan,
     # Text that makes another number of it
     "0,31": None, "1,5": None, "1.234,5": None, "1,234.5": None, "1,234": None, "1'234": None, "1'234.5": None,
-    "1_000": None, "1\u00a0234": None, "1\u202f234,5": None, "12.3M": None, "0.5x": None, "3e4f": None, "3GB": None,
+    "1_000": None, "1 234.5": None, "1 234 567": None,
+    "1\u00a0234": None, "1\u202f234,5": None, "12.3M": None, "0.5x": None, "3e4f": None, "3GB": None,
     "0.31D-02": None, "1.2.3": None, "12:30": None, "0x1F": None, "2 x 10^-3": None, "2 × 10^-3": None,
     "2*10**-3": None, "1/3": None, "2024-01-01": None, "1.#INF": None, "0.3+0.1j": None, "tensor(0.3+0.1j)": None,
     "tensor([0.3, 0.2])": None, "[0.3, 0.2]": None, "0,31, 0,29": None, "0,31 (0,29)": None, "0.31,0.29": None,

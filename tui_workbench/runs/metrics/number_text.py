@@ -34,6 +34,14 @@ _AVERAGE = re.compile(rf"\s*\(\s*({NUMBER})\s*%?\s*\)")
 _COMMA_IN_CELL = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 
 
+_GROUPED = re.compile(r" \d{3}(?:[.,]\d|(?: \d{3})+(?!\S))")
+
+
+def is_grouped(text: str, number: str, place: int) -> bool:
+    """Return True if the digits after `place` belong to the `number` before it: `1 234.5`, `1 234 567`."""
+    return number.lstrip("+-").isdigit() and len(number) <= 4 and _GROUPED.match(text, place) is not None
+
+
 def unwrapped(text: str) -> str:
     """Return a line with the plain numbers in place of the representations of tensors, arrays and scalars."""
     if "(" in text:

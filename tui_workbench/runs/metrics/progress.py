@@ -24,7 +24,7 @@ from tui_workbench.runs.metrics.line_names import (
     split_in,
 )
 from tui_workbench.runs.metrics.line_tables import LineTables
-from tui_workbench.runs.metrics.number_text import END, NUMBER, average_after, unwrapped
+from tui_workbench.runs.metrics.number_text import END, NUMBER, average_after, is_grouped, unwrapped
 from tui_workbench.runs.metrics.values import LONGEST_LINE, Found
 
 _VALUE = re.compile(rf"(?<!\s)(\s*[:=]\s*|\s+)([\"']?)({NUMBER})(?:/(\d+))?(%?)\2{END}")
@@ -180,7 +180,7 @@ class ProgressLines:
         for match in values:
             between, _, number, of, percent = match.groups()
             name = name_before(text, match.start())
-            if not name:
+            if not name or is_grouped(text, number, match.end()):
                 continue
             value = _value(name, _Value(number, of, percent, between.isspace()), is_progress)
             if value is None:
