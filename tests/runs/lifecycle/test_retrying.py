@@ -16,6 +16,7 @@ from tests.runs.support import record_of
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.retrying import plan_attempt
 from tui_workbench.runs.lifecycle.starting import CANCEL_SIGNAL
+from tui_workbench.runs.metrics import RunMetrics
 from tui_workbench.runs.store.rundir import FOLLOWED, LIMIT, Ending, RunDirectory
 from tui_workbench.ui.details.run_details_read import plan_of
 
@@ -30,6 +31,17 @@ checkpoint.write_text(seen + attempt)
 sys.exit(0 if seen == "12" else 3)
 """
 """Succeeds in the third attempt, if the checkpoint of the others is still there."""
+
+RESUMES = """\
+import os, workbench
+is_first = "WORKBENCH_RESUME" not in os.environ
+for step in range(0, 160, 10) if is_first else range(100, 210, 10):
+    value = 3 if is_first else 1
+    workbench.log("logged", value, step)
+    print("step", step, "loss", value, flush=True)
+exit(1 if is_first else 0)
+"""
+"""Fails at step 150, and continues from the checkpoint of step 100 to step 200."""
 
 WAITS_ONCE = """\
 import os, time
@@ -126,6 +138,21 @@ def test_log_of_one_attempt_is_printed(workbench: Workbench) -> None:
     assert workbench.run("logs", record["run_id"], "--attempt", "1", "--tail", "5").out == "attempt 1 fresh\n"
     wrong = workbench.run("logs", record["run_id"], "--attempt", "4")
     wrong.error(2, "the run has no attempt 4", "Choose one of: 1, 2, 3.")
+
+
+def test_resumed_training_is_one_curve(workbench: Workbench) -> None:
+    configure(workbench, "{times: 2, delay: 0}")
+    workbench.write(RESUMES)
+    assert workbench.submit("train.py").code == 0
+    (record,) = workbench.history()
+    assert (record["logged"], record["loss"]) == (1, 1)
+    metrics = RunMetrics(str(workbench.run_directory(record["run_id"])))
+    metrics.refresh()
+    for name in ("logged", "loss"):
+        assert list(metrics.series(name).steps) == list(range(0, 210, 10))
+        assert list(metrics.series(name).values) == [3] * 10 + [1] * 11
+        assert [list(each.steps) for each in metrics.replaced(name)] == [[100, 110, 120, 130, 140, 150]]
+        assert metrics.attempt_steps(name) == {2: 100}
 
 
 def test_run_with_one_attempt_has_no_records_of_attempts(workbench: Workbench) -> None:
