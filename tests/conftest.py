@@ -40,6 +40,7 @@ LONGEST_FILES = (
     "tests/targets/test_remote_docker.py",
     "tests/targets/slurm/test_slurm_faults.py",
     "tests/targets/slurm/test_bad_input.py",
+    "tests/trust/test_executed_programs.py",
     "tests/gpu/test_real.py",
     "tests/targets/test_spark_runs.py",
     "tests/targets/slurm/test_several_nodes.py",
