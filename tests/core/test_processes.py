@@ -189,3 +189,23 @@ def test_ignored_signal_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_program_that_writes_endlessly_is_killed(stream: str) -> None:
+    with pytest.raises(OSError, match="`sh` wrote more than 1 MiB of output"):
+        run(["sh", "-c", f"exec yes >&{stream}"], largest=1 << 20)
+
+
+def test_program_that_reads_no_input_and_writes_much_does_not_block() -> None:
+    assert len(run(["head", "-c", "3000000", "/dev/zero"], input=b"x" * 3_000_000).stdout) == 3_000_000
+
+
+def test_input_and_output_are_exchanged_at_the_same_time() -> None:
+    data = os.urandom(3_000_000)
+    assert run(["cat"], input=data, timeout=30).stdout == data
+
+
+def test_program_that_closes_its_output_is_stopped_at_the_time_limit() -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(["sh", "-c", "exec sleep 600 >&- 2>&-"], timeout=0.3)

@@ -11,20 +11,28 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO
 
 from tui_workbench.core import system, trace
 from tui_workbench.core.directories import project_above
+from tui_workbench.core.waiting import wait_ready
 
 _PLAIN_SIGNALS = tuple(signal.valid_signals())
 """Signals to reset in a detached program, because Python ignores SIGPIPE and a controller ignores SIGHUP."""
 
 _DELAYED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)  # by `uninterrupted`
+
+MOST_OUTPUT = 256 << 20
+"""Maximum number of bytes of stdout, and of stderr, of a program. A list of a million files has less."""
+
+_READ_SIZE = 1 << 16
 
 REPORT_SECONDS = 0.25  # interval between calls to `on_written`
 
@@ -105,6 +113,7 @@ def run(
     output: int | None = subprocess.PIPE,
     passed: Sequence[int] = (),
     timeout: float | None = None,
+    largest: int = MOST_OUTPUT,
     on_written: Callable[[int], object] | None = None,
     on_errors: Callable[[bytes], object] | None = None,
     new_session: bool = False,
@@ -122,6 +131,7 @@ def run(
         output: PIPE to return stdout and stderr, DEVNULL, or None to connect the program to the terminal.
         passed: Descriptors that the program inherits.
         timeout: The maximum time in seconds; then, subprocess.TimeoutExpired is raised.
+        largest: The maximum number of bytes of stdout, and of stderr; then, the program is killed.
         on_written: For programs that do not report their progress: called every REPORT_SECONDS with the number of
             bytes that the program has written. If it is given, `timeout` has no effect.
         on_errors: Like `on_written`, but called with the whole stderr so far. An exception kills the program.
@@ -129,7 +139,7 @@ def run(
             killed with its child processes.
         log_start: Also log the start.
 
-    Raises OSError if the program cannot be started.
+    Raises OSError if the program cannot be started, or writes too much.
 
     """
     with trace.Call(kind, command, folder=folder, variables=variables, input=len(input), log_start=log_start) as call:
@@ -149,35 +159,72 @@ def run(
                 )
                 started.enter_context(process)
                 started.enter_context(_killed_after_error(process, is_leader=new_session))
-            out, err = _communicate(process, input or None, timeout, on_written, on_errors)
+            report = _report(process.pid, on_written, on_errors) if on_written or on_errors else None
+            out, err = _communicate(process, input, None if report else timeout, report, largest)
         call.end(process.returncode, err or b"")
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
+def _report(
+    pid: int, on_written: Callable[[int], object] | None, on_errors: Callable[[bytes], object] | None
+) -> Callable[[bytes], None]:
+    def report(errors: bytes) -> None:
+        if on_written is not None:
+            on_written(system.bytes_written(pid))
+        if on_errors is not None:
+            on_errors(errors)
+
+    return report
+
+
 def _communicate(
     process: subprocess.Popen[bytes],
-    data: bytes | None,
+    data: bytes,
     timeout: float | None,
-    on_written: Callable[[int], object] | None,
-    on_errors: Callable[[bytes], object] | None,
+    report: Callable[[bytes], None] | None,
+    most: int,
 ) -> tuple[bytes, bytes]:
-    if on_written is None and on_errors is None:
-        return process.communicate(data, timeout)
-    # `communicate` stops writing the input at its first timeout, so a thread writes the input.
+    """Write the input, and return stdout and stderr. `report` is called every REPORT_SECONDS with stderr so far.
+
+    Raises OSError for more than `most` bytes of a stream, and subprocess.TimeoutExpired.
+    """
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
+    # Neither side may block the other, so a thread writes the input.
     stdin, process.stdin = process.stdin, None
     feeding = threading.Thread(target=_write, args=(stdin, data), name="write the input of a program", daemon=True)
-    feeding.start()
-    while True:
-        try:
-            answer = process.communicate(timeout=REPORT_SECONDS)
-        except subprocess.TimeoutExpired as unfinished:
-            if on_written is not None:
-                on_written(system.bytes_written(process.pid))
-            if on_errors is not None:
-                on_errors(unfinished.stderr or b"")
-        else:
-            feeding.join()
-            return answer
+    if stdin is not None:
+        feeding.start()
+    outputs = {stream.fileno(): bytearray() for stream in (process.stdout, process.stderr) if stream is not None}
+    unread, reported = set(outputs), time.monotonic()
+    while unread or process.poll() is None:
+        now = time.monotonic()
+        if now > deadline:
+            raise subprocess.TimeoutExpired(process.args, timeout or 0.0)
+        if report is not None and now - reported >= REPORT_SECONDS:
+            report(bytes(outputs[process.stderr.fileno()]) if process.stderr is not None else b"")
+            reported = now
+        pause = REPORT_SECONDS if report is not None else deadline - now
+        for descriptor in wait_ready(unread, timeout=None if pause == math.inf else pause) if unread else ():
+            if not _receive(descriptor, outputs[descriptor], process, most):
+                unread.discard(descriptor)
+        if not unread:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(None if pause == math.inf else pause)
+    if stdin is not None:
+        feeding.join()
+    out, err = (bytes(outputs[each.fileno()]) if each is not None else b"" for each in (process.stdout, process.stderr))
+    return out, err
+
+
+def _receive(descriptor: int, output: bytearray, process: subprocess.Popen[bytes], most: int) -> bool:
+    """Read a part of an output. Return False at its end. Raises OSError if the output is too large."""
+    data = os.read(descriptor, _READ_SIZE)
+    output += data
+    if len(output) > most:
+        words = process.args if isinstance(process.args, Sequence) else [process.args]
+        program = os.path.basename(str(words[0]))
+        raise OSError(errno.EFBIG, f"`{program}` wrote more than {most >> 20} MiB of output")
+    return bool(data)
 
 
 @contextlib.contextmanager

@@ -126,6 +126,19 @@ def test_refusal_has_message_and_status(call: Callable[[Engine], object]) -> Non
     assert (caught.value.status, caught.value.said) == (500, "no way")
 
 
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - {"records", "get", "pull", "execute"}))
+def test_answer_without_end_is_refused(name: str) -> None:
+    endless = chunked(*[b"x" * (1 << 20)] * 70)
+    with server(*[endless] * 3) as path, pytest.raises(EngineRefused, match="its answer is larger than 64 MiB"):
+        CALLS[name](Engine(path, "box"))
+
+
+def test_record_of_gigabytes_is_refused() -> None:
+    head = chunked(bytes([1, 0, 0, 0]) + (1 << 31).to_bytes(4, "big") + b"x" * 100)
+    with server(head) as path, pytest.raises(TargetUnreachable):
+        list(Engine(path, "box").records("x"))
+
+
 def test_full_disk_is_recognized() -> None:
     with (
         server(refusal("write /x: no space left on device")) as path,

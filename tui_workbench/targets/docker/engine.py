@@ -9,6 +9,8 @@ The package is loaded when an engine is used, because loading it takes longer th
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +19,7 @@ from urllib.parse import quote
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError
+from tui_workbench.targets.docker.answer_limits import frames, limit_answer
 from tui_workbench.targets.docker.create_command import create_words
 from tui_workbench.targets.docker.docker_socket import SYSTEM_SOCKET
 from tui_workbench.targets.hosts.host import ConnectionLost
@@ -145,10 +148,10 @@ class Engine:
         self._login = login
         self._docker = ("docker",) if login or path == SYSTEM_SOCKET else ("docker", "-H", f"unix://{path}")
         with self._called("connect", "version"):
-            version = _version(path)
-            self._api = _client(path, version, TIMEOUT)
+            version = _version(path, label)
+            self._api = _client(path, version, TIMEOUT, label)
             # For calls without a time limit: copying, installing and waiting.
-            self._patient = _client(path, version, None)
+            self._patient = _client(path, version, None, label)
 
     def facts(self) -> EngineFacts:
         with self._called("report its properties", "info"):
@@ -312,7 +315,7 @@ class Engine:
         with self._called(f"execute {argv[0]} in the container", *words, log_start=True) as call:
             made = self._api.exec_create(container, list(argv), user=user, environment=dict(environment or {}))["Id"]
             with self._opened("POST", f"/exec/{made}/start", json={"Detach": False}) as answer:
-                yield from _frames(answer)
+                yield from frames(answer)
             found = self._api.exec_inspect(made)
             call.end(found.get("ExitCode"))
         if found.get("Running") or found.get("ExitCode") is None:
@@ -349,7 +352,7 @@ class Engine:
             # The package's call would treat a broken connection as the end of the log.
             self._opened("GET", f"/containers/{quote(container)}/logs", params=wanted) as answer,
         ):
-            yield from _frames(answer)
+            yield from frames(answer)
 
     @contextlib.contextmanager
     def _opened(self, method: str, path: str, **request: Any) -> Iterator[Any]:
@@ -416,7 +419,7 @@ def _transport_errors() -> tuple[type[Exception], ...]:
     return requests.exceptions.RequestException, urllib3.exceptions.HTTPError
 
 
-def _version(path: str) -> str:
+def _version(path: str, label: str) -> str:
     """Return the engine's API version. `_ping` is the fastest call that returns it.
 
     An engine refuses requests with a much older or newer version.
@@ -426,13 +429,13 @@ def _version(path: str) -> str:
     # First try to connect: the package does not close the socket after a failed connection.
     with socket.socket(socket.AF_UNIX) as attempt:
         attempt.connect(path)
-    api = _client(path, docker.constants.DEFAULT_DOCKER_API_VERSION, TIMEOUT)
+    api = _client(path, docker.constants.DEFAULT_DOCKER_API_VERSION, TIMEOUT, label)
     answer = api.get(f"{api.base_url}/_ping", timeout=TIMEOUT)
     _raise_for_status(answer)
     return str(answer.headers["Api-Version"])
 
 
-def _client(path: str, version: str, timeout: float | None) -> docker.APIClient:
+def _client(path: str, version: str, timeout: float | None, label: str) -> docker.APIClient:
     import docker
     import docker.utils.config
     from docker.transport import UnixHTTPAdapter
@@ -448,6 +451,8 @@ def _client(path: str, version: str, timeout: float | None) -> docker.APIClient:
     # The path is not in `base_url`, in which `#` and `?` would end it.
     api.mount("http+docker://", UnixHTTPAdapter(f"http+unix://{path}", timeout))
     api.headers["Connection"] = "close"
+    refuse = functools.partial(refused, label, "answer")
+    api.hooks["response"].append(functools.partial(limit_answer, seconds=timeout or math.inf, refuse=refuse))
     # Ignore ~/.netrc and proxies for a local socket.
     api.trust_env = False
     return api
@@ -490,13 +495,3 @@ def unreachable(label: str, error: BaseException | None = None) -> TargetUnreach
         f"the Docker engine on {label} does not answer",
         remedy="Run `docker info` on that machine to check the engine, or `sudo systemctl start docker` to start it.",
     )
-
-
-def _frames(answer: Any) -> Iterator[bytes]:
-    """Yield the data of both streams. A frame is a header of eight bytes (stream, 0, 0, 0, length) and the data."""
-    while len(header := answer.read(8)) == 8:
-        size = int.from_bytes(header[4:8], "big")
-        data = answer.read(size) if size else b""
-        if len(data) < size:
-            return  # the record is incomplete, and is read again
-        yield data

@@ -15,13 +15,15 @@ from typing import NoReturn
 from tui_workbench.core import system
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.waiting import wait_ready
-from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, disk_full, is_disk_full
+from tui_workbench.targets.hosts.host import MOST_OUTPUT, READ_SIZE, ConnectionLost, Host, disk_full, is_disk_full
 
 SILENCE_SECONDS = 120.0
 """Time limit in seconds for the next data, long enough for a busy host with a slow disk."""
 
 NEAR_SECONDS = 0.015
 """A host with a shorter response time, in seconds, is so near that compression costs more time than it saves."""
+
+LONGEST_LINE = 1 << 20  # limit in bytes
 
 _PIPE_SIZE = 1 << 20
 """Capacity of the pipes in bytes. With the default of 64 KiB, the writer waits too often."""
@@ -66,6 +68,7 @@ class ProcessIO:
     def line(self) -> str:
         """Return the next line of the output, without the line ending."""
         while b"\n" not in self._buffer:
+            self._refuse_size(len(self._buffer), LONGEST_LINE)
             self._fill()
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("ascii", "replace").strip()
@@ -78,9 +81,20 @@ class ProcessIO:
             data = self.read()
             if not data:
                 self.fail()
-            found += unpacker.decompress(data)
+            while data and not unpacker.eof:
+                # A small stream can become terabytes.
+                found += unpacker.decompress(data, READ_SIZE)
+                self._refuse_size(len(found), MOST_OUTPUT)
+                data = unpacker.unconsumed_tail
         self._buffer = unpacker.unused_data
         return bytes(found)
+
+    def _refuse_size(self, size: int, largest: int) -> None:
+        if size > largest:
+            raise WorkbenchError(
+                f"cannot {self._action} {self._host.label}: its answer is larger than {largest >> 20} MiB",
+                remedy="Check the machine: a program of the workbench there does not write such an answer.",
+            )
 
     def take(self, size: int) -> bytes:
         while len(self._buffer) < size:
@@ -101,12 +115,15 @@ class ProcessIO:
         return data[:size]
 
     def _receive(self) -> bytes:
+        # Endless output on stderr does not extend the time limit.
+        deadline = time.monotonic() + SILENCE_SECONDS
         while True:
-            ready = wait_ready([self._process.stdout, *self._watched()], timeout=SILENCE_SECONDS)
+            left = max(0.0, deadline - time.monotonic())
+            ready = wait_ready([self._process.stdout, *self._watched()], timeout=left)
             self._take_errors(ready)
             if self._process.stdout in ready:
                 return os.read(self._process.stdout, READ_SIZE)
-            if not ready:
+            if not ready or not left:
                 self._silent()
 
     def write(self, data: bytes) -> None:
@@ -138,8 +155,10 @@ class ProcessIO:
 
     def fail(self) -> NoReturn:
         """Raise the error of a program that ended early: ConnectionLost if it was killed, else WorkbenchError."""
+        deadline = time.monotonic() + SILENCE_SECONDS
         while self._errors_open:
-            if not wait_ready(self._watched(), timeout=SILENCE_SECONDS):
+            left = max(0.0, deadline - time.monotonic())
+            if not wait_ready(self._watched(), timeout=left) or not left:
                 self._silent()
             self._take_errors({self._process.stderr})
         self._process.trace_streams(self._errors, self.written)
