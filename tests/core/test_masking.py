@@ -94,6 +94,7 @@ def test_harmless_values_of_options_stay(words: list[str]) -> None:
         (["-u", "me", "-p", "hunter2"], ["-u", "me", "-p", "***"]),
         (["--username=me", "-p=hunter2"], ["--username=me", "-p=***"]),
         (["-u", "me:hunter2"], ["-u", "me:***"]),
+        (["sshpass", "-p", "hunter2", "ssh"], ["sshpass", "-p", "***", "ssh"]),
         (["--license-key", "AB12"], ["--license-key", "***"]),
         (['{"token": "a b \\" c", "lr": 1}'], ['{"token": "***", "lr": 1}']),
         (['{"password": 123456}'], ['{"password": ***}']),
@@ -115,6 +116,15 @@ def test_secret_values_are_masked_by_shape(words: list[str], masked: list[str]) 
     assert mask_words(words) == masked
     assert mask_words(masked) == masked
     assert find_mask(masked)
+
+
+def test_values_below_a_secret_name_are_masked_in_a_tree() -> None:
+    tree = {
+        "credentials": {"user": "me", "data": {"x": "hunter2"}},
+        "tokenizer": {"type": "bert"},
+        "token": {"type": 1},
+    }
+    assert mask_tree(tree) == {**tree, "credentials": {"user": MASK, "data": {"x": MASK}}}
 
 
 def test_number_of_a_secret_key_is_masked_in_a_tree() -> None:

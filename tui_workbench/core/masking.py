@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tui_workbench.core.model import Plan
-from tui_workbench.core.secret_names import is_secret
+from tui_workbench.core.secret_names import is_secret, is_secret_name
 
 MASK = "***"
 
@@ -132,7 +132,9 @@ def mask_variables(variables: Mapping[str, str]) -> dict[str, str]:
 def mask_tree(tree: Any, name: str = "") -> Any:
     """Return parsed YAML or JSON with its secrets masked; `name` is the key whose value is `tree`."""
     if isinstance(tree, dict):
-        return {str(key): mask_tree(value, str(key)) for key, value in tree.items()}
+        # All values below a secret name may be secret, such as those of `credentials`.
+        prefix = f"{name}." if is_secret_name(name) else ""
+        return {str(key): mask_tree(value, f"{prefix}{key}") for key, value in tree.items()}
     if isinstance(tree, list):
         items = [mask_tree(item, name) for item in tree]
         words = mask_words(map(str, items))
@@ -174,7 +176,7 @@ def _differences(tree: Any, masked: Any, path: tuple[str | int, ...]) -> Iterato
 def mask_words(words: Iterable[str]) -> list[str]:
     """Return the words of a command, or the arguments of a script, with their secrets masked."""
     words = list(words)
-    has_user = any(word.partition("=")[0] in _USER_OPTIONS for word in words)
+    has_user = any(word.partition("=")[0] in _USER_OPTIONS or word.endswith("sshpass") for word in words)
     found = []
     option = ""  # the option before the word
     for word in words:
