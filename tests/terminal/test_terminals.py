@@ -139,12 +139,20 @@ def test_unsupported_terminal_gets_an_error_only(
     assert text.count("\n") == 1
 
 
-def test_pipe_gets_an_error(project: Project) -> None:
-    done = subprocess.run(
-        workbench(project.root), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "not a terminal" in done.stderr
+@pytest.mark.parametrize("redirected", ["stdin", "stdout", "stderr"])
+def test_redirection_gets_an_error(project: Project, redirected: str) -> None:
+    """Textual draws on stderr, so the screens would be invisible, and their keys would act."""
+    ours, theirs = os.openpty()
+    try:
+        streams: dict[str, int] = {"stdin": theirs, "stdout": theirs, "stderr": subprocess.PIPE}
+        if redirected != "stderr":
+            streams[redirected] = subprocess.DEVNULL
+        done = subprocess.run(workbench(project.root), **streams, text=True, check=False)  # type: ignore[call-overload]
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 2
+    assert f"{redirected} is not a terminal" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["tmux-256color", "screen"])

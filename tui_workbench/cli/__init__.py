@@ -339,10 +339,14 @@ def _without_command(arguments: Sequence[str]) -> int:
             f"expected one project folder, not {len(names)}",
             remedy="Give one folder. Quote a path that contains spaces.",
         )
-    if "TEXTUAL_DRIVER" not in os.environ and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    # Textual reads from stdin and draws on stderr.
+    streams = {"stdin": sys.stdin, "stdout": sys.stdout, "stderr": sys.stderr}
+    redirected = next((name for name, stream in streams.items() if not stream.isatty()), "")
+    if redirected and "TEXTUAL_DRIVER" not in os.environ:
         raise UsageError(
-            "not a terminal",
-            remedy="Open the screens in a terminal. `workbench-tui --help` lists commands that work without one.",
+            f"{redirected} is not a terminal",
+            remedy="Open the screens in a terminal, without redirections. `workbench-tui --help` lists commands that "
+            "work without one.",
         )
     code: int = _load("screens").open_screens(names[0] if names else "", ascii_only="--ascii" in arguments)
     return code

@@ -64,7 +64,7 @@ def _controlling_terminal() -> int:
 
 def _can_query(environment: Mapping[str, str]) -> bool:
     """Return False if the terminal might print the query, or a pager might read the answer."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         return False
     is_odd = environment.get("TERM_PROGRAM") == "Apple_Terminal"
     return environment.get("TERM", "") not in ("", "dumb", "linux") and not is_odd

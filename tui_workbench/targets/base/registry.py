@@ -5,7 +5,7 @@ from __future__ import annotations
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.core.target_types import GROUP, LOCAL
+from tui_workbench.core.target_types import CLUSTER, GROUP, LOCAL, REMOTE
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.hosts.host import Host
 
@@ -40,6 +40,8 @@ def target_for(target: ComputeTarget, host: Host | None = None) -> Target:
         from tui_workbench.targets.group.group_target import GroupTarget
 
         return GroupTarget(target, {member.name: target_for(member) for member in target.parts})
+    if kind not in (REMOTE, CLUSTER):
+        raise LookupError(f"the registry has no implementation of the target type {kind.name!r}")
     from tui_workbench.targets.ssh.remote import RemoteTarget
 
     return RemoteTarget(target, host)
