@@ -63,7 +63,7 @@ def test_failed_node_of_another_task_is_named() -> None:
         ("srun: error: Node failure on node7", "a node of the job failed (NODE_FAIL)"),
         (
             "srun: error: node[1-2]: tasks 0-1: Out Of Memory",
-            "it used more memory than it requested: increase `mem` (OUT_OF_MEMORY)",
+            "it used more memory than it requested: increase `slurm.mem` (OUT_OF_MEMORY)",
         ),
     ],
 )
@@ -81,6 +81,9 @@ def test_exit_code_of_srun_is_not_that_of_the_script(line: str, reason: str, tmp
         ("NODE_FAIL", "", "lost"),
         ("PREEMPTED", "", "preempted"),
         ("", ended("PREEMPTION"), "preempted"),
+        ("", ended("TIME LIMIT"), "timeout"),
+        ("", ended("").replace("DUE TO  ", ""), ""),
+        ("FAILED", ended("").replace("DUE TO  ", ""), ""),
         ("CANCELLED", "", ""),
         ("FAILED", "", None),
         ("", "", None),
@@ -94,6 +97,34 @@ def test_end_of_a_job_is_a_cause_of_retry(state: str, line: str, cause: str | No
         assert outcome.cause == cause
         keep_outcome(str(tmp_path), outcome)
         assert outcome_here(str(tmp_path)) == outcome
+
+
+@pytest.mark.parametrize("code", [3, 137, 143])
+def test_memory_limit_of_the_job_is_named(code: int, tmp_path: Path) -> None:
+    (tmp_path / "slurm.log").write_text(
+        "slurmstepd: error: StepId=35.0 exceeded memory limit (419651584 > 419430400), being killed\n"
+        "slurmstepd: error: *** STEP 35.0 ON node1 CANCELLED AT 2026-11-23T12:50:13 ***\n"
+    )
+    outcome = outcome_with_code(code, "", str(tmp_path))
+    assert outcome.reason == "it used more memory than the limit of the job, 400 MB: increase `slurm.mem`"
+    assert outcome.cause == "oom"
+
+
+def test_canceled_job_was_not_put_back_in_the_queue() -> None:
+    assert not was_interrupted(ATTEMPTS, [AGAIN, ended("").replace("DUE TO  ", "")])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print: *** JOB 46 ON node1 CANCELLED AT 2026 ***",
+        "slurmstepd: error: *** STEP 46.0 ON node1 CANCELLED AT 2026-11-23T12:50:13 ***",
+        "slurmstepd: error: *** JOB 46 ON node1 CANCELLED AT 2026-11-23T12:50:13 DUE TO A NEW CAUSE ***",
+    ],
+)
+def test_other_lines_do_not_change_the_reason(line: str, tmp_path: Path) -> None:
+    (tmp_path / "slurm.log").write_text(f"{line}\n")
+    assert outcome_with_code(3, "", str(tmp_path)) == Outcome(3, "exit code 3")
 
 
 def test_attempt_without_files_did_not_start() -> None:

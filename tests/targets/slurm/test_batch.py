@@ -150,6 +150,36 @@ def test_failed_setup_ends_the_run_and_names_the_command(job: Job) -> None:
     assert message in done.stdout
 
 
+@pytest.mark.parametrize(("command", "code"), [("export FOO=1; exit 0", 1), ("exit 7", 7), ("set -u; echo $NO", 1)])
+def test_setup_that_ends_the_shell_is_named(job: Job, command: str, code: int) -> None:
+    job.write("print('never')")
+    done = job.start("true", command)
+    message = f"workbench-tui: setup ended the job: {command}\n"
+    assert done.stdout.endswith(message)
+    assert (job.text("output.log"), job.text("exit").strip()) == (message, str(code))
+
+
+def test_options_of_the_shell_in_setup_do_not_end_the_job(job: Job) -> None:
+    job.write("print('ran')")
+    assert job.start("set -eufC", "true").returncode == 0
+    assert job.text("output.log") == "ran\n"
+
+
+def test_setup_that_loses_srun_is_named(job: Job) -> None:
+    job.write("print('never')")
+    job.start("set -eu; PATH=/nonexistent")
+    message = "workbench-tui: setup failed with exit code 127: srun is not on the PATH after `setup`\n"
+    assert job.text("output.log") == message
+
+
+def test_sigterm_to_the_script_is_noted_in_the_log_of_slurm(job: Job) -> None:
+    job.write("import os, signal, sys; os.kill(os.getppid(), signal.SIGTERM); sys.exit(3)")
+    done = job.start()
+    assert done.returncode == 3
+    assert "workbench-tui: the script got SIGTERM\n" in done.stdout
+    assert job.text("output.log") == ""
+
+
 def test_output_of_setup_is_not_in_the_script_log(job: Job) -> None:
     job.write("print('ran')")
     done = job.start("echo loading")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +10,7 @@ from tests.faults.support import WAITS, until
 from tests.targets.slurm.project import SlurmProject
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.slurm_cluster import SlurmCluster
@@ -49,5 +50,59 @@ def test_memory_limit_is_the_reason(
     project.configure({"slurm": {"partition": "gpu", "mem": "50M"}})
     project.write("print('began', flush=True)\nbytearray(400_000_000)\n")
     run_id = project.detach("train.py", configuration="cluster")
-    assert ended(project, run_id) == "it used more memory than it requested: increase `mem` (OUT_OF_MEMORY)"
+    assert ended(project, run_id) == "it used more memory than it requested: increase `slurm.mem` (OUT_OF_MEMORY)"
     assert project.log(run_id) == "began\n"
+
+
+SAVES = "import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: os._exit({code}))\n"
+"""The beginning of a script that saves its state on SIGTERM and exits with its own code."""
+
+
+def cancel(project: SlurmProject) -> None:
+    project.cluster.output(["scancel", project.job])
+
+
+def end_time(project: SlurmProject) -> None:
+    project.cluster.end_time_limit(project.job)
+
+
+CANCELED, TIME_IS_OVER = "it was canceled in Slurm (CANCELLED)", "it reached its time limit (TIMEOUT)"
+
+
+@pytest.mark.parametrize("retry", [{}, {"Retry": {"on": ["lost"]}}], ids=["without Retry", "with Retry"])
+@pytest.mark.parametrize(("end", "reason"), [(cancel, CANCELED), (end_time, TIME_IS_OVER)])
+def test_reason_does_not_depend_on_the_exit_code_of_the_script(
+    project: SlurmProject, end: Callable[[SlurmProject], None], reason: str, retry: dict[str, Any]
+) -> None:
+    project.configure(**retry)
+    project.write(SAVES.format(code=3) + WAITS)
+    run_id = project.detach("train.py", str(project.gate), configuration="cluster")
+    until(lambda: "began" in project.log(run_id))
+    end(project)
+    assert ended(project, run_id) == f"{reason}; exit code 3"
+
+
+def test_script_that_saved_and_ended_with_0_names_the_cancellation(project: SlurmProject) -> None:
+    project.write(SAVES.format(code=0) + WAITS)
+    run_id = project.detach("train.py", str(project.gate), configuration="cluster")
+    until(lambda: "began" in project.log(run_id))
+    cancel(project)
+    project.until_status(run_id, "Completed")
+    assert project.info(run_id)["reason"] == CANCELED
+
+
+def test_early_signal_is_the_reason_for_any_exit_code(project: SlurmProject) -> None:
+    project.write(SAVES.format(code=3) + WAITS)
+    run_id = project.detach("train.py", str(project.gate), configuration="cluster")
+    until(lambda: "began" in project.log(run_id))
+    project.cluster.manage("update", f"job={project.job}", "timelimit=2")
+    reason = ended(project, run_id)
+    assert reason.startswith("Slurm sent SIGTERM because the job was close to its time limit")
+    assert reason.endswith("exit code 3")
+
+
+def test_setup_that_ends_the_shell_is_the_reason(project: SlurmProject) -> None:
+    project.configure({"setup": ["export FOO=1; exit 0"]})
+    project.write("print('never')")
+    run_id = project.detach("train.py", configuration="cluster")
+    assert ended(project, run_id) == "setup ended the job: export FOO=1; exit 0"

@@ -44,8 +44,12 @@ ATTEMPT = "attempt"
 SLURM_LOG = "slurm.log"
 _NO_CONTAINER = ContainerWords()
 
-SETUP_FAILED = "workbench-tui: setup failed"
-"""The beginning of a line in slurm.log and output.log."""
+SETUP_FAILED, SETUP_ENDED = "workbench-tui: setup failed", "workbench-tui: setup ended the job"
+SETUP_PROBLEMS = (SETUP_FAILED, SETUP_ENDED)
+"""The beginnings of lines in slurm.log and output.log."""
+
+SIGNALED = "workbench-tui: the script got SIGTERM"
+"""A line in slurm.log."""
 
 NOT_STARTED = "workbench-tui: srun has not started the script"
 """A line in slurm.log."""
@@ -107,9 +111,20 @@ abandon() {{
     rm -rf "$run/{exit}" "$run/{pid}" ${{attempt:+"$attempt"}}
     exit 0
 }}
-setup_failed() {{
-    printf '{setup_failed} with exit code %s: %s\\n' "$1" "$2" | tee -a "$run/{output}"
+fail() {{
+    printf '%s\\n' "$2" >>"$run/{output}"
+    printf '%s\\n' "$2"
     end "$1"
+}}
+setup_failed() {{
+    trap - EXIT
+    fail "$1" "{setup_failed} with exit code $1: $2"
+}}
+setup_ended() {{
+    trap - EXIT
+    exec 4<>"$run/{exit}"  # closed while setup is executed
+    [ "$1" -ne 0 ] || set -- 1
+    fail "$1" "{setup_ended}: $command"
 }}
 {setup}\
 {meeting}\
@@ -164,9 +179,21 @@ printf '{ATTEMPT_LINE}\\n' "$number" "$SLURMD_NODENAME"
 """
 
 _SETUP = """\
+command={quoted}
 {{
 {line}
 }} 4>&- || setup_failed $? {quoted}
+"""
+
+# A command of `setup` that ends the shell would leave the run without an exit code. The rest of this script needs the
+# usual options of the shell, and srun.
+_BEFORE_SETUP = """\
+trap 'setup_ended "$?"' EXIT
+"""
+_AFTER_SETUP = """\
+trap - EXIT
+set +eufC
+command -v srun >/dev/null || setup_failed 127 'srun is not on the PATH after `setup`'
 """
 
 # The first node lists the nodes, and is the rendezvous of torchrun. The logs of the nodes exist before the step starts,
@@ -224,7 +251,8 @@ command -v -- "$1" >/dev/null || {{
     exit 127
 }}
 mkdir -p -- {share}
-trap : TERM INT HUP
+trap : INT HUP
+trap "echo '{signaled}'" TERM
 (
     cd -- "$run/work" || exit
 {exports}\
@@ -263,12 +291,13 @@ def batch_script(
         run_id=shlex.quote(run_id),
         attempt=attempt,
         claim=_CLAIM_ATTEMPT if requeues else _CLAIM,
-        setup="".join(steps),
+        setup="".join((_BEFORE_SETUP, *steps, _AFTER_SETUP)) if setup else "",
         options="".join(f" {shlex.quote(word)}" for word in container.options),
         program="".join(f"{shlex.quote(word)} " for word in container.program),
         sampler=_SAMPLER if samples else "",
         meeting=_MEETING if meets else "",
         setup_failed=SETUP_FAILED,
+        setup_ended=SETUP_ENDED,
         not_started=NOT_STARTED,
         tries=TRIES,
         pause=PAUSE_SECONDS,
@@ -330,6 +359,7 @@ def step_script(
         command=" ".join(words),
         output=OUTPUT,
         others=_OTHER_NODE if meets else _OTHER_TASK,
+        signaled=SIGNALED,
         begun=BEGUN,
         unfinished=UNFINISHED,
     )

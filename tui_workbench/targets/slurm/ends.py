@@ -15,7 +15,14 @@ from tui_workbench.core.files import open_below, read_below, unlink_below, write
 from tui_workbench.targets.base.values import Outcome, Times
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.slurm import states
-from tui_workbench.targets.slurm.batch import ATTEMPT_BEGINNING, ATTEMPT_LINE, NOT_STARTED, SETUP_FAILED, SLURM_LOG
+from tui_workbench.targets.slurm.batch import (
+    ATTEMPT_BEGINNING,
+    ATTEMPT_LINE,
+    NOT_STARTED,
+    SETUP_PROBLEMS,
+    SIGNALED,
+    SLURM_LOG,
+)
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.listing import Attempt
 from tui_workbench.targets.slurm.squeue import CLEAN, Account, parse_accounting
@@ -39,15 +46,18 @@ SRUN_FAILED = 1
 NEAR_LIMIT = "Slurm sent SIGTERM because the job was close to its time limit: increase `time`, or save checkpoints"
 
 # Lines of slurmstepd when it ends a job (slurm/src/slurmd/slurmstepd/req.c).
-_ENDED = re.compile(r"error: \*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO (.+?) \*\*\*")
-_CAUSES = (
-    ("PREEMPTION", "a job with a higher priority took its nodes", retry.PREEMPTED),
-    ("NODE FAILURE", "a node of the job failed", retry.LOST),
-    ("JOB REQUEUE", "the job was requeued", retry.LOST),
+_ENDED = re.compile(r"error: \*\*\* (JOB|STEP) \S+ ON \S+ CANCELLED AT \S+(?: DUE TO (.+?))? \*\*\*")
+_STATES = (
+    ("PREEMPTION", "PREEMPTED"),
+    ("NODE FAILURE", "NODE_FAIL"),
+    ("JOB REQUEUE", states.REQUEUED),
+    ("TIME LIMIT", "TIMEOUT"),
 )
 # Lines of srun about the step; it then exits with 1 (0 after a node failure in Slurm 22.05).
 _NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
 _OUT_OF_MEMORY = re.compile(r"srun: error: \S+: tasks? \S+: Out Of Memory")
+# The line of slurmstepd for a step that it kills without memory cgroups; the numbers are bytes.
+_OVER_LIMIT = re.compile(r"slurmstepd\S*: error: .*exceeded memory limit \(\d{1,18} > (\d{1,18})\)")
 
 _NO_TIMES = Times()
 _FORGOTTEN = "Slurm no longer knows the job"
@@ -88,14 +98,30 @@ def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
         return Outcome(None, reason, has_failed=True, cause=states.RETRY_CAUSES.get(state))
     if code == SRUN_FAILED and (ended := state_of_step(lines)):
         return Outcome(None, states.describe_end(ended), has_failed=True, cause=states.RETRY_CAUSES[ended])
-    cause, retry_cause = states.describe_end(state) if code else "", states.RETRY_CAUSES.get(state)
-    if code and not cause:
-        found, value = _last_end(lines)
-        if found:
-            cause, retry_cause = f"{found}; with `requeue: true` below `slurm`, Slurm would start it again", value
-    failed_setup = next((line.partition(": ")[2] for line in lines if line.startswith(SETUP_FAILED)), "")
-    reason = failed_setup or "; ".join(filter(None, (cause, supervisor.describe_exit(code))))
-    return Outcome(code, reason, cause=retry_cause)
+    failed_setup = next((line.partition(": ")[2] for line in lines if line.startswith(SETUP_PROBLEMS)), "")
+    if failed_setup:
+        return Outcome(code, failed_setup)
+    if code and (limit := _memory_limit(lines)):
+        reason = f"it used more memory than the limit of the job, {limit}: increase `slurm.mem`"
+        return Outcome(code, reason, cause=retry.OUT_OF_MEMORY)
+    ended = state if states.describe_end(state) else state_in_log(lines)
+    if code == 0:
+        # A script that ends with 0 has completed, but its user may not know that Slurm has asked it to end.
+        return Outcome(code, note=states.describe_end(ended) if ended in ("TIMEOUT", "CANCELLED") else "")
+    cause = states.describe_end(ended) or states.cause_of_end(ended)
+    if ended in states.CONTINUED and ended != state:
+        cause += "; with `requeue: true` below `slurm`, Slurm would start it again"
+    return Outcome(code, "; ".join(filter(None, (cause, supervisor.describe_exit(code)))), cause=_retry_cause(ended))
+
+
+def _retry_cause(state: str) -> str | None:
+    return retry.LOST if state == states.REQUEUED else states.RETRY_CAUSES.get(state)
+
+
+def _memory_limit(lines: Sequence[str]) -> str:
+    """Return the memory limit of a job that slurmstepd has killed for exceeding it; "" if it has not."""
+    found = next((match for line in lines if (match := _OVER_LIMIT.match(line))), None)
+    return f"{int(found[1]) / (1 << 20):,.0f} MB" if found is not None else ""
 
 
 def outcome_without_code(state: str, code: int | None, directory: str, *, has_started: bool) -> Outcome:
@@ -105,7 +131,9 @@ def outcome_without_code(state: str, code: int | None, directory: str, *, has_st
     """
     if code:
         return outcome_with_code(code, state, directory)
-    said = (last_attempt(tail(directory)) or [""])[-1]
+    lines = last_attempt(tail(directory))
+    state = state or state_in_log(lines)
+    said = (lines or [""])[-1]
     forgotten = _FORGOTTEN if has_started else _FORGOTTEN + _NOT_SAVED
     reason = states.describe_end(state) or (f"the job ended in the state {state}" if state else forgotten)
     details = "its exit code was not written" if has_started else "its script did not start"
@@ -115,6 +143,11 @@ def outcome_without_code(state: str, code: int | None, directory: str, *, has_st
         details += f"; {_NOTHING_WRITTEN}"
     has_failed = bool(state) and state != "COMPLETED"
     return Outcome(None, f"{reason}; {details}", has_failed=has_failed, cause=states.RETRY_CAUSES.get(state))
+
+
+def got_sigterm(code: int, directory: str) -> bool:
+    """Return True if the script of the last attempt got SIGTERM, whatever its exit code is."""
+    return code == TERMINATED or SIGNALED in last_attempt(tail(directory))
 
 
 def tail(directory: str) -> list[str]:
@@ -197,12 +230,14 @@ def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str])
     own = lines[max(0, _place(lines, earlier, attempts)) : end if end >= 0 else len(lines)]
     before = attempts[earlier]
     node = failed_node(own) or (before.node if before.exit_code is None else "")
-    return last_cause(own) or (f"node {node} failed" if node else "the job was requeued")
+    return states.cause_of_end(state_in_log(own)) or (f"node {node} failed" if node else "the job was requeued")
 
 
 def was_interrupted(attempts: Mapping[int, Attempt], lines: Sequence[str]) -> bool:
     """Return True if slurm.log says that Slurm ended the last attempt."""
-    return bool(attempts) and bool(last_cause(lines[max(0, _place(lines, max(attempts), attempts)) :]))
+    if not attempts:
+        return False
+    return state_in_log(lines[max(0, _place(lines, max(attempts), attempts)) :]) in states.CONTINUED
 
 
 def last_attempt(lines: Sequence[str]) -> Sequence[str]:
@@ -211,16 +246,18 @@ def last_attempt(lines: Sequence[str]) -> Sequence[str]:
     return lines[start:]
 
 
-def last_cause(lines: Sequence[str]) -> str:
-    """Return the cause that slurm.log names when Slurm ends a job for reasons outside the job; "" without a cause."""
-    return _last_end(lines)[0]
+def state_in_log(lines: Sequence[str]) -> str:
+    """Return the state in which Slurm has ended the job, according to slurm.log; "" if it has not, or not the job."""
+    found = [match for line in lines if (match := _ENDED.search(line)) and (match[1] == "JOB" or match[2])]
+    if not found:
+        return ""
+    why = found[-1][2]
+    return next((state for words, state in _STATES if why.startswith(words)), "") if why else "CANCELLED"
 
 
-def _last_end(lines: Sequence[str]) -> tuple[str, str | None]:
-    """Return the cause as in `last_cause`, and as in `Outcome`."""
-    found = [match[1] for line in lines if (match := _ENDED.search(line))]
-    known = ((cause, value) for words, cause, value in _CAUSES if found and found[-1].startswith(words))
-    return next(known, ("", None))
+def was_signaled(lines: Sequence[str]) -> bool:
+    """Return True if Slurm has ended the step or the job, so that squeue may know why."""
+    return any(map(_ENDED.search, lines))
 
 
 def failed_node(lines: Sequence[str]) -> str:

@@ -339,16 +339,17 @@ class FollowedRun:
         """True if Slurm may have ended the script. After SIGTERM, a script such as torchrun can have any exit code."""
         code = self.files.exit_code or 0
         return code >= ends.KILLED_FROM or (
-            code != 0 and (self._retries or bool(ends.last_cause(ends.last_attempt(ends.tail(self.directory)))))
+            code != 0 and (self._retries or ends.was_signaled(ends.last_attempt(ends.tail(self.directory))))
         )
 
     def _with_warning(self, outcome: Outcome) -> Outcome:
         """Return the outcome. If Slurm has sent SIGTERM before the time limit, the limit is the cause of a failure."""
         is_close = 0 < self._facts.warning < time.time() + EARLY_SECONDS
-        if not is_close or not outcome.exit_code or states.describe_end(self._end_state):
+        if not is_close or not outcome.exit_code or outcome.cause is not None:
             return outcome
-        reason = f"{ends.NEAR_LIMIT}; {outcome.reason}" if outcome.exit_code == ends.TERMINATED else outcome.reason
-        return outcome._replace(reason=reason, cause=TIMEOUT)
+        if not ends.got_sigterm(outcome.exit_code, self.directory):
+            return outcome
+        return outcome._replace(reason=f"{ends.NEAR_LIMIT}; {outcome.reason}", cause=TIMEOUT)
 
     def _is_over(self, now: float) -> bool:
         code = self.files.exit_code

@@ -23,7 +23,7 @@ _ENDS = {
     "FAILED": "",
     "TIMEOUT": "it reached its time limit",
     "DEADLINE": "it could not end before its deadline",
-    "OUT_OF_MEMORY": "it used more memory than it requested: increase `mem`",
+    "OUT_OF_MEMORY": "it used more memory than it requested: increase `slurm.mem`",
     "NODE_FAIL": "a node of the job failed",
     "BOOT_FAIL": "its node did not boot",
     "PREEMPTED": "a job with a higher priority took its nodes",
@@ -43,6 +43,11 @@ RETRY_CAUSES = {
 }
 """The values of `Retry.on` for the ends of jobs; "" if the run must not start again. After other ends, the exit code
 decides."""
+
+REQUEUED = "REQUEUED"
+
+CONTINUED = frozenset(("PREEMPTED", "NODE_FAIL", REQUEUED))
+"""Causes after which Slurm may put a job back in its queue."""
 
 ENDED = frozenset(_ENDS) - {"REVOKED"}
 """States of a job that has ended. A REVOKED job runs on another cluster; a job in an unknown state has not ended."""
@@ -91,6 +96,11 @@ _OWNERS = {"QOS": "its QOS", "Assoc": "its account"}
 def base_state(text: str) -> str:
     """Return a state without the suffixes in `CANCELLED by 1000` and `CANCELLED+`."""
     return text.strip().partition(" ")[0].rstrip("+*$~#!%@^-")
+
+
+def cause_of_end(state: str) -> str:
+    """Describe the cause of the end of a job; "" if the state names no cause."""
+    return "the job was requeued" if state == REQUEUED else _ENDS.get(state, "")
 
 
 def describe_end(state: str) -> str:
