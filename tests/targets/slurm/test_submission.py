@@ -130,6 +130,43 @@ def test_uncertain_submission_is_first_looked_up_by_name(login: Login, said: str
     assert login.submissions == 0
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "100000 SUs left in project ml-lab\n12",
+        "100000\n12",
+        "7 GPU hours left\n12;hpc",
+        "12;eng-hpc.1\ngood luck",
+        "\n12\r\n\nbye",
+        "12 ",
+        "2026-11-28 site policy 12\n99 bottles\n12",
+    ],
+)
+def test_id_is_the_last_line_that_is_one(login: Login, said: str) -> None:
+    (login.folder / "said").write_text(f"{said}\n")
+    login.command("sbatch", 'cat "$BOX/said"')
+    assert login.submit().job_id == "12"
+
+
+BANNER = 'echo x >>"$BOX/sbatch"; echo "site policy: job renamed, 1 SU reserved"'
+
+
+def test_renamed_job_without_an_id_is_found_by_its_folder(login: Login) -> None:
+    login.command("sbatch", BANNER)
+    login.command("squeue", f"case $* in *%Z*) echo '8|/other'; echo '33|{login.run}'; echo '34|{login.run}x' ;; esac")
+    assert login.submit().job_id == "33"
+
+
+def test_accepted_job_without_an_id_is_never_submitted_again(login: Login) -> None:
+    login.command("sbatch", BANNER)
+    for _ in range(3):
+        with pytest.raises(TargetUnreachable, match="accepted, but sbatch printed no ID"):
+            login.submit()
+    assert login.submissions == 1
+    (login.run / "pid").write_text("18\n")
+    assert login.submit().job_id == "18"
+
+
 def test_silent_slurm_gets_no_submission(login: Login) -> None:
     (login.run / "attempted").touch()
     login.command("squeue", NO_ANSWER)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.faults.support import WAITS, until
 from tests.targets.slurm.project import SlurmProject
 from tests.targets.slurm.test_slurm_faults import AFTER, held, kill_links
@@ -112,3 +114,24 @@ def test_held_runs_are_single_jobs(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
     ids = sweep(project)
     until(lambda: jobs(project, "%j|%r") == [f"wb-{run_id}|JobHeldUser" for run_id in ids[:2]], "two jobs")
+
+
+DIGITS = 'echo \'100000 SUs left in project ml-lab\'; exec "$ORIGINAL" "$@"'
+BANNER_AND_NAME = 'echo \'site policy: job renamed\'; "$ORIGINAL" "$@" --job-name=eng_$$ >/dev/null'
+"""Wrappers of sbatch, as some sites have them."""
+
+
+@pytest.mark.parametrize("wrapper", [DIGITS, BANNER_AND_NAME])
+def test_jobs_of_a_site_with_its_own_sbatch_are_found(project: SlurmProject, wrapper: str) -> None:
+    with project.cluster.login.replaced("/usr/bin/sbatch", wrapper):
+        ids = sweep(project)
+        until_began(project, ids[:2])
+        run_id = project.begin()
+        assert len(jobs(project, "%A")) == 4
+        assert project.run("experiment", "cancel", "--run", ids[2]).code == 0
+        assert len(jobs(project, "%A")) == 3
+        project.gate.touch()
+        for each in (run_id, *ids[:2]):
+            project.until_status(each, "Completed")
+    until(lambda: not jobs(project), "an empty queue")
+    until(lambda: arrays(project) == [], "the end of the array")

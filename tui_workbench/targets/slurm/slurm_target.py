@@ -77,6 +77,7 @@ flock -w 20 8 2>/dev/null
 rm -f -- "$4"
 for task in [0-9]*; do [ ! -e "$task" ] || exit 0; done
 scancel -u "$(id -un)" -n "${{3##*/}}" 2>/dev/null
+array=$(head -n 1 job 2>/dev/null | grep -x '[0-9]*') && scancel "$array" 2>/dev/null  # sites rename jobs
 rm -rf -- "$3"
 """
 

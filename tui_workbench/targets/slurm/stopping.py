@@ -54,7 +54,8 @@ for file in {PID} {JOB}; do [ -n "$job" ] || job=$(head -n 1 "$file" 2>/dev/null
 if [ -n "$job" ]; then
     set -- -j "$job"
 elif [ -e attempted ]; then
-    set -- -u "$(id -un)" -n "$name"
+    job=$(squeue -h -u "$(id -un)" -o '%A|%Z' | folder=$1 awk -F'|' '$2 == ENVIRON["folder"] {{ print $1; exit }}')
+    if [ -n "$job" ]; then set -- -j "$job"; else set -- -u "$(id -un)" -n "$name"; fi
 else
     exit 0
 fi

@@ -1,9 +1,11 @@
 """Submit the job of a run exactly once, from any process, even if the connection is lost.
 
 One request submits a job. Its script on the login node does nothing if the run already has a job. If an earlier request
-may have reached Slurm (`attempted` exists), the script looks for the job by its name, and calls sbatch only if neither
-squeue nor sacct knows the job. While Slurm does not answer, it is unknown whether the job exists, and nothing is
-submitted. If there are two jobs nevertheless, the second ends at once, because `pid` exists.
+may have reached Slurm (`attempted` exists), the script looks for the job by its name, and by its working directory,
+because sites rename jobs. It calls sbatch only if neither squeue nor sacct knows the job. If sbatch has accepted a job
+without printing its ID (`accepted` exists), sbatch is never called again. While Slurm does not answer, it is unknown
+whether the job exists, and nothing is submitted. If there are two jobs nevertheless, the second ends at once, because
+`pid` exists.
 
 A sweep is one job array, whose tasks are held. The first request for any of its runs submits the array. The request for
 a run gives one task of the array the name and the log of a single job, and releases the task. Slurm then gives the task
@@ -30,6 +32,9 @@ from tui_workbench.targets.slurm.squeue import CLEAN
 
 JOB = "job"
 """The file with the job's ID, in the run's directory on the cluster. Line 2 is its ID as a task of an array."""
+
+ACCEPTED = "accepted"
+"""A file in the run's directory on the cluster. If it exists, sbatch has accepted the job."""
 
 CANCELED = "canceled"
 """A file in the run's directory on the cluster. If it exists, a request that is still on its way submits nothing."""
@@ -58,6 +63,13 @@ ask() {{
     cat "said.$$" >&2
     exit {_UNKNOWN}
 }}
+find_array() {{
+    ask squeue -h -t PENDING -u "$(id -un)" -n "$sweep" -o %F || return
+    id=$(printf '%s\\n' "$said" | head -n 1)
+    [ -z "$id" ] || return 0
+    ask squeue -h -t PENDING -u "$(id -un)" -o '%F|%Z' || return
+    id=$(printf '%s\\n' "$said" | in_folder "$array")
+}}
 use_array() {{
     mkdir -p -- "$array" || return 0
     exec 8>>"$array/lock"
@@ -65,16 +77,21 @@ use_array() {{
         echo 'another request is submitting the sweep' >&2
         exit {_NOT_ASKED}
     }}
+    [ -e "$array/lock" ] || return 0  # the last other run of the sweep has just ended
     id=$(head -n 1 "$array/{JOB}" 2>/dev/null)
     if [ -z "$id" ] && [ -e "$array/attempted" ]; then
-        ask squeue -h -t PENDING -u "$(id -un)" -n "$sweep" -o %F || return 0
-        id=$(printf '%s\\n' "$said" | head -n 1)
+        find_array || {{ [ ! -e "$array/{ACCEPTED}" ] || doubt; return 0; }}
     fi
-    if [ -z "$id" ]; then
+    if [ -z "$id" ] && [ ! -e "$array/{ACCEPTED}" ]; then
         : >>"$array/attempted" && printf '%s\\n' "$script" >"task.$$" || exit
-        ask enqueue "$@" --hold "--array=$tasks" "--job-name=$sweep" "--output=/dev/null" "--chdir=$array" <"task.$$" &&
-            id=${{said%%;*}} || id=refused
+        if ask enqueue "$@" --hold "--array=$tasks" "--job-name=$sweep" "--output=/dev/null" "--chdir=$array" <"task.$$"
+        then
+            : >>"$array/{ACCEPTED}"
+            id=$(id_in "$said")
+            [ -n "$id" ] || find_array || doubt
+        else id=refused; fi
     fi
+    [ -n "$id" ] || doubt
     printf '%s\\n' "$id" >"$array/{JOB}" || exit
     [ "$id" != refused ] || return 0
     mv -f "batch.$$" batch && printf '%s\\n' "$run" >"$array/$number" || exit
@@ -122,12 +139,20 @@ keep() {{
     [ ! -e "said.$$" ] || cat "said.$$" >&2
     exit 0
 }}
+id_in() {{ printf '%s\\n' "$1" | tr -d '\\r' | grep -xE '[0-9]+(;[^ ;]+)? *' | tail -n 1 | cut -d';' -f1 | tr -d ' '; }}
+in_folder() {{ folder=$1 awk -F'|' 'NF == 2 && $2 == ENVIRON["folder"] {{ print $1; exit }}'; }}
+doubt() {{
+    echo 'the job was accepted, but sbatch printed no ID, and squeue does not list the job' >&2
+    exit {_UNKNOWN}
+}}
 look() {{
     first= others=
     found=$(squeue -h -t all -u "$(id -un)" -n "$name" -o '%A|%T|%r' 2>"said.$$") || {{
         cat "said.$$" >&2
         exit {_UNKNOWN}
     }}
+    # Only active jobs, because the job of an earlier attempt had the same working directory.
+    [ -n "$found" ] || found=$(squeue -h -t PENDING,RUNNING,SUSPENDED -u "$(id -un)" -o '%A|%Z' | in_folder "$run")
     [ -n "$found" ] || found=$(sacct -n -P -X -S now-7days --name "$name" -o JobIDRaw,State 2>/dev/null)
     for one in $(printf '%s\\n' "$found" | grep -v -e '|FAILED|BadConstraints$' -e '|FAILED$' | cut -d'|' -f1 | sort -n)
     do
@@ -148,9 +173,15 @@ command -v sbatch >/dev/null || {{ echo 'sbatch: not found' >&2; exit {_MISSING}
 [ ! -e attempted ] || look
 : >>attempted && mv -f "step.$$" {STEP} || exit
 [ -z "$array" ] || use_array "$@"
-found=$(enqueue "$@" <"batch.$$" 2>"said.$$") && case $found in
-    [0-9]*) keep "${{found%%;*}}" ;;
-esac
+[ ! -e {ACCEPTED} ] || doubt
+found=$(enqueue "$@" <"batch.$$" 2>"said.$$") && {{
+    : >>{ACCEPTED}
+    found=$(id_in "$found")
+    [ -z "$found" ] || keep "$found"
+    look
+    [ ! -s pid ] || keep "$(head -n 1 pid)"
+    doubt
+}}
 cat "said.$$" >&2
 grep -qE "$transient" "said.$$" && exit {_UNKNOWN}
 look
@@ -181,7 +212,7 @@ before=$(cat {ATTEMPT} 2>/dev/null)
 [ "$before" != "$number" ] || exit 0
 {{ read -r code <{EXIT} && [ -n "$code" ]; }} 2>/dev/null ||
     scancel -u "$(id -un)" -n "$name${{before:+.$before}}" 2>/dev/null
-"$@" && rm -rf -- {JOB} attempted {CANCELED} {STEP} {BEGUN} {UNFINISHED} "$started" || exit
+"$@" && rm -rf -- {JOB} attempted {ACCEPTED} {CANCELED} {STEP} {BEGUN} {UNFINISHED} "$started" || exit
 [ ! -e {SLURM_LOG} ] || printf '{ATTEMPT_BEGINNING}%s\\n' "$number" >>{SLURM_LOG} || exit
 printf '%s\\n' "$number" >"{ATTEMPT}.$$" && mv -f "{ATTEMPT}.$$" {ATTEMPT}
 """
