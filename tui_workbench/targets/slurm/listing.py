@@ -90,7 +90,7 @@ look() {{
 }}
 exec 3<&0
 {{
-    before=
+    before=none
     while :; do
         now=$(look 2>/dev/null)
         [ "$now" = "$before" ] || {{ printf '%s\\n' "$now" && before=$now && finish; }} || exit
