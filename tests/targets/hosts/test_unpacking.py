@@ -88,15 +88,10 @@ def test_repeated_link_stays_inside(tmp_path: Path) -> None:
     place, _ = unpacked(tmp_path, member("outputs/door", tarfile.SYMTYPE, "."), member("outputs/kept"))
     assert (place / "door").resolve() == place
     (tmp_path / "outside").mkdir()
-    with pytest.raises(OSError, match="door"):
-        unpack(
-            io.BytesIO(
-                archive(
-                    member("door", tarfile.SYMTYPE, "."),
-                    member("door", tarfile.SYMTYPE, "../outside"),
-                    member("door/file"),
-                )
-            ),
-            str(place),
-        )
+    members = (
+        member("door", tarfile.SYMTYPE, "."),
+        member("door", tarfile.SYMTYPE, "../outside"),
+        member("door/file"),
+    )
+    assert "door" in unpack(io.BytesIO(archive(*members)), str(place)).skipped
     assert list((tmp_path / "outside").iterdir()) == []

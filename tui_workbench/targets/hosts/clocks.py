@@ -6,6 +6,7 @@ import time
 from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.numbers import whole_number
 from tui_workbench.targets.hosts.host import Host
 
 
@@ -20,11 +21,11 @@ def clock_of(host: Host) -> Clock:
     """Read the clock of a machine. Raises TargetUnreachable or WorkbenchError."""
     before = time.time()
     said = host.check(["date", "-u", "+%s"]).text
-    if not (said.isascii() and said.isdigit()):
+    there = whole_number(said)
+    if there is None:
         raise WorkbenchError(
             f"{host.label}: `date` printed {said[:80]!r}, which is not a time",
             remedy="Check that `date -u +%s` prints a number in an SSH login on that machine.",
         )
-    there = int(said)
     # `date` cuts off fractions of a second, and running it takes time.
     return Clock(there - time.time(), there + 1 - before)

@@ -16,6 +16,7 @@ from tui_workbench.config.schema.data_references import KEY, data_beside, data_p
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.files import unlink_below
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import line_of_key
@@ -128,9 +129,12 @@ def measure_data(host: Host, spec: RunSpec) -> dict[str, dict[str, Any]]:
 def _measured(paths: Mapping[str, str], lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     for (opened, path), line in zip(paths.items(), lines, strict=False):
         words = line.split()
-        if len(words) == 4:  # awk may be missing
-            files, size, modified, complete = int(words[0]), int(words[1]), float(words[2]), words[3] == "1"
-            yield opened, {"path": path, "files": files, "bytes": size, "modified": modified, "complete": complete}
+        if len(words) != 4:  # awk may be missing
+            continue
+        files, size, modified = whole_number(words[0]), whole_number(words[1]), whole_number(words[2].partition(".")[0])
+        if files is not None and size is not None and modified is not None:
+            facts = {"files": files, "bytes": size, "modified": float(modified), "complete": words[3] == "1"}
+            yield opened, {"path": path, **facts}
 
 
 def describe_data(measured: Any) -> dict[str, str]:

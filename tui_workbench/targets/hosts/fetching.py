@@ -14,6 +14,7 @@ import posixpath
 import re
 import shutil
 import tarfile
+import zlib
 from collections.abc import Callable, Container
 from typing import IO, NamedTuple, Protocol, cast
 
@@ -105,17 +106,26 @@ class Unpacked:
         with open_new(path, mode) as file:
             while part := data.read(_CHUNK):
                 checksum.update(part)
-                file.write(part)
+                if part.strip(b"\0"):
+                    file.write(part)
+                else:
+                    file.seek(len(part), os.SEEK_CUR)  # a hole stays a hole
                 self.on_progress(self.size + file.tell())
-        os.utime(path, (member.mtime, member.mtime))
+            file.truncate()
+        with contextlib.suppress(ValueError, OverflowError, OSError):  # the time can be any number
+            os.utime(path, (member.mtime, member.mtime))
         return checksum.hexdigest()
 
     def make_links(self) -> None:
         """Create the links, then remove those that leave the folder through another link."""
-        for name, target in self.links.items():
+        for name, target in list(self.links.items()):
             path = os.path.join(self.folder, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.symlink(target, path)
+            try:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                os.symlink(target, path)
+            except (FileExistsError, NotADirectoryError):  # another member of the archive has this name
+                del self.links[name]
+                self.skipped.append(name)
         inside = os.path.realpath(self.folder)
         for name in list(self.links):
             path = os.path.join(self.folder, name)
@@ -158,6 +168,15 @@ PARTIAL = ".part"
 NAMED_FILES = 1_000
 """If a run has made at most this number of files, their names are sent, so that the host searches only once."""
 
+LARGEST_LIST = 1 << 28
+"""Maximum size in bytes of the list of checksums, enough for two million files."""
+
+LARGEST_TOTAL = 1 << 40
+"""Maximum size of the files in KiB."""
+
+_DAMAGES = (tarfile.TarError, EOFError, zlib.error, ValueError, OverflowError)
+"""Errors of reading an archive that is damaged, or was made to attack its readers."""
+
 MAX_ATTEMPTS = 3
 """Maximum number of attempts. A file that is still being written has a different checksum each time."""
 
@@ -181,17 +200,22 @@ if [ "$since" ]; then
 else
     look() { find . "$@"; }
 fi
+refused=$(look \\( -type f -o -type d \\) -exec sh -c '
+for each; do [ -r "$each" ] && { [ -x "$each" ] || [ ! -d "$each" ]; } || printf "%s\\n" "$each"; done' sh {} + \
+    2>/dev/null | head -n 1000)
 sums=$(look \\( -type f -exec sha256sum -- {} + -o ! -type f -exec sh -c 'echo other' sh {} + \\) 2>/dev/null)
-printf '%s\\n' "${#sums}" "$sums" "$([ "$since" ] || du -sk . 2>/dev/null | cut -f1)"
+size() { { du -sk --apparent-size . || du -sk .; } 2>/dev/null | head -n 1 | cut -f1; }
+printf '%s\\n' "${#sums}" "$sums" "${#refused}" "$refused" "$([ "$since" ] && echo 0 || size)"
 read -r size pack || exit 9
 command -v "${pack%% *}" >/dev/null || pack=cat
-if [ "$size" = all ] && [ -z "$since" ]; then tar -cf - . | $pack
+tar -cSf - -T /dev/null >/dev/null 2>&1 && holes=S || holes=
+if [ "$size" = all ] && [ -z "$since" ]; then tar -c${holes}f - . | $pack
 else
     if [ "$size" = all ]; then look -print0
     else
         case $sums in *other*) look ! -type f -print0 ;; esac
         head -c "$size"
-    fi | tar -cf - --no-recursion --null -T - | $pack
+    fi | tar -c${holes}f - --no-recursion --null -T - | $pack
 fi
 """
 
@@ -199,7 +223,8 @@ fi
 class FetchReport(NamedTuple):
     """The result of a fetch.
 
-    `skipped` lists entries that lead out of the folder, and entries other than files, folders and links.
+    `skipped` lists entries that lead out of the folder, entries other than files, folders and links, and those that the
+    user of the machine cannot read.
     """
 
     files: int = 0  # in the folder
@@ -248,19 +273,20 @@ def _attempt(host: Host, source: str, partial: str, since: str) -> FetchReport |
     """
     with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source, since], "copy files from") as process:
         is_near = process.wait_for_start()
-        size = process.line()
-        if size == "missing":
+        answer = process.line()
+        if answer == "missing":
             raise StorageError(
                 f"{source} does not exist on {host.label}", remedy="Submit the run again to create its files."
             )
-        if size == "link":
+        if answer == "link":
             raise StorageError(
                 f"{source} on {host.label} is a symbolic link, which is not followed",
                 remedy="On that machine, replace the link with the folder that it points to, then run `workbench-tui "
                 "experiment collect`.",
             )
-        sums = _checksums(process.take(int(size) + 1))
-        kilobytes = process.line()
+        sums = _checksums(process.take(process.number_in(answer, LARGEST_LIST) + 1))
+        refused = process.take(process.number(LARGEST_LIST) + 1).decode("utf-8", "surrogateescape").split("\n")
+        kilobytes = process.number(LARGEST_TOTAL)
         # The names in the folder, because a file system may find `A.txt` under the name `a.txt` too.
         here = {name for name in _paths(partial) & sums.keys() if _checksum(os.path.join(partial, name)) == sums[name]}
         wanted = b"".join(b"./" + os.fsencode(name) + b"\0" for name in sums if name not in here)
@@ -269,18 +295,19 @@ def _attempt(host: Host, source: str, partial: str, since: str) -> FetchReport |
         process.write(wanted if is_named else b"")
         process.close_input()
         held = sum(os.path.getsize(os.path.join(partial, name)) for name in here)
-        total = max(0, (int(kilobytes) << 10) - held) if kilobytes.isdigit() else 0
+        total = max(0, (kilobytes << 10) - held)
         with meter("fetching", BYTES, total) as fetching, storage_errors("write", partial, exact=True):
             _remove_stale(partial, here)
             try:
                 # A file that was created after the listing has no checksum to verify.
                 unpacked = unpack(process, partial, fetching.update, lambda each: _is_listed(each, sums))
-            except tarfile.TarError:
+            except _DAMAGES:
                 process.fail()
         process.finish()
     if any(unpacked.checksums.get(name) != sums[name] for name in sums if name not in here):
         return None
-    return FetchReport(len(sums), unpacked.size, tuple(unpacked.skipped))
+    unread = [posixpath.normpath(name) for name in refused if name]
+    return FetchReport(len(sums), unpacked.size, (*unpacked.skipped, *unread))
 
 
 _LINE = re.compile(rb"(\\?)([0-9a-f]{64}) [ *](.*)", re.DOTALL)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tui_workbench.core import trace
 from tui_workbench.core.directories import user_data_directory
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
+from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.processes import clean_environment
 from tui_workbench.core.waiting import BackgroundCall, wait_ready
 
@@ -279,8 +280,12 @@ class Host(abc.ABC):
 
     def user_ids(self) -> tuple[int, int]:
         """Return the user ID and group ID of programs on the host."""
-        user, group = self.check(["sh", "-c", "id -u; id -g"]).text.split("\n")
-        return int(user), int(group)
+        text = self.check(["sh", "-c", "id -u; id -g"]).text
+        found = [whole_number(line) for line in text.split("\n")]
+        if len(found) != 2 or found[0] is None or found[1] is None:
+            remedy = "Check that `id -u` prints a number in an SSH login on that machine."
+            raise WorkbenchError(f"{self.label}: `id` printed {text[:80]!r}, expected two numbers", remedy=remedy)
+        return found[0], found[1]
 
     def read(self, path: str, offset: int = 0) -> HostProcess:
         """Start a process that follows a file and writes its bytes from `offset` (the first is 0) to stdout.

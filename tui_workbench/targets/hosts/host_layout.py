@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.files import read_file
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.numbers import whole_number
 from tui_workbench.targets.base.values import CleanupItem, ProjectNames
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.remote_scripts import LIVING
@@ -111,7 +112,7 @@ def run_folders(host: Host) -> list[RunFolder]:
         return []
     parts = host.check(["sh", "-c", _RUNS, "sh", host.home()], timeout=LIST_SECONDS).stdout.split(b"\0")
     return [
-        RunFolder(name.decode("utf-8", "surrogateescape"), int(size or 0) * 1024, record)
+        RunFolder(name.decode("utf-8", "surrogateescape"), (whole_number(size) or 0) * 1024, record)
         for name, size, record in zip(parts[0::3], parts[1::3], parts[2::3], strict=False)
     ]
 
@@ -141,9 +142,9 @@ def _folders(host: Host, project: ProjectNames) -> list[CleanupItem]:
     folders = {tree: "project", layout.offline_packages: "cache"}
     sizes = host.check(["sh", "-c", _SIZES, "sh", *folders], timeout=LIST_SECONDS).text.split("\n")
     return [
-        CleanupItem(kind, path, partial(_remove, host, path), int(size) * 1024)
-        for (path, kind), size in zip(folders.items(), sizes, strict=True)
-        if size.isdigit()
+        CleanupItem(kind, path, partial(_remove, host, path), size * 1024)
+        for (path, kind), line in zip(folders.items(), sizes, strict=False)
+        if (size := whole_number(line)) is not None
     ]
 
 

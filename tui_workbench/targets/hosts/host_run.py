@@ -32,6 +32,7 @@ from tui_workbench.core.files import (
 from tui_workbench.core.locks import lock_file
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.numbers import whole_number
 from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.base.sdk import sdk_archive, sdk_version
 from tui_workbench.targets.base.values import Outcome, Report, Times
@@ -161,7 +162,7 @@ cat >/dev/null
 def _describe_skipped(folder: str, names: Sequence[str]) -> str:
     shown = ", ".join(posixpath.join(folder, posixpath.normpath(name)) for name in names[:MOST_NAMES])
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"not fetched: {shown}{more} (not a file, or a link that leaves {folder}/)"
+    return f"not fetched: {shown}{more} (not readable, not a file, or a link that leaves {folder}/)"
 
 
 class Placing(NamedTuple):
@@ -378,13 +379,14 @@ class HostRun:
             )
         pid, exit_code, then, now, said = parts
         code = exit_code.strip() if exit_code.endswith("\n") else ""
+        ended = whole_number(code)
         ahead = difference(seconds_of(said), before, after)
         restarted = bool(then.strip() and now.strip()) and then.strip() != now.strip()
         return HostRunState(
             started=bool(pid.strip()),
-            exit_code=int(code) if code.isdigit() else None,
+            exit_code=ended,
             restarted=restarted,
-            times=times_there(said, pid, now.strip(), has_ended=code.isdigit(), restarted=restarted, ahead=ahead),
+            times=times_there(said, pid, now.strip(), has_ended=ended is not None, restarted=restarted, ahead=ahead),
             ahead=ahead,
         )
 
@@ -402,7 +404,7 @@ class HostRun:
     def _is_full(self) -> bool:
         done = self._host.run(["df", "-Pk", "--", self.directory])
         words = done.text.split("\n")[-1].split() if done.code == 0 else []
-        return len(words) >= 6 and words[3].isdigit() and int(words[3]) < FULL_BELOW
+        return len(words) >= 6 and (free := whole_number(words[3])) is not None and free < FULL_BELOW
 
     def _local_state(self) -> HostRunState:
         try:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from tui_workbench.core import locks
 from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.files import make_folders, open_below, remove_below, write_all
+from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
 from tui_workbench.targets.hosts.supervisor import GPU, METRICS, RANKS, SPARK, SPARK_BYTES
@@ -96,13 +97,14 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
         """Return the size of the file in bytes; 0 if it does not exist. Raises TargetUnreachable."""
         command = ["sh", "-c", 'if [ -f "$1" ]; then wc -c <"$1"; else echo 0; fi', "sh", self._source]
         text = self._host.run(command).text.strip()
-        if not text.isdecimal():
+        size = whole_number(text)
+        if size is None:
             # The program was killed, for example because the machine shuts down. The file may have more bytes.
             raise ConnectionLost(
                 f"{self._host.label}: the size of the log could not be read",
                 remedy="Wait: when the machine answers, the log resumes where it stopped.",
             )
-        return int(text)
+        return size
 
     def end(self) -> None:
         """Raise TargetUnreachable because the process on the host ended, with the reason if it is known."""
@@ -277,16 +279,16 @@ class LiveFiles:
     def _missing(self, sizes: str, room: int = MOST_BYTES) -> list[tuple[str, int, int]]:
         wanted = []
         for line in sizes.split("\n"):
-            size, _, path = line.strip().partition(" ")
-            local_path = self.local_path(path)
-            if not local_path or not size.isdigit():
+            digits, _, path = line.strip().partition(" ")
+            local_path, size = self.local_path(path), whole_number(digits)
+            if not local_path or size is None:
                 continue
             try:
                 known = os.lstat(local_path).st_size
             except OSError:
                 known = 0
-            most = SPARK_BYTES if path.startswith(f"{SPARK}/") else int(size)
-            count = min(min(int(size), most) - known, room, max(1, MOST_BYTES // SHARES))
+            most = SPARK_BYTES if path.startswith(f"{SPARK}/") else size
+            count = min(min(size, most) - known, room, max(1, MOST_BYTES // SHARES))
             if count > 0:
                 wanted.append((path, known, count))
                 room -= count

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from tui_workbench.core import system
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import MOST_OUTPUT, READ_SIZE, ConnectionLost, Host, disk_full, is_disk_full
 
@@ -24,6 +25,9 @@ NEAR_SECONDS = 0.015
 """A host with a shorter response time, in seconds, is so near that compression costs more time than it saves."""
 
 LONGEST_LINE = 1 << 20  # limit in bytes
+
+SHOWN = 40
+"""Maximum number of characters of an answer that an error quotes."""
 
 _PIPE_SIZE = 1 << 20
 """Capacity of the pipes in bytes. With the default of 64 KiB, the writer waits too often."""
@@ -72,6 +76,21 @@ class ProcessIO:
             self._fill()
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("ascii", "replace").strip()
+
+    def number(self, largest: int) -> int:
+        """Return the number in the next line; see `number_in`."""
+        return self.number_in(self.line(), largest)
+
+    def number_in(self, line: str, largest: int) -> int:
+        """Return the number in a line of the program. Raises WorkbenchError for other text and for a larger number."""
+        number = whole_number(line, largest)
+        if number is None:
+            raise WorkbenchError(
+                f"cannot {self._action} {self._host.label}: it answered {line[:SHOWN]!r}, expected a number",
+                remedy="Check that the login shell of that machine prints nothing, and that its programs are not "
+                "replaced, then try again.",
+            )
+        return number
 
     def gzip(self) -> bytes:
         """Return the next gzip stream of the output, decompressed."""

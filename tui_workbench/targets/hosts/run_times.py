@@ -12,6 +12,7 @@ import re
 import time
 
 from tui_workbench.core import system
+from tui_workbench.core.numbers import whole_number
 from tui_workbench.targets.base.values import Times
 from tui_workbench.targets.hosts import supervisor
 
@@ -59,8 +60,8 @@ def times_there(said: str, pid: str, boot: str, *, has_ended: bool, restarted: b
     start, end = seconds_of(began), seconds_of(ended) if has_ended else 0.0
     booted = seconds_of(now) - seconds_of(up) if seconds_of(now) and seconds_of(up) else 0.0
     if booted and len(fields) > 2 and boot and fields[1] == boot:
-        ticks = system.start_time(fields[2])
-        start = booted + int(ticks) / _TICKS if ticks.isdigit() else start
+        ticks = whole_number(system.start_time(fields[2]))
+        start = start if ticks is None else booted + ticks / _TICKS
     if restarted and not has_ended:
         end = booted
     return Times(start and start + ahead, end and end + ahead)

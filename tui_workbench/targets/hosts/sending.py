@@ -55,6 +55,9 @@ NAMED_FILES = 1_000
 SHOWN_FILES = 3
 """Number of largest files that a plan names."""
 
+LARGEST_MANIFEST = 1 << 30
+"""Maximum size in bytes of a list of files that the host answers."""
+
 _CHUNK = 1 << 18
 _PACKING_LEVEL = 1
 _ACTION = "copy files to"
@@ -278,10 +281,10 @@ def _read_held(process: ProcessIO, answer: str, copy: ManifestCopy) -> _Held:
         known = copy.read(process.line())
         if known is None:
             process.write(b"manifest\n")
-            size = int(process.line())
+            size = process.number(LARGEST_MANIFEST)
             known = process.gzip() if _can_pack(answer) else process.take(size)
         return _Held(split(known))
-    sizes = [int(process.line()) for _ in range(3)]
+    sizes = [process.number(LARGEST_MANIFEST) for _ in range(3)]
     data = process.gzip() if _can_pack(answer) else process.take(sum(sizes))
     second = sizes[0] + sizes[1]
     before, present = _facts(data[sizes[0] : second]), _facts(data[second:])

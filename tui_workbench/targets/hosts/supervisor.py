@@ -22,6 +22,7 @@ from typing import NamedTuple
 from tui_workbench.core import system
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import read_below, unlink_below
+from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.plaintext import counted
 
 OUTPUT = "output.log"
@@ -110,7 +111,7 @@ class Supervisor(NamedTuple):
     @property
     def started_at(self) -> int:
         """The start time as in `system.Process`; 0 if unknown or before the last restart."""
-        return int(self.start_time) if self.same_boot and self.start_time.isdigit() else 0
+        return (whole_number(self.start_time) or 0) if self.same_boot else 0
 
     @property
     def is_alive(self) -> bool:
@@ -130,15 +131,15 @@ def read_supervisor(run_directory: str) -> Supervisor | None:
     text = _text(run_directory, PID)
     lines = text.split("\n")
     # Signals to process 0 would go to the process group of the sender.
-    if len(lines) < 4 or not lines[0].isdecimal() or not int(lines[0]):
+    if len(lines) < 4 or not (pid := whole_number(lines[0])):
         return None
-    return Supervisor(int(lines[0]), lines[1], system.start_time(lines[2]))
+    return Supervisor(pid, lines[1], system.start_time(lines[2]))
 
 
 def read_exit_code(run_directory: str) -> int | None:
     """Read the `exit` file. Return None while it is missing or incomplete."""
     text = _text(run_directory, EXIT)
-    return int(text) if text.endswith("\n") and text.strip().isdigit() else None
+    return whole_number(text.strip()) if text.endswith("\n") else None
 
 
 def forget(run_directory: str) -> None:

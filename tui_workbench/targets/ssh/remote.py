@@ -20,6 +20,7 @@ from typing import Any
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, TargetUnreachable, WorkbenchError
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
+from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.waiting import Backoff, at_once
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment, spark
@@ -326,7 +327,7 @@ class _Processes:
         except WorkbenchError as error:
             return outcome._replace(reason="; ".join(filter(None, (outcome.reason, error.message))))
         count = done.text.partition(" ")[2]
-        return outcome._replace(note=supervisor.describe_left_behind(int(count) if count.isdigit() else 0))
+        return outcome._replace(note=supervisor.describe_left_behind(whole_number(count) or 0))
 
     def _follow(self, script: str, interrupted: int) -> None:
         """Copy the log until a script on the host that waits for the run has ended."""
