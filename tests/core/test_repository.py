@@ -283,9 +283,10 @@ class TestDamagedRepositories:
         with pytest.raises(GitError, match="larger than"):
             status(root)
 
-    def test_many_alternates_are_refused(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("text", ["".join(f"/nowhere/{number}\n" for number in range(100)), '"/nowhere"\n'])
+    def test_many_and_quoted_alternates_are_refused(self, tmp_path: Path, text: str) -> None:
         root = plain(tmp_path)
-        (root / ".git/objects/info/alternates").write_text("".join(f"/nowhere/{number}\n" for number in range(100)))
+        (root / ".git/objects/info/alternates").write_text(text)
         with pytest.raises(GitError, match="object stores"):
             status(root)
 

@@ -287,8 +287,11 @@ def _check_stores(stores: list[str]) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             text = read_below(os.path.realpath(store), "info/alternates", _LARGEST_ALTERNATES + 1)
             names = [os.fsdecode(line) for line in text.split(b"\n") if line.strip() and b"\0" not in line]
-            if len(text) > _LARGEST_ALTERNATES or number + len(names) > _MOST_STORES:
-                raise OSError(27, "it names too many object stores", os.path.join(store, "info", "alternates"))
+            is_quoted = any(name.startswith('"') for name in names)  # a form that git reads, but does not write
+            if len(text) > _LARGEST_ALTERNATES or number + len(names) > _MOST_STORES or is_quoted:
+                raise OSError(
+                    27, "it names too many or quoted object stores", os.path.join(store, "info", "alternates")
+                )
             stores += [path for name in names if (path := os.path.join(store, name)) not in stores]
 
 
