@@ -18,8 +18,10 @@ import pytest
 
 from tests.conftest import open_folder, require
 from tests.machines import PASSWORD, Machine, machine, wait_for
+from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tests.targets.test_ssh_login import RELAY
+from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, LoginRefused, SecretNeeded
 from tui_workbench.targets.ssh import ssh_link
 from tui_workbench.targets.ssh import ssh_wire as wire
@@ -387,3 +389,26 @@ def test_idle_login_keeps_its_secrets(
     host.disconnect()
     link.join(120)
     assert not link.is_alive()
+
+
+@pytest.mark.linux("reads the memory of a process in /proc")
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_endless_output_to_a_slow_reader_does_not_fill_the_memory(
+    host: SshHost, connections: Path, stream: str
+) -> None:
+    process = host.open(["sh", "-c", f"exec cat /dev/zero >&{stream}"])
+    reading = process.stdout if stream == "1" else process.stderr
+    (link,) = link_processes(connections)
+    before = memory_of(link)
+    # Small reads are slower than the machine writes.
+    for _ in range(200):
+        wait_ready([], timeout=0.01)
+        assert os.read(reading, 1 << 16)
+    process.close()
+    assert memory_of(link) - before < 64 << 20
+
+
+def memory_of(pid: int) -> int:
+    """Return the maximum resident memory of a process in bytes."""
+    lines = (PROC / str(pid) / "status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) << 10
