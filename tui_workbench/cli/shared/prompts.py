@@ -10,6 +10,7 @@ import contextlib
 import getpass
 import sys
 from collections.abc import Callable, Iterable
+from io import FileIO
 from typing import TYPE_CHECKING
 
 from tui_workbench.core.errors import UsageError
@@ -74,6 +75,21 @@ def ask_secret(prompt: str) -> str:
     return secret
 
 
+def ask_text(prompt: str) -> str:
+    """Read a line with echo. Raises UsageError without a terminal."""
+    require_terminal()
+    with open(TERMINAL, "r+b", buffering=0) as terminal:
+        terminal.write(f"{visible(prompt)}: ".encode())
+        return _line_of(terminal).decode("utf-8", "replace")
+
+
+def _line_of(terminal: FileIO) -> bytes:
+    line = b""
+    while not line.endswith(b"\n") and (more := terminal.read(1)):
+        line += more
+    return line.strip()
+
+
 def secret_from_stdin(option: str = "--password-stdin") -> str:
     """Read a secret from the first line of stdin. Raises UsageError if this line is empty or missing."""
     line = sys.stdin.readline().rstrip("\r\n")
@@ -98,10 +114,8 @@ def is_accepted(error: HostKeyRefused) -> bool:
     with open(TERMINAL, "r+b", buffering=0) as terminal:
         question = f"{error.message}.\nAccept this host key? Type yes or the fingerprint: "
         terminal.write("\n".join(visible(line) for line in question.split("\n")).encode())
-        answer = b""
-        while not answer.endswith(b"\n") and (more := terminal.read(1)):
-            answer += more
-    return answer.strip().decode("utf-8", "replace") in ("yes", error.presented)
+        answer = _line_of(terminal)
+    return answer.decode("utf-8", "replace") in ("yes", error.presented)
 
 
 def reach(
@@ -124,6 +138,9 @@ def reach(
         except SecretNeeded as error:
             if not can_ask() or asked == SECRET_ATTEMPTS:
                 raise
+            if error.is_question:  # the server limits their number
+                give(error, ask_secret(error.prompt) if not error.is_visible else ask_text(error.prompt))
+                continue
             if asked:
                 sys.stderr.write(f"workbench-tui: {visible(error.message)}\n")
             asked += 1
@@ -146,7 +163,10 @@ def log_in(host: SshHost) -> dict[str, str]:
 
     def give(error: SecretNeeded, secret: str) -> None:
         host.give_secret(error.reference, secret)
-        typed[error.reference] = secret
+        if not error.is_question:
+            typed[error.reference] = secret
 
+    if can_ask():
+        host.attend()
     reach(lambda: host.run(["true"]), host.accept_host_key, give)
     return typed

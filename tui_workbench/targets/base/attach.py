@@ -127,7 +127,10 @@ class Attachment:
 
     def give(self, needed: SecretNeeded, secret: str) -> None:
         """Set the secret that `connect` asked for."""
-        if needed.reference == self._password:
+        login = self._login()
+        if needed.is_question and login is not None:
+            SshHost(login).give_secret(needed.reference, secret)
+        elif needed.reference == self._password:
             self.give_password(secret)
         else:
             self.give_passphrase(secret)
@@ -230,6 +233,7 @@ class Attachment:
         for reference in (login.password, login.passphrase):
             if reference in self._secrets:
                 host.give_secret(reference, self._secrets[reference])
+        host.attend()
         if self._is_abandoned:  # another thread called `abandon` while the link was being started
             _forget(host)
             raise ConnectionLost(f"{host.label}: the login was canceled", remedy="Try again.")

@@ -71,18 +71,34 @@ class LoginRefused(TargetUnreachable):
     permanent = True
     failed_check = "login"
 
+    def __init__(self, message: str, *, remedy: str = "", offers_password: bool = False) -> None:
+        """`offers_password` is True if the machine refused the keys, but accepts a password."""
+        super().__init__(message, remedy=remedy)
+        self.offers_password = offers_password
+
 
 class SecretNeeded(LoginRefused):
-    """A password or passphrase is missing or wrong.
+    """A password or passphrase is missing or wrong, or the server asks a question, such as for a second factor.
 
     `reference` names the secret for `SecretStore`; `prompt` is the question to show. `host_verified` is True if the
-    machine showed the expected host key, so that only the secret is missing.
+    machine showed the expected host key, so that only the secret is missing. The answer to a question is given like a
+    secret, but never stored; with `is_visible`, it may be shown while the user types it.
     """
 
     def __init__(
-        self, message: str, *, reference: str, prompt: str, remedy: str = "", host_verified: bool = False
+        self,
+        message: str,
+        *,
+        reference: str,
+        prompt: str,
+        remedy: str = "",
+        host_verified: bool = False,
+        is_question: bool = False,
+        is_visible: bool = False,
     ) -> None:
         super().__init__(message, remedy=remedy)
+        self.is_question = is_question
+        self.is_visible = is_visible
         self.reference = reference
         self.prompt = prompt
         self.host_verified = host_verified

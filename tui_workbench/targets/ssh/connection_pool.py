@@ -20,6 +20,7 @@ from tui_workbench.core import trace
 from tui_workbench.core.waiting import Backoff
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused
 from tui_workbench.targets.ssh import ssh_wire as wire
+from tui_workbench.targets.ssh.login_errors import login_command
 from tui_workbench.targets.ssh.ssh_channel import Bridge, NoShell, Shell
 from tui_workbench.targets.ssh.ssh_connection import connect
 from tui_workbench.targets.ssh.ssh_secrets import Secrets, host_key_of
@@ -233,6 +234,9 @@ class ConnectionPool:
 
     def add_secret(self, reference: str, value: str, *, kept: bool, host_key: str = "") -> None:
         """Remember a secret as `Secrets.add` does. A different value than before ends the connections."""
+        if self.secrets.questions.answer(reference, value):
+            self.secrets.are_only_here = True
+            return
         if self.secrets.values.get(reference, value) != value:
             self.close()
         self.secrets.add(reference, value, kept=kept, host_key=host_key)
@@ -255,13 +259,25 @@ class ConnectionPool:
         self.close()
 
     async def _add(self) -> PooledConnection:
-        """Open one more connection. Concurrent callers share the attempt; a canceled caller does not end it."""
+        """Open one more connection. Concurrent callers share the attempt; a canceled caller does not end it.
+
+        The attempt continues while the server's question is open, which is raised as SecretNeeded.
+        """
+        questions = self.secrets.questions
+        if questions.is_unattended and self._attempt is None:
+            raise questions.error(self._login, login_command(self._login))
         if self._attempt is None and not self._has_ended:
             self._attempt = asyncio.create_task(self._connect())
             self._attempt.add_done_callback(self._attempt_ended)
         attempt = self._attempt
         if attempt is not None:
-            await asyncio.wait({attempt})
+            asked = asyncio.create_task(questions.is_open.wait())
+            try:
+                await asyncio.wait({attempt, asked}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                asked.cancel()
+            if not attempt.done():
+                raise questions.error(self._login, login_command(self._login))
         if attempt is None or attempt.cancelled():
             raise lost(self._login, asyncssh.ConnectionLost("it was closed"))
         return attempt.result()

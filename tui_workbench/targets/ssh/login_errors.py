@@ -59,7 +59,8 @@ def to_workbench_error(login: Login, hop: Hop, client: Client, secrets: Secrets,
     if isinstance(error, asyncssh.HostKeyNotVerifiable) or (client.known and client.presented):
         return _host_key_error(prefix, client, error)
     if isinstance(error, asyncssh.PermissionDenied | asyncssh.PasswordChangeRequired):
-        return _login_error(login, hop, prefix, secrets, must_change=isinstance(error, asyncssh.PasswordChangeRequired))
+        must_change = isinstance(error, asyncssh.PasswordChangeRequired)
+        return _login_error(login, hop, prefix, client, secrets, must_change=must_change)
     if isinstance(error, asyncssh.DisconnectError) and "authentication failures" in error.reason:
         return LoginRefused(
             f"{prefix}the server disconnected after too many wrong keys: {error.reason}",
@@ -151,7 +152,19 @@ def _host_key_error(prefix: str, client: Client, error: Exception) -> HostKeyRef
     )
 
 
-def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_change: bool) -> LoginRefused:
+def _login_error(
+    login: Login, hop: Hop, prefix: str, client: Client, secrets: Secrets, *, must_change: bool
+) -> LoginRefused:
+    if secrets.questions.is_unattended:
+        return secrets.questions.error(login, login_command(login))
+    if client.has_asked:
+        remedy = f"Log in again with the right answers: {login_command(login)}."
+        return LoginRefused(f"{prefix}the server refused the answers to its questions", remedy=remedy)
+    if client.key_was_accepted:
+        return LoginRefused(
+            f"{prefix}the server accepted a key, but then refused the login",
+            remedy=f"It requires more than the key. `ssh -v {login.ssh_words}` shows what it asks for.",
+        )
     if hop.alias != login.host_and_port[0]:
         command = f"ssh {shlex.quote(hop.alias)}"
         return LoginRefused(f"{prefix}the login was refused", remedy=f"Run `{command}` to find the cause.")
@@ -166,6 +179,7 @@ def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_
             f"{prefix}the key {login.private_key} was refused",
             remedy=f"Append {login.private_key}.pub to ~/.ssh/authorized_keys on the machine: "
             f"`ssh-copy-id {login.all_words}`.",
+            offers_password=client.offers_password,
         )
     locked = hop.locked_keys
     if locked:
@@ -178,4 +192,5 @@ def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_
         f"{prefix}none of your SSH keys was accepted",
         remedy=f"Copy your public key to the machine: `ssh-copy-id {login.ssh_words}`. Or attach the target "
         "with a password.",
+        offers_password=client.offers_password,
     )

@@ -137,7 +137,8 @@ async def _connect_hop(
     on_lost: Callable[[Exception | None], None],
 ) -> asyncssh.SSHClientConnection:
     password = login.password if authentication.get("password") is not None else ""
-    client = Client(hop, secrets, on_lost, password=password)
+    asks = authentication is not _NOTHING
+    client = Client(hop, secrets, on_lost, password=password, asks=asks)
     options = _options(hop, tunnel) | authentication
     with _closed_on_failure(tunnel):
         try:
@@ -146,7 +147,7 @@ async def _connect_hop(
             except (asyncssh.Error, ConnectionError) as error:
                 if not client.may_have_known_plain_key(error):
                     raise
-                client = Client(hop, secrets, on_lost, password=password, plain_keys_only=True)
+                client = Client(hop, secrets, on_lost, password=password, asks=asks, plain_keys_only=True)
                 connection = await _open(hop, client, options | {"server_host_key_algs": NO_CERTIFICATES})
         except (OSError, ValueError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
             await _read_host_key(hop, client, tunnel)
@@ -164,8 +165,11 @@ async def _open(hop: Hop, client: Client, options: dict[str, Any]) -> asyncssh.S
     if options["tunnel"] is None and hop.proxy_command:
         client.proxy = await ProxyCommand.start(hop.proxy_command, hop.agent)
         own["sock"] = client.proxy.connection
+    if options.get("password") is not None:
+        own["password"] = client.take_password
     try:
-        return await asyncssh.connect(hop.host, hop.port or (), **options, **own)
+        async with asyncio.timeout(CONNECT_SECONDS) as client.limit:
+            return await asyncssh.connect(hop.host, hop.port or (), **{**options, **own})
     except BaseException as error:
         if client.proxy is not None and isinstance(error, asyncssh.Error | OSError):
             client.proxy_complaint = await client.proxy.complaint()
@@ -179,7 +183,7 @@ def _options(hop: Hop, tunnel: asyncssh.SSHClientConnection | None) -> dict[str,
         "tunnel": tunnel,
         "agent_path": hop.agent,
         "connect_timeout": min(hop.connect_timeout or CONNECT_SECONDS, CONNECT_SECONDS),
-        "login_timeout": CONNECT_SECONDS,
+        "login_timeout": 0,  # `_open` has a time limit, which does not include the questions to the user
         "keepalive_interval": hop.keepalive,
         "keepalive_count_max": hop.keepalive_count,
         "compression_algs": None,  # the workbench compresses its own streams

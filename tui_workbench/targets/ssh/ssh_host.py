@@ -132,6 +132,13 @@ class SshHost(Host):
         given = {"reference": reference, "value": value, "kept": kept, "host_key": host_key}
         self._request({"op": wire.SECRET, **given}, SHORT_TIMEOUT)
 
+    def attend(self) -> None:
+        """Tell the link that a user can answer the questions of the server, such as for a second factor.
+
+        After a question without an answer, the link does not connect again before this.
+        """
+        self._request({"op": wire.ATTEND}, SHORT_TIMEOUT)
+
     def accept_host_key(self, fingerprint: str) -> None:
         """Accept an unknown host key with this fingerprint (`SHA256:...`) at the next attempt.
 

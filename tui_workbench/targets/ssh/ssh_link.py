@@ -75,7 +75,8 @@ class Link:
 
     def _end_idle(self) -> None:
         for served in list(self._logins.values()):
-            if served.idle_seconds >= IDLE_SECONDS:
+            # A login that needed an answer of the user stays open as long as a typed secret is kept.
+            if served.idle_seconds >= IDLE_SECONDS and not served.pool.secrets.questions.were_answered:
                 served.pool.close()
             life = IDLE_WITH_SECRETS_SECONDS if served.pool.secrets.are_only_here else IDLE_SECONDS
             if served.idle_seconds >= life:
@@ -187,6 +188,8 @@ class Link:
                 connection.add_secret(request["reference"], request["value"], kept=kept, host_key=host_key)
             case wire.NO_SECRET:
                 secrets.unknown.add(request["reference"])
+            case wire.ATTEND:
+                secrets.questions.is_unattended = False
             case wire.ACCEPT:
                 secrets.accepted.add(request["fingerprint"])
             case wire.CLOSE if request.get("keep_secrets"):

@@ -8,6 +8,7 @@ import asyncssh
 
 from tui_workbench.core import trace
 from tui_workbench.targets.ssh.known_hosts import fingerprint
+from tui_workbench.targets.ssh.questions import Questions
 
 
 class Secrets:
@@ -21,6 +22,7 @@ class Secrets:
         self.unknown: set[str] = set()  # references of secrets that only the user can enter
         self.are_only_here = False  # at least one secret is not in a keyring
         self.accepted: set[str] = set()
+        self.questions = Questions()
         self.agent = ""
         self._refused: dict[str, str] = {}
         self._host_keys: dict[str, str] = {}

@@ -34,6 +34,7 @@ WAIT = "wait"  # wait until the machine answers: {}
 SECRET = "secret"  # hold `value` under `reference`; `kept` if it is in a keyring as well: {}
 NO_SECRET = "no-secret"  # only the user knows the secret of `reference`: {}
 ACCEPT = "accept"  # accept the host key with `fingerprint`: {}
+ATTEND = "attend"  # a user can answer the questions of the server: {}
 STATUS = "status"  # {"state": ..., "since": seconds since the epoch, "server": version, "peer": address, ...}
 CLOSE = "close"  # end the connections of the login, and forget its secrets unless `keep_secrets`: {}
 
@@ -176,24 +177,25 @@ def receive(connection: socket.socket, descriptors: list[int] | None = None) -> 
     return message
 
 
-_KINDS = {kind.__name__: kind for kind in (ConnectionLost, LoginRefused, SecretNeeded, HostKeyRefused)}
-_FIELDS = ("reference", "prompt", "host_verified", "presented", "known", "failed_check")
+_FIELDS_OF: dict[type[TargetUnreachable], tuple[str, ...]] = {
+    ConnectionLost: ("failed_check",),
+    LoginRefused: ("offers_password",),
+    SecretNeeded: ("reference", "prompt", "host_verified", "is_question", "is_visible"),
+    HostKeyRefused: ("presented", "known"),
+}
+_KINDS = {kind.__name__: kind for kind in _FIELDS_OF}
 
 
 def error_to_message(error: TargetUnreachable) -> dict[str, Any]:
     """Return the reply that reports an error."""
-    fields = {name: getattr(error, name) for name in _FIELDS if hasattr(error, name)}
+    fields = {name: getattr(error, name) for name in _FIELDS_OF.get(type(error), ())}
     return {"error": type(error).__name__, "message": error.message, "remedy": error.remedy, **fields}
 
 
 def error_from_message(message: dict[str, Any]) -> TargetUnreachable:
     """Return the error that a reply reports."""
     kind = _KINDS.get(message["error"], ConnectionLost)
-    fields = {
-        name: message[name]
-        for name in _FIELDS
-        if name in message and (name != "failed_check" or kind is ConnectionLost)
-    }
+    fields = {name: message[name] for name in _FIELDS_OF[kind] if name in message}
     if "known" in fields:
         fields["known"] = tuple(fields["known"])
     return kind(message["message"], remedy=message["remedy"], **fields)

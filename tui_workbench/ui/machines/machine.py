@@ -7,6 +7,7 @@ only in the view, the connection and the keyring. Closing a screen never waits f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -22,14 +23,14 @@ from tui_workbench.targets.base.login_secrets import store_typed
 from tui_workbench.targets.base.secrets import KeyringResult, is_reference
 from tui_workbench.targets.checks.check import check_names, run_checks
 from tui_workbench.targets.checks.result import BROKEN, OK, UNNEEDED, WARNING, CheckResult
-from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
+from tui_workbench.targets.hosts.host import HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.ssh.ssh_wire import login_of
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import MACHINE, MACHINE_RESULT
 from tui_workbench.ui.formatting import capitalized, error_text
-from tui_workbench.ui.machines.machine_fields import SECRET, attach_fields, request_of
+from tui_workbench.ui.machines.machine_fields import ANSWER, PASSWORD, SECRET, answer_field, attach_fields, request_of
 from tui_workbench.ui.machines.target_checks import Checked
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -78,7 +79,8 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
 
     def __init__(self, project: Project, history: ChangeHistory, written: Callable[[], None]) -> None:
         """`written` is called when the files are written, before the machine is checked."""
-        self.view = MachineView(attach_fields, self._proceed)
+        self._asked: tuple[Attachment, SecretNeeded] | None = None
+        self.view = MachineView(self._fields, self._proceed)
         super().__init__(box_of("Attach a machine", self.view))
         self._project = project
         self._history = history
@@ -89,26 +91,57 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
         self.set_focus(self.view)
         self.view.show(Phase.ASKING, at="name")
 
+    def _fields(self, values: Mapping[str, str]) -> Sequence[DialogField]:
+        return attach_fields(values) if self._asked is None else (answer_field(self._asked[1]),)
+
     async def _proceed(self) -> None:
-        """Log in, write the files and check the machine. If the login or the writing fails, show the fields again."""
-        values = self.view.values
-        attachment: Attachment | None = None
+        """Log in, write the files and check the machine. If the login or the writing fails, show the fields again.
+
+        A question of the server, such as for a second factor, is shown first; the answer continues the login.
+        """
+        values, asked, self._asked = self.view.values, self._asked, None
+        attachment: Attachment | None = asked[0] if asked else None
         try:
-            attachment = await in_thread(lambda: Attachment(self._project.root, request_of(values)))
-            _give(attachment, values)
+            attachment = await self._begun(values, asked)
             if not await self._connect(attachment):
                 self.view.show(Phase.ASKING, ("Host key not accepted; nothing was written.", "warning"))
                 return
             attached = await in_thread(lambda: attachment.write(self._history.apply))
         except WorkbenchError as error:
+            if attachment is not None and isinstance(error, SecretNeeded) and error.is_question:
+                self._ask(attachment, error)
+                return
             if attachment is not None:
                 await in_thread(attachment.abandon)
-            label = attachment.host.label if attachment is not None else ""
-            at = SECRET if isinstance(error, SecretNeeded) else ""
-            self.view.show(Phase.ASKING, _error_remark(error, label), at=at)
+            self._show_failure(error, attachment.host.label if attachment is not None else "")
             return
         self._written()
         await self._check_attached(attachment, attached)
+
+    async def _begun(self, values: Mapping[str, str], asked: tuple[Attachment, SecretNeeded] | None) -> Attachment:
+        """Return a new attachment, or that of a question, to which the answer was given."""
+        if asked is not None:
+            attachment, needed = asked
+            await in_thread(lambda: attachment.give(needed, values.get(ANSWER, "")))
+            return attachment
+        attachment = await in_thread(lambda: Attachment(self._project.root, request_of(values)))
+        _give(attachment, values)
+        return attachment
+
+    def _ask(self, attachment: Attachment, needed: SecretNeeded) -> None:
+        self._asked = (attachment, needed)
+        self.view.buffer(ANSWER).replace("")
+        self.view.show(Phase.ASKING, _error_remark(needed, attachment.host.label), at=ANSWER)
+
+    def _show_failure(self, error: WorkbenchError, label: str) -> None:
+        """Show the error above the fields, with the field for a password if the machine accepts only that."""
+        at = SECRET if isinstance(error, SecretNeeded) else ""
+        remark = _error_remark(error, label)
+        if isinstance(error, LoginRefused) and error.offers_password:
+            self.view.buffer("login").replace(PASSWORD)
+            remark = ("The machine accepts none of your SSH keys. It accepts a password: enter it.", "warning")
+            at = SECRET
+        self.view.show(Phase.ASKING, remark, at=at)
 
     async def _connect(self, attachment: Attachment) -> bool:
         """Log in. Return False if the user does not accept the host key."""
@@ -156,13 +189,18 @@ class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
 
     def __init__(self, target: ComputeTarget) -> None:
         self._login = LoginQuestions(target)
+        self._typed: dict[str, str] = {}
         self.view = MachineView(self._login.fields, self._proceed, self._conclude)
         super().__init__(box_of(f"Check {target.name}", self.view))
         self._target = target
 
     def on_mount(self) -> None:
         self.set_focus(self.view)
-        self.view.work(self.view.check(self._target))
+        self.view.work(self._begin())
+
+    async def _begin(self) -> None:
+        await self._login.attend()
+        await self.view.check(self._target)
 
     async def _conclude(self, checked: Checked) -> bool:
         """Ask for a missing secret or about a new host key.
@@ -173,16 +211,17 @@ class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
         return await self._login.ask(self.view, error, lambda: self.view.check(self._target))
 
     async def _proceed(self) -> None:
-        """Pass the secret to the connection and check again. Save the secret if the checks succeed."""
-        secret = self.view.values.get(SECRET, "")
-        reference = await self._login.give(self.view, secret)
-        if not reference:
+        """Pass the secret or the answer to the connection and check again. Save secrets if the checks succeed."""
+        given = await self._login.give(self.view)
+        if not given:
             return
+        self._typed |= {reference: secret for reference, secret in given.items() if is_reference(reference)}
         await self.view.check(self._target)
         checked = self.view.checked
-        if self.view.phase is Phase.DONE and is_reference(reference) and checked and not checked.error:
-            (kept,) = await in_thread(lambda: store_typed(ssh_host_of(self._target), {reference: secret}))
-            self.view.show(Phase.DONE, _storage_remark(kept), _result_remark(checked))
+        if self.view.phase is Phase.DONE and self._typed and checked and not checked.error:
+            typed, self._typed = self._typed, {}
+            kept = await in_thread(lambda: store_typed(ssh_host_of(self._target), typed))
+            self.view.show(Phase.DONE, *map(_storage_remark, kept), _result_remark(checked))
 
 
 class LoginQuestions:
@@ -194,7 +233,7 @@ class LoginQuestions:
 
     def fields(self, _values: Mapping[str, str]) -> Sequence[DialogField]:
         needed = self._needed
-        return () if needed is None else (DialogField(SECRET, "Secret", hint=needed.prompt, is_secret=True),)
+        return () if needed is None else (answer_field(needed),)
 
     async def ask(self, view: MachineView, error: WorkbenchError | None, again: Callable[[], Awaitable[None]]) -> bool:
         """Ask for a missing secret or about an unknown host key.
@@ -204,9 +243,10 @@ class LoginQuestions:
         """
         if isinstance(error, SecretNeeded):
             self._needed = error
-            view.buffer(SECRET).replace("")  # the previous secret
+            key = answer_field(error).key
+            view.buffer(key).replace("")  # the previous secret
             view.clear_checks(self._target.address)
-            view.show(Phase.ASKING, _error_remark(error, login_of(self._target).label), at=SECRET)
+            view.show(Phase.ASKING, _error_remark(error, login_of(self._target).label), at=key)
         elif isinstance(error, HostKeyRefused) and await view.accepts(error):
             await in_thread(lambda: ssh_host_of(self._target).accept_host_key(error.presented))
             await again()
@@ -214,20 +254,27 @@ class LoginQuestions:
             return False
         return True
 
-    async def give(self, view: MachineView, secret: str) -> str:
-        """Pass the secret to the connection, and return the reference of the secret.
+    async def attend(self) -> None:
+        """Let the connection ask again after a question of the server that nobody answered."""
+        if self._target.uses_ssh:
+            with contextlib.suppress(WorkbenchError):
+                await in_thread(lambda: ssh_host_of(self._target).attend())
 
-        Return "" if no secret is needed. After an error, show the error and return "".
+    async def give(self, view: MachineView) -> dict[str, str]:
+        """Pass the entered secret to the connection, and return it by its reference.
+
+        Return nothing if no secret is needed. After an error, show the error and return nothing.
         """
         if self._needed is None:
-            return ""
-        reference, self._needed = self._needed.reference, None
+            return {}
+        needed, self._needed = self._needed, None
+        secret = view.values.get(answer_field(needed).key, "")
         try:
-            await in_thread(lambda: ssh_host_of(self._target).give_secret(reference, secret))
+            await in_thread(lambda: ssh_host_of(self._target).give_secret(needed.reference, secret))
         except WorkbenchError as error:
             view.show(Phase.DONE, _error_remark(error, login_of(self._target).label))
-            return ""
-        return reference
+            return {}
+        return {needed.reference: secret}
 
 
 class MachineView(DialogView, inherit_bindings=False):

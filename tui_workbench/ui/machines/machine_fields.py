@@ -18,10 +18,11 @@ from tui_workbench.targets.base.attach import (
     SLURM,
     AttachRequest,
 )
+from tui_workbench.targets.hosts.host import SecretNeeded
 from tui_workbench.ui.widgets.dialog_view import DialogField
 
 KEYS, KEY_FILE, PASSWORD, WORKBENCH_KEY = "keys", "key file", "password", "workbench key"  # login methods
-SECRET = "secret"
+SECRET, ANSWER = "secret", "answer"
 
 _TYPES = {
     REMOTE_DOCKER: "Docker over SSH",
@@ -64,6 +65,13 @@ def attach_fields(values: Mapping[str, str]) -> tuple[DialogField, ...]:
         return (*fields, DialogField("python", "Python", hint=REMOTE_PYTHON), *_SLURM_FIELDS)
     image = DialogField("image", "Image", hint=f"default: {CPU_IMAGE}, or a CUDA image for a GPU")
     return (*fields, DialogField("gpu", "Use the GPU", choices=_GPUS), image)
+
+
+def answer_field(needed: SecretNeeded) -> DialogField:
+    """Return the field for a missing secret, or for the answer to a question of the server."""
+    if needed.is_question:
+        return DialogField(ANSWER, "Answer", hint=needed.prompt, is_secret=not needed.is_visible)
+    return DialogField(SECRET, "Secret", hint=needed.prompt, is_secret=True)
 
 
 def request_of(values: Mapping[str, str]) -> AttachRequest:

@@ -26,7 +26,6 @@ from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.formatting import capitalized, error_text
 from tui_workbench.ui.machines.machine import CONNECTING, LoginQuestions, MachineView, Phase, Remark
-from tui_workbench.ui.machines.machine_fields import SECRET
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 
 OUTPUT_LINES = 8
@@ -74,7 +73,7 @@ class PreparingView(MachineView):
 
     async def _proceed(self) -> None:
         """Pass the secret to the connection, which keeps the secret in memory, and start again."""
-        if await self._login.give(self, self.values.get(SECRET, "")):
+        if await self._login.give(self):
             await self._prepare()
 
     async def _install(self, machine: Machine, results: list[StepResult]) -> None:

@@ -87,6 +87,7 @@ class Login:
         host = await in_thread(lambda: ssh_host_of(target))
         typed: dict[str, str] = {}
         attempts = 0
+        await in_thread(host.attend)
         while True:
             try:
                 await in_thread(lambda: host.run(["true"]))
@@ -97,9 +98,9 @@ class Login:
                 if not await self._accepts(error, host):
                     return False
             except SecretNeeded as error:
-                if attempts == SECRET_ATTEMPTS:
+                if attempts == SECRET_ATTEMPTS and not error.is_question:
                     raise
-                attempts += 1
+                attempts += not error.is_question  # the server limits the number of its questions
                 if not await self._ask_secret(error, host, typed, is_retry=attempts > 1):
                     return False
         for kept in await in_thread(lambda: store_typed(host, typed)):
@@ -119,12 +120,13 @@ class Login:
         return True
 
     async def _ask_secret(self, error: SecretNeeded, host: SshHost, typed: dict[str, str], *, is_retry: bool) -> bool:
-        prompt = f"Not accepted. {error.prompt}" if is_retry else error.prompt
+        prompt = f"Not accepted. {error.prompt}" if is_retry and not error.is_question else error.prompt
         secret = await self._context.questions.secret(prompt)
         if not secret:
             return False
         await in_thread(lambda: host.give_secret(error.reference, secret))
-        typed[error.reference] = secret
+        if not error.is_question:
+            typed[error.reference] = secret
         return True
 
 
