@@ -18,6 +18,7 @@ import pytest
 from tests.conftest import open_folder, require
 from tests.machines import Machine, machine, make_key, wait_for
 from tests.proc import PROC
+from tests.second_factor import codes  # noqa: F401  (a fixture)
 from tests.targets.docker_fixtures import (  # noqa: F401  (fixtures)
     engine,
     gpubox_engine,

@@ -15,11 +15,21 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.plaintext import counted, visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.targets.base.attach import CLUSTER, LOCAL_DOCKER, REMOTE, SLURM, TYPES, Attachment, AttachRequest
+from tui_workbench.targets.base.attach import (
+    CLUSTER,
+    LOCAL_DOCKER,
+    REMOTE,
+    SLURM,
+    TYPES,
+    Attached,
+    Attachment,
+    AttachRequest,
+)
 from tui_workbench.targets.base.detach import detach, move_secrets, plan_detaching
 from tui_workbench.targets.base.login_secrets import store_typed
 from tui_workbench.targets.base.secrets import plain_text_secrets
 from tui_workbench.targets.checks.check import run_checks
+from tui_workbench.targets.hosts.host import LoginRefused
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 
 ASK = object()
@@ -111,17 +121,14 @@ def run_attach(arguments: argparse.Namespace) -> int:
     """Attach a target and check it. Return 4 if it is attached but a check fails."""
     project = Project.find(arguments.project)
     request = _request(arguments)
-    attachment = Attachment(project.root, request)
-    for fingerprint in arguments.accept_host_key:
-        attachment.accept_host_key(fingerprint)
     try:
-        _give_secrets(attachment, arguments)
-        if not arguments.no_check:
-            prompts.reach(attachment.connect, attachment.accept_host_key, attachment.give)
-        attached = attachment.write()
-    except BaseException:
-        attachment.abandon()
-        raise
+        attachment, attached = _attach(project, request, arguments)
+    except LoginRefused as error:
+        if not error.offers_password or request.workbench_key or not prompts.can_ask():
+            raise
+        notify(f"{error.message}. The machine accepts a password.")
+        request = request._replace(has_password=True, private_key="")
+        attachment, attached = _attach(project, request, arguments)
     if is_text(arguments):
         files = (attached.compute, attached.run_configuration)
         write_lines([*(f"wrote {_short(project, path)}" for path in files), *(kept.text for kept in attached.kept)])
@@ -143,6 +150,21 @@ def run_attach(arguments: argparse.Namespace) -> int:
     code = exit_code(checks)
     emit(result, arguments, text=[_next_step(request.name, is_ready=not code, by_hand=key is not None)])
     return code
+
+
+def _attach(project: Project, request: AttachRequest, arguments: argparse.Namespace) -> tuple[Attachment, Attached]:
+    """Log in, unless the arguments say otherwise, and write the files."""
+    attachment = Attachment(project.root, request)
+    for fingerprint in arguments.accept_host_key:
+        attachment.accept_host_key(fingerprint)
+    try:
+        _give_secrets(attachment, arguments)
+        if not arguments.no_check:
+            prompts.reach(attachment.connect, attachment.accept_host_key, attachment.give)
+        return attachment, attachment.write()
+    except BaseException:
+        attachment.abandon()
+        raise
 
 
 def run_detach(arguments: argparse.Namespace) -> int:
