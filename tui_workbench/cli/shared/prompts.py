@@ -10,8 +10,7 @@ import contextlib
 import getpass
 import sys
 from collections.abc import Callable, Iterable
-from io import FileIO
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import ComputeTarget
@@ -83,7 +82,7 @@ def ask_text(prompt: str) -> str:
         return _line_of(terminal).decode("utf-8", "replace")
 
 
-def _line_of(terminal: FileIO) -> bytes:
+def _line_of(terminal: IO[bytes]) -> bytes:
     line = b""
     while not line.endswith(b"\n") and (more := terminal.read(1)):
         line += more
