@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import tempfile
 
 from tui_workbench.config.schema.retry import retry_of
+from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.model import RunSpec
 from tui_workbench.runs.lifecycle.retrying import attempt_number
 from tui_workbench.runs.store import agent_runs
@@ -20,12 +23,24 @@ def end_run_of_agent(run_directory: str, grace: float) -> bool:
     spec = agent_runs.find(run_directory)
     if spec is None:
         return False
+    is_here = [part.target.kind.runs_here for part in spec.parts]
+    if any(is_here):
+        _stop(spec, grace)  # processes on this machine are found by the path of the directory
+    if not all(is_here):
+        # Files in the directory could say that the run has ended, and the directory may be missing.
+        with storage_errors("create", agent_runs.folder()), tempfile.TemporaryDirectory(dir=agent_runs.folder()) as top:
+            empty = os.path.join(top, spec.run_id)
+            os.mkdir(empty)
+            _stop(spec._replace(run_directory=empty), grace)
+    agent_runs.note_end(run_directory)
+    return True
+
+
+def _stop(spec: RunSpec, grace: float) -> None:
     target = target_for(spec.target)
     with contextlib.closing(target):
         for attempt in _attempts(spec):
             target.stop(spec._replace(attempt=attempt), grace=grace)
-    agent_runs.note_end(run_directory)
-    return True
 
 
 def _attempts(spec: RunSpec) -> range:

@@ -22,6 +22,7 @@ from tui_workbench.core.model import RunSpec, RunState
 from tui_workbench.core.waiting import Interrupted, wait_ready, waking_pipe
 from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.lifecycle import retrying, starting
+from tui_workbench.runs.lifecycle.agent_ends import end_run_of_agent
 from tui_workbench.runs.lifecycle.building import make_copy, restore_copy
 from tui_workbench.runs.lifecycle.handover import leave_to_watcher
 from tui_workbench.runs.lifecycle.helpers import Helpers
@@ -312,7 +313,7 @@ class Controller:
     def _end_leftovers(self) -> None:
         """End the processes of an agent's run. A file that says that the script has ended may have been forged."""
         if agent_runs.times_of(self._directory.path).started:
-            self._lifecycle.persist(lambda: self.target.stop(self.spec, grace=rundir.DEFAULT_GRACE))
+            self._lifecycle.persist(lambda: end_run_of_agent(self._directory.path, rundir.DEFAULT_GRACE))
 
     def _explain(self, ending: Ending) -> Ending:
         """Return the ending. If the run failed, the reason contains the cause: an exception, or a missing file."""

@@ -38,8 +38,8 @@ def add(spec: RunSpec, agent: str) -> None:
     record = Record(spec.run_id, 0, time.time(), "", spec, plan, "", "none", agent=agent)
     data = json.dumps(record_to_json(record)).encode()
     with storage_errors("write", _path(spec.run_directory, _RECORD)):
-        os.makedirs(_folder(), mode=0o700, exist_ok=True)
-        write_below(_folder(), _name(spec.run_directory, _RECORD), data)
+        os.makedirs(folder(), mode=0o700, exist_ok=True)
+        write_below(folder(), _name(spec.run_directory, _RECORD), data)
 
 
 def find(run_directory: str) -> RunSpec | None:
@@ -77,24 +77,25 @@ def keep_only(run_directories: Iterable[str]) -> None:
     """Remove the entries of all other runs."""
     kept = {_name(each, suffix) for each in run_directories for suffix in (_RECORD, _TIMES)}
     with contextlib.suppress(OSError):
-        for name in os.listdir(_folder()):
-            if name not in kept:
-                os.unlink(os.path.join(_folder(), name))
+        for name in os.listdir(folder()):
+            if name.endswith((_RECORD, _TIMES)) and name not in kept:
+                os.unlink(os.path.join(folder(), name))
 
 
 def _write(run_directory: str, times: Times) -> None:
     # If the file cannot be written, the run counts with its maximum duration.
     with contextlib.suppress(OSError):
         if os.path.exists(_path(run_directory, _RECORD)):
-            write_below(_folder(), _name(run_directory, _TIMES), json.dumps(times._asdict()).encode())
+            write_below(folder(), _name(run_directory, _TIMES), json.dumps(times._asdict()).encode())
 
 
-def _folder() -> str:
+def folder() -> str:
+    """Return the folder of the entries."""
     return os.path.join(user_state_directory(), "agents", "runs")
 
 
 def _path(run_directory: str, suffix: str) -> str:
-    return os.path.join(_folder(), _name(run_directory, suffix))
+    return os.path.join(folder(), _name(run_directory, suffix))
 
 
 def _name(run_directory: str, suffix: str) -> str:
