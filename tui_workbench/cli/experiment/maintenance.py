@@ -6,12 +6,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tui_workbench.cli.shared.output import HISTORY_COLUMNS, TEXT, emit, output
+from tui_workbench.cli.shared.output import HISTORY_COLUMNS, TEXT, emit, notify, output
 from tui_workbench.cli.shared.parser import OPTIONAL_RUN, option, options
 from tui_workbench.cli.shared.progress_bar import shared
 from tui_workbench.cli.shared.prompts import confirm, confirm_list, ensure_login
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import Project
@@ -99,13 +100,25 @@ def run_prepare(arguments: argparse.Namespace) -> int:
 def run_collect(arguments: argparse.Namespace) -> int:
     project = Project.find(arguments.project)
     runs = Runs(project)
-    lacking = (run for run in runs.list() if run.lacks_outputs and runs.directory(run.run_id).is_own)
-    collected = []
-    for run in [runs.get(arguments.run)] if arguments.run else lacking:
-        if target_types.find(run.target_type).is_remote:
-            ensure_login(runs.directory(run.run_id).own_record().spec.target)
-        collected.append(runs.collect(run.run_id))
-    return emit([history_record(run) for run in collected], arguments, HISTORY_COLUMNS)
+    if arguments.run:
+        return emit([history_record(_collect(runs, runs.get(arguments.run)))], arguments, HISTORY_COLUMNS)
+    collected: list[Run] = []
+    failed: list[tuple[Run, WorkbenchError]] = []
+    for run in runs.list():
+        if run.lacks_outputs and runs.directory(run.run_id).is_own:
+            try:
+                collected.append(_collect(runs, run))
+            except WorkbenchError as error:  # for example, its machine is off; the files of others can be fetched
+                failed.append((run, error))
+    emit([history_record(run) for run in collected], arguments, HISTORY_COLUMNS)
+    notify(*(f"{run.run_id}: {error}" for run, error in failed))
+    return failed[0][1].exit_code if failed else 0
+
+
+def _collect(runs: Runs, run: Run) -> Run:
+    if target_types.find(run.target_type).is_remote:
+        ensure_login(runs.directory(run.run_id).own_record().spec.target)
+    return runs.collect(run.run_id)
 
 
 def run_clean(arguments: argparse.Namespace) -> int:
