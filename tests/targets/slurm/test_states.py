@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tui_workbench.targets.slurm.states import ACTIVE, ENDED, WAITING, base_state, describe_end, describe_waiting
+from tui_workbench.targets.slurm.submission import remedy_of
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,18 @@ def test_waiting_is_described_with_the_code(reason: str, text: str) -> None:
 
 def test_requeued_job_without_a_reason_shows_its_state() -> None:
     assert describe_waiting("REQUEUE_HOLD", "None") == "REQUEUE_HOLD"
+
+
+@pytest.mark.parametrize(
+    ("code", "key"),
+    [("PartitionTimeLimit", "time"), ("PartitionNodeLimit", "nodes"), ("AccountNotAllowed", "account")],
+)
+def test_job_that_never_starts_names_the_key(code: str, key: str) -> None:
+    text = describe_waiting("PENDING", code)
+    assert "it never starts: cancel the run, and set" in text
+    assert f"`slurm.{key}`" in text
+
+
+def test_wall_time_of_a_qos_is_corrected_by_the_time() -> None:
+    said = "QOSMaxWallDurationPerJobLimit; Job violates accounting/QOS policy (job submit limit)"
+    assert remedy_of(said).startswith("Set `slurm.time` to ")

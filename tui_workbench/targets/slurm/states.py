@@ -55,9 +55,12 @@ ENDED = frozenset(_ENDS) - {"REVOKED"}
 BY_ITSELF = frozenset(state for state, cause in _ENDS.items() if not cause)
 """States of a job whose script has ended by itself, so that the job was not waiting for another start."""
 
+_NEVER = "it never starts: cancel the run, and"
+
 _REASONS = {
+    "AccountNotAllowed": f"its partition does not allow its account; {_NEVER} set `slurm.account` or `slurm.partition`",
     "AssociationJobLimit": "your account has reached its limit of running jobs",
-    "BadConstraints": "no node satisfies the constraints of the job",
+    "BadConstraints": f"no node satisfies the constraints of the job; {_NEVER} correct `slurm`",
     "BeginTime": "it waits for its start time",
     "Cleaning": "an earlier run of the job is being cleaned up",
     "Dependency": "it waits for another job",
@@ -74,8 +77,9 @@ _REASONS = {
     "PartitionConfig": "its request exceeds the limits of its partition",
     "PartitionDown": "its partition is down",
     "PartitionInactive": "its partition is inactive",
-    "PartitionNodeLimit": "it requests more nodes than its partition has or allows",
-    "PartitionTimeLimit": "its time limit is longer than its partition allows",
+    "PartitionNodeLimit": f"it requests more nodes than its partition has or allows; unless nodes are down, {_NEVER} "
+    "set `slurm.nodes` lower",
+    "PartitionTimeLimit": f"its time limit is longer than its partition allows; {_NEVER} set `slurm.time` lower",
     "Priority": "jobs with a higher priority come first",
     "QOSJobLimit": "its QOS has reached its limit of running jobs",
     "QOSResourceLimit": "its QOS has reached its limit of resources",

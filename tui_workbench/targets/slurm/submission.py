@@ -342,6 +342,7 @@ NO_SBATCH = "Set `address` to a login node of the cluster where `ssh ADDRESS sba
 _REMEDIES = (
     ("invalid account", "account", "one that `sacctmgr show associations user=$USER` lists"),
     ("partition", "partition", "one that `sinfo -s` lists"),
+    ("maxwall", "time", "at most the limit that `sacctmgr show qos format=name,maxwall` shows"),
     ("policy", "", "Wait until your other jobs have ended, or request less: `sacctmgr show qos` shows the limits."),
     ("account", "account", "one that `sacctmgr show associations user=$USER` lists"),
     ("qos", "qos", "one that `sacctmgr show associations user=$USER` lists"),
