@@ -58,10 +58,12 @@ def test_wrong_code_is_asked_again(host: SshHost, codes: Codes) -> None:
 
 def test_only_wrong_codes_are_the_reason(host: SshHost, codes: Codes) -> None:
     with codes(KEY_AND_CODE):
-        for _ in range(3):
-            host.give_secret(question_of(host).reference, "000000")
-        with pytest.raises(LoginRefused, match="refused the answers to its questions"):
-            host.run(["true"])
+        with pytest.raises(LoginRefused, match="refused the answers to its questions"):  # noqa: PT012
+            while True:  # a login may end between two requests; the next request then starts another one
+                try:
+                    host.run(["true"])
+                except SecretNeeded as needed:
+                    host.give_secret(needed.reference, "000000")
         host.disconnect()
 
 
