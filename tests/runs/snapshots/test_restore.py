@@ -343,3 +343,22 @@ def test_any_project_is_restored_from_any_other(first: dict[str, bytes | str], s
         if bench.runs.undoable_restore():
             bench.runs.undo_restore()
         assert tree(root) == now
+
+
+def test_snapshot_without_configuration_can_be_undone(bench: Bench) -> None:
+    run = bench.moment()
+    now = tree(bench.root)
+    git = ["git", "--git-dir", f"{bench.root}/.workbench/snapshots.git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
+
+    def output(*words: str, stdin: str = "") -> str:
+        return subprocess.run([*git, *words], input=stdin, capture_output=True, text=True, check=True).stdout.strip()
+
+    blob = output("hash-object", "-w", "--stdin", stdin="other")
+    made = output("mktree", stdin=f"100644 blob {blob}\tother.py\n")
+    commit = output("commit-tree", made, "-m", "other")
+    path = bench.root / ".workbench" / "runs" / run / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "commit_id": commit}))
+    bench.runs.restore(run)
+    assert list(tree(bench.root)) == ["other.py"]
+    Runs(Project.find(str(bench.root))).undo_restore()
+    assert tree(bench.root) == now

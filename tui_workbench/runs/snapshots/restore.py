@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import declared_in_project
+from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import UsageError, storage_error, storage_errors
 from tui_workbench.core.files import leads_through_folders, load_json, write_below
 from tui_workbench.projects.project import Project
@@ -195,6 +196,8 @@ def _remove(root: str, relative: str) -> None:
         os.unlink(path)
     with contextlib.suppress(OSError):
         os.removedirs(os.path.dirname(path))
+    # A snapshot of another project may have no configuration; without this folder, no command would find the project.
+    os.makedirs(os.path.join(root, CONFIG_DIRECTORY), exist_ok=True)
 
 
 def _place(source: str, root: str, relative: str) -> None:
