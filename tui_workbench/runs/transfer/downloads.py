@@ -45,12 +45,16 @@ RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, METRICS_COMPRESSED, PROVENANCE, DIFF
 # The names that files of the record have in Azure ML Workbench.
 ALIASES = {"driver_log": OUTPUT, "driver_log.txt": OUTPUT, "control_log": EVENTS, "control_log.txt": EVENTS}
 
+PACKAGE_LINKS = "packages"
+"""The folder in which sdk/workbench_packages.py makes links to packages of the working copy."""
+
 _LOGS = (RANKS, SPARK, STACKS)
 """Folders whose files are artifacts, besides those of the script."""
 
 # Folders in a run directory that the workbench creates.
 _FOLDERS = frozenset((
     OUTPUTS, WORKING_COPY, UNCHANGED, EARLIER, ATTEMPTS, *_LOGS, GPU, NOTIFICATIONS, LIVE, SHELL_COPY, CONTAINER_FILES,
+    PACKAGE_LINKS,
 ))  # fmt: skip
 
 MOST_ATTACHMENTS = 10_000
