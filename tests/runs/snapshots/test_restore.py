@@ -22,7 +22,7 @@ from tui_workbench.core.files import leads_through_folders
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.snapshots.restore import ADDED, CHANGED, LEFT, REMOVED, Change
+from tui_workbench.runs.snapshots.restore import ADDED, CHANGED, LEFT, MOST_LEVELS, REMOVED, Change
 from tui_workbench.runs.submission.launch import create_run
 
 Tree = dict[str, tuple[str, bytes | str]]
@@ -345,20 +345,38 @@ def test_any_project_is_restored_from_any_other(first: dict[str, bytes | str], s
         assert tree(root) == now
 
 
-def test_snapshot_without_configuration_can_be_undone(bench: Bench) -> None:
+def crafted(bench: Bench, path: str) -> str:
+    """Return a run whose snapshot has only the file `path`, as a received snapshot can have."""
     run = bench.moment()
-    now = tree(bench.root)
     git = ["git", "--git-dir", f"{bench.root}/.workbench/snapshots.git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
 
     def output(*words: str, stdin: str = "") -> str:
         return subprocess.run([*git, *words], input=stdin, capture_output=True, text=True, check=True).stdout.strip()
 
-    blob = output("hash-object", "-w", "--stdin", stdin="other")
-    made = output("mktree", stdin=f"100644 blob {blob}\tother.py\n")
+    *folders, name = path.split("/")
+    made = output("mktree", stdin=f"100644 blob {output('hash-object', '-w', '--stdin', stdin='other')}\t{name}\n")
+    for folder in reversed(folders):
+        made = output("mktree", stdin=f"040000 tree {made}\t{folder}\n")
     commit = output("commit-tree", made, "-m", "other")
-    path = bench.root / ".workbench" / "runs" / run / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "commit_id": commit}))
+    record = bench.root / ".workbench" / "runs" / run / "run.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "commit_id": commit}))
+    return run
+
+
+def test_snapshot_without_configuration_can_be_undone(bench: Bench) -> None:
+    now = tree(bench.root)
+    run = crafted(bench, "other.py")
     bench.runs.restore(run)
     assert list(tree(bench.root)) == ["other.py"]
     Runs(Project.find(str(bench.root))).undo_restore()
     assert tree(bench.root) == now
+
+
+def test_very_deep_file_is_refused_before_anything_is_changed(bench: Bench) -> None:
+    now = tree(bench.root)
+    run = crafted(bench, "a/" * (MOST_LEVELS + 1) + "deep.py")
+    with pytest.raises(UsageError, match="nested folders"):
+        bench.runs.restore(run)
+    assert tree(bench.root) == now
+    with pytest.raises(UsageError, match="no restore to undo"):
+        bench.runs.undo_restore()

@@ -36,6 +36,9 @@ SAVED = "refs/saved"  # prefix of the references to saved states
 
 _STAGING = "restoring"
 
+MOST_LEVELS = 400
+"""Maximum number of nested folders of a file to restore. Python creates and removes nested folders recursively."""
+
 
 class Change(NamedTuple):
     """The change of a file. `path` is relative to the project."""
@@ -118,8 +121,15 @@ def _store(project: Project, recorded: Mapping[str, str]) -> SnapshotStore:
 
 
 def _changes(store: SnapshotStore, root: str, before: str, after: str) -> tuple[Change, ...]:
+    """Return the changes between two commits. Raises UsageError before anything is changed if one is impossible."""
     words = store.names("diff-tree", "-r", "--no-renames", "--name-status", before, after)
     kinds = dict(sorted(zip(words[1::2], words[::2], strict=True)))
+    deep = next((path for path in kinds if path.count("/") > MOST_LEVELS), "")
+    if deep:
+        raise UsageError(
+            f"cannot restore {deep[:40]}...: it is in more than {MOST_LEVELS} nested folders",
+            remedy="Clone the snapshot with git instead: `git clone .workbench/snapshots.git FOLDER`.",
+        )
     removed = {path for path, kind in kinds.items() if kind == "D"}
     changes = []
     for path, letter in kinds.items():
