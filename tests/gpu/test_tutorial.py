@@ -36,6 +36,8 @@ README = REPOSITORY / "README.md"
 
 TRAIN = """
 import os, subprocess, sys, time
+def load():
+    import torch  # not in the image of the test; `config gpu-ready` looks for such a module
 print("name: Tesla T4", flush=True)
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600) # computes"])
 while not os.path.exists("/azureml-share/enough"):

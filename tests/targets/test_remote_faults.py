@@ -159,7 +159,7 @@ def small_disk(box: Remote) -> Iterator[Path]:
 
 
 def test_files_are_fetched_later_if_the_local_disk_is_full(box: Remote, small_disk: Path) -> None:
-    box.write("print('ran'); open('outputs/model.bin', 'wb').write(bytes(5_000_000))")
+    box.write("import os; print('ran'); open('outputs/model.bin', 'wb').write(os.urandom(5_000_000))")
     ended = box.submit("train.py", configuration="box")
     assert ended.code == 0
     assert "some files have not been fetched: run `workbench-tui experiment collect`" in ended.err

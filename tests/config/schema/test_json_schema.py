@@ -103,7 +103,6 @@ def test_schema_accepts_every_real_file() -> None:
         ("compute", "{type: slurm, slurm: [gpu]}"),
         ("compute", "{type: slurm, runRoot: scratch}"),
         ("runconfig", "{Target: x, Slurm: {extra: [-x]}}"),
-        ("conda", "name: x"),
         ("conda", "{dependencies: [{pap: [x]}]}"),
         ("spark", "{packages: [{group: a}]}"),
     ],

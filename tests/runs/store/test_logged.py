@@ -328,4 +328,5 @@ def test_another_attempt_appends_to_the_lines(project_root: Path) -> None:
     until(lambda: workbench.info(record["run_id"])["end_time_utc"] and files(run) == [COMPRESSED])
     metrics = read(run)
     assert curve(metrics, "attempt") == [(1, 1), (2, 2)]
-    assert len(curve(metrics, "loss")) == 200
+    assert len(curve(metrics, "loss")) == 100  # the second attempt has replaced the values of all steps
+    assert len(gzip.decompress((run / COMPRESSED).read_bytes()).split(b'"loss"')) == 201

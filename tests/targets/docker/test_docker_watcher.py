@@ -163,7 +163,7 @@ def test_container_removed_by_another_program_ends_only_its_run(containers: Cont
     containers.watched([removed, killed, other])
     containers.engine.docker("rm", "--force", container_name(removed.run_id))
     containers.engine.docker("kill", container_name(killed.run_id))
-    assert containers.ended(removed) == ("unknown", None)
+    assert containers.ended(removed) == ("failed", None)
     assert "was removed by another program" in containers.project.get(removed).reason
     assert containers.ended(killed) == ("failed", 137)
     assert containers.project.get(other).state == "running"

@@ -7,12 +7,12 @@ import pwd
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO, Any
 
 import pytest
 
 from tests.faults.support import until
 from tests.targets.harness import Harness, Script
+from tui_workbench.core.files import read_file
 from tui_workbench.targets.docker.docker_target import DockerTarget
 from tui_workbench.targets.gpu import nvml
 from tui_workbench.targets.gpu.facts import facts_of
@@ -62,10 +62,10 @@ def test_container_id_is_read_from_any_cgroup(line: str, tmp_path: Path, monkeyp
     cgroup = tmp_path / "cgroup"
     cgroup.write_text(line.format(id=container))
 
-    def opened(path: str, mode: str, buffering: int) -> IO[Any]:
-        return open(cgroup if path.endswith("/cgroup") else path, mode, buffering)
+    def read(path: str) -> bytes:
+        return read_file(str(cgroup) if path.endswith("/cgroup") else path)
 
-    monkeypatch.setattr(nvml, "open", opened, raising=False)
+    monkeypatch.setattr(nvml, "read_file", read)
     assert Owners().of(os.getpid()).container == container
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SHELLS = [path for name in ("sh", "dash", "bash", "busybox", "ksh") if (path := shutil.which(name))]
+SHELLS = [path for name in ("sh", "dash", "bash", "busybox") if (path := shutil.which(name))]
 """The installed shells that are used as `sh` on some systems."""
 
 

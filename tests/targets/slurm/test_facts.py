@@ -40,7 +40,7 @@ def test_best_position_counts() -> None:
 
 
 def test_fields_of_squeue_are_bounded_and_safe() -> None:
-    job = parse(f"now\n17|PENDING|{'x' * 999}|0:00|0:00|N/A|a\x1bb|wb-run\n").jobs["17"]
+    job = parse(f"now\n17|PENDING|{'x' * 999}|0:00|0:00|N/A|N/A|a\x1bb|wb-run\n").jobs["17"]
     assert (len(job.reason), job.nodes) == (200, "a?b")
 
 

@@ -358,7 +358,6 @@ _CONDA_FIELDS = (
         "Conda packages (`numpy=1.13`), and under `pip:` Python packages (`keras==2.1.2`), wheel URLs or local wheels.",
         DEPENDENCIES,
         default=(),
-        required=True,
         source="conda",
     ),
     Field("variables", "Environment variables that conda sets.", MAPPING, source="conda"),

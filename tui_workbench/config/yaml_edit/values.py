@@ -63,10 +63,21 @@ def read_fields(tree: Tree, kind: FileKind) -> Reading:
         remedy = f"Remove only line {line}, or line {line} and all lines after it."
         reading.faults.append(Fault("several-documents", message, remedy, tree.extra, tree.extra + 3, ()))
     if root is not None and root.kind == MAP:
+        type_node = root.get("type")
+        if type_node is not None and type_node.kind == SCALAR and type_node.text in target_types.installed():
+            kind = _of_another_package(kind)
         _read_map(root, kind, "", reading)
     elif root is not None:
         reading.faults.append(_no_map(tree, root))
     return reading
+
+
+def _of_another_package(kind: FileKind) -> FileKind:
+    """Return the fields for a target type of another package, whose `address` may have any form.
+
+    No program of the workbench gets such an address.
+    """
+    return kind._replace(fields=tuple(field._replace(mistake_in=None) for field in kind.fields))
 
 
 def valid_fields(tree: Tree, kind: FileKind, path: str) -> Reading:

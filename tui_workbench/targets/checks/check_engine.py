@@ -72,7 +72,7 @@ class EngineChecks:
 
     def engine(self) -> CheckResult:
         """Check the version and platform of the engine. Raises CheckFailed or another WorkbenchError."""
-        return check_version(self._facts)
+        return check_version(self._facts, is_podman=self.connected.is_podman())
 
     def disk(self) -> CheckResult:
         """Check the free space for images and for `~/.workbench-tui`. Raises CheckFailed or another WorkbenchError."""
@@ -193,14 +193,14 @@ class EngineChecks:
         return CheckFailed(message, remedy, "nvidia-smi" if "nvidia-container-cli" in error.said else "")
 
 
-def check_version(facts: EngineFacts) -> CheckResult:
+def check_version(facts: EngineFacts, *, is_podman: bool = False) -> CheckResult:
     """Check the version and platform of an engine. Raises CheckFailed."""
     if facts.os_type != "linux":
         raise CheckFailed(
             "the engine runs Windows containers", "Choose `Switch to Linux containers` in the menu of Docker Desktop."
         )
     numbers = tuple(int(number) for number in re.findall(r"\d+", facts.version)[:2])
-    if facts.is_podman:
+    if is_podman:
         if numbers and numbers < OLDEST_PODMAN:
             message = f"podman {facts.version} is too old: the workbench needs 4.0 or newer"
             raise CheckFailed(message, "Install a newer podman: https://podman.io/docs/installation")

@@ -282,6 +282,9 @@ def _gpus_option(spec: RunSpec, place: Placement) -> str:
     return f'"device={",".join(ids)}"' if ids else "1" if words == "free" else words
 
 
+_TERMINATED = 143  # 128 + SIGTERM, which a stop of the engine sends
+
+
 def outcome(
     container: Container | None,
     exit_code: int | None,
@@ -304,6 +307,8 @@ def outcome(
         if memory and exit_code == 137:
             return Outcome(exit_code, starved)
         reason = supervisor.describe_exit(exit_code)
+        if exit_code == _TERMINATED and container is not None and _is_later(engine_started, container.started_at):
+            return Outcome(exit_code, _engine_restarted(host))
         return Outcome(exit_code, f"{reason}{ONE_WAS}{starved}" if memory and exit_code else reason)
     if restarted:
         return Outcome(None, f"{host} was restarted during the run; submit the run again")
@@ -315,14 +320,17 @@ def outcome(
     if memory:
         return Outcome(code, starved)
     if _is_later(engine_started, container.started_at):
-        reason = f"the Docker engine on {host} was restarted, which ended the run; submit the run again"
-        return Outcome(code or None, reason)
+        return Outcome(code or None, _engine_restarted(host))
     if container.labels.get(MODE_LABEL) == ENGINE_MODE:
         return Outcome(code, supervisor.describe_exit(code))
     if code == 137:
         return Outcome(code, f"its container on {host} was killed, by another program or for lack of memory")
     said = f": {container.error}" if container.error else ""
     return Outcome(code or None, f"its container ended without a recorded exit code{said}")
+
+
+def _engine_restarted(host: str) -> str:
+    return f"the Docker engine on {host} was restarted, which ended the run; submit the run again"
 
 
 def _is_later(first: str, second: str) -> bool:

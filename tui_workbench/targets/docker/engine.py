@@ -50,7 +50,6 @@ class EngineFacts(NamedTuple):
     rootless: bool  # root in a container is the user who runs the engine
     runtimes: tuple[str, ...]
     root: str  # the engine's data directory, on its host
-    is_podman: bool = False  # podman, which has the same API and other version numbers
 
 
 class Image(NamedTuple):
@@ -155,9 +154,7 @@ class Engine:
 
     def facts(self) -> EngineFacts:
         with self._called("report its properties", "info"):
-            info, version = self._api.info(), self._api.version()
-            # Podman also sends the version of the API that it imitates; Docker names no such component.
-            components = [str(part.get("Name")) for part in version.get("Components") or ()]
+            info = self._api.info()
             return EngineFacts(
                 version=str(info.get("ServerVersion", "")),
                 os_type=str(info.get("OSType", "linux")),
@@ -165,8 +162,12 @@ class Engine:
                 rootless=any("name=rootless" in option for option in info.get("SecurityOptions") or ()),
                 runtimes=tuple(info.get("Runtimes") or ()),
                 root=str(info.get("DockerRootDir", "")),
-                is_podman="Podman Engine" in components,
             )
+
+    def is_podman(self) -> bool:
+        """Return True for podman, which has the same API and other version numbers."""
+        with self._called("report its version", "version"):
+            return "Podman Engine" in [str(part.get("Name")) for part in self._api.version().get("Components") or ()]
 
     def started_at(self) -> str:
         """Return the time of the engine's start in ISO 8601; "" if it is not known.

@@ -16,7 +16,7 @@ from tui_workbench.config.schema.data_references import KEY, data_beside, data_p
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.files import unlink_below
 from tui_workbench.core.model import RunSpec
-from tui_workbench.core.numbers import whole_number
+from tui_workbench.core.numbers import seconds_number, whole_number
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import line_of_key
@@ -131,9 +131,9 @@ def _measured(paths: Mapping[str, str], lines: list[str]) -> Iterator[tuple[str,
         words = line.split()
         if len(words) != 4:  # awk may be missing
             continue
-        files, size, modified = whole_number(words[0]), whole_number(words[1]), whole_number(words[2].partition(".")[0])
+        files, size, modified = whole_number(words[0]), whole_number(words[1]), seconds_number(words[2])
         if files is not None and size is not None and modified is not None:
-            facts = {"files": files, "bytes": size, "modified": float(modified), "complete": words[3] == "1"}
+            facts = {"files": files, "bytes": size, "modified": modified, "complete": words[3] == "1"}
             yield opened, {"path": path, **facts}
 
 
