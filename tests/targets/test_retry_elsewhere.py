@@ -98,7 +98,7 @@ def test_compressed_metrics_are_continued_and_not_fetched_again(box: Remote) -> 
     assert box.run("experiment", "resume", "--run", record["run_id"]).code == 0
     until(lambda: box.info(record["run_id"])["end_time_utc"] and not (directory / "metrics.jsonl").exists())
     lines = gzip.decompress(compressed.read_bytes()).split()
-    assert [json.loads(line)["value"] for line in lines if b'"value"' in line] == [7, 2]
+    assert [json.loads(line)["value"] for line in lines if b'"step"' in line] == [7, 2]
 
 
 WRITES = """\
