@@ -71,10 +71,9 @@ def process_namespace() -> str:
 
 
 def seconds_since_boot() -> float:
-    """Return the seconds since boot, including time in suspension. Only for systems with a boot ID."""
-    if sys.platform == "linux":
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
+    """Return the seconds since boot, including time in suspension."""
+    # Only Linux has CLOCK_BOOTTIME. CLOCK_MONOTONIC of macOS also counts in suspension.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def has_boot_times() -> bool:
