@@ -23,7 +23,7 @@ _SCHEME = re.compile(r"\A[a-z]+://")
 
 
 class Mistake(NamedTuple):
-    """What is wrong with an address or a user name, and how to correct it.
+    """A problem of an address or a user name, and its fix.
 
     `host` and `user` are the parts of an address that contains more than a host; they are "" otherwise.
     """

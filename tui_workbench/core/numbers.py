@@ -16,7 +16,7 @@ def seconds_number(text: str) -> float | None:
 
 
 def whole_number(text: str | bytes, largest: int = LARGEST) -> int | None:
-    """Return the number that a text consists of, or None if it is no number from 0 to `largest`.
+    """Return the number that a text consists of, or None if it is not a number from 0 to `largest`.
 
     Only ASCII digits are accepted: `str.isdigit` is also true for texts that `int` refuses, such as "²".
     """

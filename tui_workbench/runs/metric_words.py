@@ -50,7 +50,7 @@ def words_of(name: str) -> frozenset[str]:
     """Return the words in the name of a metric, in lower case."""
     found: set[str] = set()
     for word in _split(name):
-        # `loss2` and `loss` are the same word; `f1` and `top5` are words of their own.
+        # `loss2` and `loss` are the same word; `f1` and `top5` are different words.
         found |= {word, *({word.rstrip("0123456789")} & _DIRECTED)}
     return frozenset(found)
 

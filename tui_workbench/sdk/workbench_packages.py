@@ -32,7 +32,7 @@ _MOST_BYTES = 1 << 20
 
 
 class Replacement:
-    """The folders for PYTHONPATH, and what they replace."""
+    """The folders for PYTHONPATH, and the entries that they replace."""
 
     def __init__(self, run: "str", roots: "List[str]", copy: "str") -> "None":
         self.path = []  # type: List[str]

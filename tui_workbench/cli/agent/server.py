@@ -117,7 +117,7 @@ async def _pass_on(messages: _Stream, to_server: _Sink, answers: _Sink) -> None:
 
 
 def _malformed(error: Exception) -> JSONRPCError:
-    """Return the answer to a message that is not JSON, has a lone surrogate in a text, or is no message of MCP."""
+    """Return the answer to a message that is not JSON, has a lone surrogate in a text, or is not a message of MCP."""
     number, reason = None, "it is not JSON"
     # The error of the library contains the message.
     errors: list[dict[str, Any]] = getattr(error, "errors", list)()

@@ -128,7 +128,7 @@ CODES: dict[str, Code] = {
     "placeholder": Code(ERROR, "The value is a placeholder from a manual, such as `<ipAddress>`."),
     "indentation": Code(ERROR, "A line is indented as if it were part of the value above."),
     "bad-image": Code(ERROR, "Docker does not accept this image name."),
-    "bad-address": Code(ERROR, "The address contains a user, a scheme or a wrong port, or is no valid host name."),
+    "bad-address": Code(ERROR, "The address contains a user, a scheme or a wrong port, or is not a valid host name."),
     "bad-username": Code(ERROR, "The user name contains characters that `ssh` refuses."),
     "bad-variable": Code(ERROR, "The name of an environment variable is empty, or contains `=` or a NUL character."),
     "data-reference": Code(

@@ -44,7 +44,7 @@ def _stop(spec: RunSpec, grace: float) -> None:
 
 
 def _attempts(spec: RunSpec) -> range:
-    """Return the attempts that may have processes. Each attempt of a Slurm job has a name of its own."""
+    """Return the attempts that may have processes. Each attempt of a Slurm job has another name."""
     if not spec.target.kind.has_scheduler:
         return range(1, 2)
     # The run may have another number of attempts, because its user has started it again.

@@ -60,7 +60,7 @@ _PARENTHESIS = re.compile(r"[()]")
 
 
 class Kind(NamedTuple):
-    """Whether a number with a name is a metric."""
+    """Return True if a number with a name is a metric."""
 
     is_possible: bool = False  # a metric if the line shows progress
     is_metric: bool = False  # a metric in any line

@@ -1,6 +1,6 @@
 """Find the damaged files of a run.
 
-Readers of a run skip what they cannot read, so that one file hides no other. This module checks the files as the
+Readers of a run skip unreadable files, so that one file hides no other. This module checks the files as the
 readers do, and says which file was skipped, and why. `run.json` is not checked, because without it there is no run;
 `annotations` reports its own file.
 """

@@ -24,7 +24,7 @@ _VERSION = 1
 
 
 class Place(NamedTuple):
-    """What a secret is for: a login to a machine, or a key file."""
+    """The use of a secret: a login to a machine, or a key file."""
 
     host: str = ""
     port: int = 0  # 0 for the port in ~/.ssh/config, or 22

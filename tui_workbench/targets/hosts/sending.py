@@ -177,7 +177,7 @@ def report_sending(line: Callable[[str], None]) -> Iterator[Progress]:
 
 
 class _Present(NamedTuple):
-    """What the host has listed in the folder."""
+    """The files that the host has listed in the folder."""
 
     folders: set[str]
     others: set[str]  # files and links

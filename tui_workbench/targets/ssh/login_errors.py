@@ -163,7 +163,7 @@ def _login_error(
     if client.key_was_accepted:
         return LoginRefused(
             f"{prefix}the server accepted a key, but then refused the login",
-            remedy=f"It requires more than the key. `ssh -v {login.ssh_words}` shows what it asks for.",
+            remedy=f"It requires more than the key. `ssh -v {login.ssh_words}` shows its questions.",
         )
     if hop.alias != login.host_and_port[0]:
         command = f"ssh {shlex.quote(hop.alias)}"

@@ -1,8 +1,8 @@
 """The questions of a server during a login, such as for a second factor.
 
 The login waits while a question is open. Every request of the login then fails with the question as a SecretNeeded; a
-client that can ask the user gives the answer like a secret, and repeats its request. If nobody answers, the login
-fails, and the server is not asked again until a user is present: each attempt may send a message to a phone, and
+client that can ask the user gives the answer like a secret, and repeats its request. If the user does not answer, the
+login fails, and the server is not asked again until a user is present: each attempt may send a message to a phone, and
 failed attempts can lock an account.
 """
 
@@ -32,14 +32,14 @@ class Questions:
     def __init__(self) -> None:
         self.is_open = asyncio.Event()
         self.were_answered = False  # at least one login needed an answer
-        self.is_unattended = False  # nobody answered the last question
+        self.is_unattended = False  # the user did not answer the last question
         self._reference = ""
         self._prompt = ""
         self._is_visible = False
         self._answer: asyncio.Future[str] | None = None
 
     async def ask(self, prompt: str, *, is_visible: bool) -> str | None:
-        """Return the user's answer, or None if nobody answers. The prompt comes from the server."""
+        """Return the user's answer, or None without an answer. The prompt comes from the server."""
         self._reference = f"{PREFIX}{next(_numbers)}"
         self._prompt = visible(" ".join(prompt.split()).rstrip(": "))[:_LONGEST_PROMPT] or "Answer"
         self._is_visible = is_visible
@@ -67,7 +67,7 @@ class Questions:
         return True
 
     def error(self, login: Login, command: str) -> SecretNeeded:
-        """Return the error for a request while a question is open, or after nobody has answered it.
+        """Return the error for a request while a question is open, or after a question without an answer.
 
         `command` is the command that asks the user.
         """

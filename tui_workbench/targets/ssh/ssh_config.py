@@ -180,7 +180,7 @@ def _known_algorithms(names: str, supported: Sequence[bytes]) -> list[str]:
 
 
 def _printed_keys(command: str) -> list[str]:
-    """Return the lines that KnownHostsCommand prints; it is no shell line. A failed command prints no keys."""
+    """Return the lines that KnownHostsCommand prints; it is not a shell line. A failed command prints no keys."""
     try:
         words = shlex.split(command)
         done = processes.run(words, timeout=SECONDS, new_session=True) if words else None
@@ -194,7 +194,7 @@ def _default_identities() -> list[str]:
 
 
 def _key_pairs(path: str, certificates: Sequence[str]) -> Sequence[asyncssh.SSHKeyPair]:
-    """Return the keys in a file. As in `ssh`, a file that is no private key or has a passphrase is skipped."""
+    """Return the keys in a file. As in `ssh`, a file that is not a private key or has a passphrase is skipped."""
     try:
         return asyncssh.load_keypairs(os.path.expanduser(path), None, certificates, ignore_encrypted=True)
     except (OSError, ValueError, asyncssh.KeyImportError, asyncssh.KeyEncryptionError):

@@ -255,7 +255,7 @@ class LoginQuestions:
         return True
 
     async def attend(self) -> None:
-        """Let the connection ask again after a question of the server that nobody answered."""
+        """Let the connection ask again after a question of the server that the user did not answer."""
         if self._target.uses_ssh:
             with contextlib.suppress(WorkbenchError):
                 await in_thread(lambda: ssh_host_of(self._target).attend())
