@@ -21,7 +21,8 @@ from tui_workbench.cli.agent.agent_guide import guide
 from tui_workbench.projects.project import Project
 
 DOCS = REPOSITORY / "docs"
-WRITTEN = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+CONTRIBUTING = REPOSITORY / "CONTRIBUTING.md"
+WRITTEN = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", CONTRIBUTING, *sorted(DOCS.rglob("*.md"))]
 BY_NAME = pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
 
 LARGEST_PICTURE = 40_000
@@ -68,6 +69,36 @@ def test_named_commands_exist(page: Path) -> None:
     for words in (tuple(each.split()) for each in named):
         if words[0] in nouns:
             assert any(words[: len(known)] == known for known in verbs) or (words[0],) == words, words
+
+
+class TestContributing:
+    TEXT = CONTRIBUTING.read_text(encoding="utf-8")
+
+    def test_named_files_exist(self) -> None:
+        named = re.findall(r"`((?:tui_workbench|tests|docs|\.ci)/[\w./-]+)`", self.TEXT)
+        assert len(named) > 20
+        assert not [path for path in named if "NAME" not in path and not (REPOSITORY / path).exists()]
+
+    def test_named_make_targets_exist(self) -> None:
+        targets = re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text("utf-8"), re.MULTILINE)
+        assert set(re.findall(r"make ([a-z-]+)", re.sub(r"`make`", "", self.TEXT))) <= set(targets)
+
+    @pytest.mark.parametrize(
+        ("name", "path"),
+        [
+            ("COLUMNS", "ui/dashboard/dashboard_columns.py"),
+            ("SHARED", "ui/dashboard/dashboard_columns.py"),
+            ("NUMBER_COLUMNS", "runs/store/table.py"),
+            ("FORM", "runs/store/index_file.py"),
+            ("CODES", "config/checks/findings.py"),
+            ("COMMANDS", "cli/__init__.py"),
+            ("BUILT_IN", "core/target_types.py"),
+        ],
+    )
+    def test_named_tables_exist(self, name: str, path: str) -> None:
+        assert f"`{name}`" in self.TEXT
+        assert path in self.TEXT
+        assert re.search(rf"^{name}\b.* = ", (REPOSITORY / "tui_workbench" / path).read_text("utf-8"), re.MULTILINE)
 
 
 def lines_of_commands(text: str) -> list[list[str]]:
