@@ -1,6 +1,8 @@
 # The targets create the virtual environment and install the packages that they need:
 #   make run        open the sample project in the workbench
+#   make dev        open the sample project with the development console of Textual, which `make console` shows
 #   make test       run all checks and tests
+#   make hooks      let git run ruff and mypy before each commit
 #   make portable   run tests with the features of Linux removed, as root
 #   make check      run only the checks: ruff, mypy, lint-imports and tests/bounded_reading.py
 #   make walk       press random keys on the screens
@@ -27,10 +29,21 @@ unexport PYTHONPATH
 # Install again if the base interpreter of the virtual environment was removed or upgraded.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run test portable check walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures clean
+.PHONY: run dev console hooks test portable check walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
+
+# Textual then sends its log, and what the code prints, to the console on this machine.
+dev: $(VENV)/.installed-dev
+	@echo "Run 'make console' in another terminal for the log of the screens."
+	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" textual run --dev --command 'workbench-tui "$(SAMPLE)"'
+
+console: $(VENV)/.installed-dev
+	@$(VENV)/bin/textual console
+
+hooks: $(VENV)/.installed-test $(VENV)/.installed-dev
+	@$(VENV)/bin/pre-commit install
 
 # Run pytest with the command $(1). With RERUN=1, failed tests run a second time, one after the other. The output of the
 # first time stays visible, and a test that fails twice is an error. Thousands of tests start other programs, so on a
@@ -113,6 +126,10 @@ $(VENV)/.installed-test: pyproject.toml $(VENV)/bin/python
 $(VENV)/.installed-train: pyproject.toml $(VENV)/bin/python
 	@sh .ci/install $(VENV) train
 	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml $(VENV)/bin/python
+	@sh .ci/install $(VENV) dev
+	@touch $(VENV)/.installed-train $@
 
 $(VENV)/bin/python:
 	@sh .ci/make-environment $(VENV) "$(PYTHON)"

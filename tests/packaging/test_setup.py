@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import REPOSITORY, require
 
@@ -102,3 +103,25 @@ def test_make_runs_the_steps_of_the_readme() -> None:
     ).stdout
     for step in ("ruff check", "ruff format --check", "mypy", "lint-imports", "pytest"):
         assert f".venv/bin/{step}" in tests
+
+
+def test_make_dev_opens_the_sample_with_the_console() -> None:
+    plan = subprocess.run(
+        [require("make"), "--dry-run", "--always-make", "dev"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert ".ci/install .venv dev" in plan
+    assert "textual run --dev --command 'workbench-tui \"sample_project\"'" in plan
+
+
+def test_hooks_run_the_tools_of_the_environment_only() -> None:
+    (repository,) = yaml.safe_load((REPOSITORY / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
+    assert repository["repo"] == "local"
+    assert [hook["entry"].split()[:2] for hook in repository["hooks"]] == [
+        [".venv/bin/ruff", "check"],
+        [".venv/bin/ruff", "format"],
+        [".venv/bin/mypy"],
+    ]
