@@ -12,7 +12,6 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.containers import container_support
 from tui_workbench.targets.slurm.options import resource_words
-from tui_workbench.targets.slurm.squeue import CLEAN
 from tui_workbench.targets.slurm.submission import remedy_of
 from tui_workbench.targets.slurm.trying import accepted, writable
 
@@ -30,7 +29,6 @@ _NOT_SHARED, _NO_PYTHON, _LATE = 66, 127, 75
 # $1: runRoot, $2: the interpreter or "", $3: seconds, then the options of sbatch. The job reads a file that the login
 # node wrote below `runRoot`, and writes another one. Prints the node and the version of the interpreter.
 _TRY = f"""\
-{CLEAN}
 root=$1 python=$2 left=$3
 shift 3
 umask 077

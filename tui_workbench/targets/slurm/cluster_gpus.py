@@ -10,13 +10,12 @@ import re
 
 from tui_workbench.targets.base.values import ClusterGpus, ClusterPartition, JobGpus
 from tui_workbench.targets.slurm.options import run_of
-from tui_workbench.targets.slurm.squeue import CLEAN, LONGEST_FIELD
+from tui_workbench.targets.slurm.squeue import LONGEST_FIELD
 
 MOST_LINES = 20_000
 """Maximum number of lines that are read from an answer."""
 
-GPUS = f"""\
-{CLEAN}
+GPUS = """\
 squeue -h -t RUNNING,COMPLETING,SUSPENDED -u "$(id -un)" -O \\
     "$(printf %s JobID:20,Partition:80,NumNodes:10,tres-alloc:300,tres-per-job:200,tres-per-node:200, \
         TimeLeft:20,NodeList:300,Name:200)" | tr -s ' '

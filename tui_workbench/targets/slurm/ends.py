@@ -25,7 +25,7 @@ from tui_workbench.targets.slurm.batch import (
 )
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.listing import Attempt
-from tui_workbench.targets.slurm.squeue import CLEAN, Account, parse_accounting
+from tui_workbench.targets.slurm.squeue import Account, parse_accounting
 from tui_workbench.targets.slurm.submission import ANSWER_SECONDS
 
 INFO = "slurm.json"
@@ -68,8 +68,7 @@ _NOTHING_WRITTEN = (
 )
 
 # $1: IDs of jobs, separated by commas.
-_ACCOUNTING = f"""\
-{CLEAN}
+_ACCOUNTING = """\
 date +%Y-%m-%dT%H:%M:%S
 exec sacct -n -P -X -S now-30days -j "$1" -o JobIDRaw,State,ExitCode,End
 """

@@ -45,7 +45,7 @@ from tui_workbench.targets.slurm.containers import container_words
 from tui_workbench.targets.slurm.draining import drain
 from tui_workbench.targets.slurm.following import ClusterWatch
 from tui_workbench.targets.slurm.options import is_held, job_name, job_words, log_of, requeues
-from tui_workbench.targets.slurm.squeue import CLEAN, SQUEUE, parse
+from tui_workbench.targets.slurm.squeue import SQUEUE, parse
 from tui_workbench.targets.slurm.stacks import read_stacks
 from tui_workbench.targets.slurm.states import ENDED
 from tui_workbench.targets.slurm.stopping import stop, warn
@@ -69,7 +69,6 @@ _SRUN = ("srun", "--input=none", "--unbuffered", "--export=ALL", "--kill-on-bad-
 # is removed because it contains the variables of the run. The last active task cancels the tasks that were never
 # released, which would be held forever. They still have the name of the array.
 _FORGET = f"""\
-{CLEAN}
 rm -rf -- "$1/{STARTED}/$2" "$1/runs/$2/{STEP}" "$1/runs/$2/batch" "$1/runs/$2/submit.lock" "$1/runs/$2/{GPU}"
 [ -n "$3" ] && cd -- "$3" 2>/dev/null || exit 0
 exec 8>>lock

@@ -14,19 +14,10 @@ from tui_workbench.core.model import ClusterJob
 from tui_workbench.targets.slurm.options import run_of, seconds_of
 from tui_workbench.targets.slurm.states import WAITING, base_state
 
-CLEAN = """\
-for name in $(env | sed -n 's/^\\(S\\(LURM\\|BATCH\\|RUN\\|QUEUE\\|ACCT\\|CANCEL\\|INFO\\)_[A-Za-z0-9_]*\\)=.*/\\1/p
-                            s/^\\(PMI[A-Za-z0-9_]*\\)=.*/\\1/p'); do
-    [ "$name" = SLURM_CONF ] || unset "$name"
-done
-"""
-"""Shell code that unsets variables that change the behavior of Slurm's commands, except SLURM_CONF."""
-
 FORMAT = "%A|%T|%r|%M|%L|%S|%e|%N|%j"
 """Job ID, state, reason, seconds used, time left, start, end, nodes, and last the name, which may contain anything."""
 
 SQUEUE = f"""\
-{CLEAN}
 date +%Y-%m-%dT%H:%M:%S
 exec squeue -h -t all -u "$(id -un)" -o '{FORMAT}'
 """
@@ -35,18 +26,17 @@ exec squeue -h -t all -u "$(id -un)" -o '{FORMAT}'
 The jobs include those that ended recently.
 """
 
-POSITIONS = f"""\
-{CLEAN}
+POSITIONS = """\
 scontrol show config | grep -q '^PrivateData .*jobs' && exit
 squeue -h -t PENDING -o '%P %Q %A %u %r' | awk '
-    $5 ~ /^(Priority|Resources|None)$/ {{
+    $5 ~ /^(Priority|Resources|None)$/ {
         n = split($1, partitions, ",")
         for (i = 1; i <= n; i++) print partitions[i], $2, $3, $4
-    }}' |
+    }' |
     LC_ALL=C sort -k1,1 -k2,2nr -k3,3n | awk -v user="$(id -un)" '
-    $1 != partition {{ partition = $1; place = 0 }}
-    {{ place++ }}
-    $4 == user {{ print $3, place }}'
+    $1 != partition { partition = $1; place = 0 }
+    { place++ }
+    $4 == user { print $3, place }'
 """
 """A script that prints `JOB POSITION` for each waiting job of this user and each of its partitions.
 

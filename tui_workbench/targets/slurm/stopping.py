@@ -9,7 +9,6 @@ from tui_workbench.targets.hosts.supervisor import EXIT, PID
 from tui_workbench.targets.slurm.batch import ATTEMPT
 from tui_workbench.targets.slurm.cluster import LoginHost, SlurmSilent
 from tui_workbench.targets.slurm.options import JOB_PREFIX, job_name
-from tui_workbench.targets.slurm.squeue import CLEAN
 from tui_workbench.targets.slurm.states import ENDED
 from tui_workbench.targets.slurm.submission import CANCELED, JOB
 
@@ -31,7 +30,6 @@ _UNKNOWN = 75  # EX_TEMPFAIL
 # as `12_3`. The job of another run is not canceled: a slurmctld that lost its last jobs gives their IDs to other jobs.
 # Prints `forced` if the script was killed, `ended` if not, and nothing without a job.
 _STOP = f"""\
-{CLEAN}
 cd -- "$1" 2>/dev/null || exit 0
 name=$2 grace=$3 patience=$4 result=ended job=
 number=$(head -n 1 {ATTEMPT} 2>/dev/null | grep -x '[0-9]*')

@@ -26,9 +26,8 @@ from tui_workbench.targets.hosts.host import Completed, Host, disk_full, is_disk
 from tui_workbench.targets.hosts.host_run import COPY_SECONDS, HostRun, Placing
 from tui_workbench.targets.hosts.supervisor import EXIT
 from tui_workbench.targets.slurm.batch import ATTEMPT, ATTEMPT_BEGINNING, BEGUN, SLURM_LOG, STARTED, STEP, UNFINISHED
-from tui_workbench.targets.slurm.cluster import TRANSIENT, LoginHost, SlurmSilent
+from tui_workbench.targets.slurm.cluster import PREPARE, TRANSIENT, LoginHost, SlurmSilent
 from tui_workbench.targets.slurm.options import VALUES, job_name
-from tui_workbench.targets.slurm.squeue import CLEAN
 
 JOB = "job"
 """The file with the job's ID, in the run's directory on the cluster. Line 2 is its ID as a task of an array."""
@@ -118,7 +117,7 @@ flock -w 120 9 2>/dev/null || [ $? -ne 1 ] || {{
 # is the step and the batch script; nothing happens unless both are complete. sbatch gives its umask to the job. A job
 # that sbatch refused is listed as FAILED, BadConstraints.
 _SUBMIT = f"""\
-{CLEAN}
+{PREPARE}
 run=$1 step=$2 batch=$3 name=$4 attempt=$5 transient=$6 array=$7 sweep=$8 tasks=$9 number=${{10}} log=${{11}}
 script=${{12}}
 shift 12
@@ -203,7 +202,7 @@ exec sh -c "$script" sh "$@"
 # does nothing. A job without an exit code may still be in the queue, or become active again. The line in slurm.log ends
 # the messages about the job before.
 _RESET = f"""\
-{CLEAN}
+{PREPARE}
 number=$2 name=$3 started=$4
 cd -- "$1" 2>/dev/null || {{ shift 4; exec "$@"; }}
 shift 4
@@ -331,13 +330,20 @@ def refusal(label: str, done: Completed, clean: str, words: Sequence[str]) -> Wo
     if done.code == _NOT_ASKED:
         return TargetUnreachable(f"cannot submit the job on {label}: {text}", remedy="Wait: the workbench tries again.")
     if done.code == _MISSING:
-        return SubmissionRefused(f"{label} has no sbatch", remedy=NO_SBATCH)
+        return no_sbatch(label)
     if done.code == _CANCELED:
         return SubmissionRefused(f"no job was submitted: {text}", remedy="Submit the run again.")
     return SubmissionRefused(f"sbatch refused the job: {text}", remedy=remedy_of(text, words))
 
 
-NO_SBATCH = "Set `address` to a login node of the cluster where `ssh ADDRESS sbatch --version` works."
+def no_sbatch(label: str) -> SubmissionRefused:
+    """Return the error for a login host without the commands of Slurm."""
+    return SubmissionRefused(
+        f"{label} has no sbatch: neither SSH sessions nor login shells have it on their PATH",
+        remedy="Set `address` to a login node of the cluster. If `sbatch` works there after you log in, add its folder "
+        "to PATH in ~/.profile.",
+    )
+
 
 _REMEDIES = (
     ("invalid account", "account", "one that `sacctmgr show associations user=$USER` lists"),

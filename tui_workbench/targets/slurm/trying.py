@@ -11,12 +11,11 @@ from tui_workbench.targets.hosts.host import Completed
 from tui_workbench.targets.slurm.cluster import LoginHost, raise_if_silent
 from tui_workbench.targets.slurm.containers import container_support
 from tui_workbench.targets.slurm.options import resource_words
-from tui_workbench.targets.slurm.squeue import CLEAN, seconds_between
-from tui_workbench.targets.slurm.submission import ANSWER_SECONDS, NO_SBATCH, messages, remedy_of
+from tui_workbench.targets.slurm.squeue import seconds_between
+from tui_workbench.targets.slurm.submission import ANSWER_SECONDS, messages, no_sbatch, remedy_of
 
 # The arguments are options of sbatch. Prints the time of the login node.
-_TEST = f"""\
-{CLEAN}
+_TEST = """\
 command -v sbatch >/dev/null || exit 69
 date +%Y-%m-%dT%H:%M:%S
 printf '#!/bin/sh\\n' | sbatch --test-only --chdir=/ --export=NONE "$@"
@@ -74,7 +73,7 @@ def writable(host: LoginHost, target: ComputeTarget) -> str:
 def _tried(host: LoginHost, words: tuple[str, ...]) -> Completed:
     done = host.ask(_TEST, *words, timeout=ANSWER_SECONDS)
     if done.code == 69:
-        raise WorkbenchError(f"{host.label} has no sbatch", remedy=NO_SBATCH)
+        raise no_sbatch(host.label)
     if done.code != 0:
         text = "; ".join(messages(done)) or f"exit code {done.code}"
         raise_if_silent(host.label, text)
