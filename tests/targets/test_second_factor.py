@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.machines import PASSWORD, Machine
-from tests.second_factor import KEY_AND_CODE, code
+from tests.machines import PASSWORD, Machine, fingerprint
+from tests.second_factor import KEY_AND_CODE, asking, code
 from tests.targets.conftest import link_processes
+from tests.waiting import wait_until
 from tui_workbench.targets.hosts.host import LoginRefused, SecretNeeded
 from tui_workbench.targets.ssh import questions, ssh_connection
 from tui_workbench.targets.ssh import ssh_wire as wire
+from tui_workbench.targets.ssh.ssh_client import MOST_ROUNDS
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_secrets import Secrets
 
@@ -64,6 +66,65 @@ def test_only_wrong_codes_are_the_reason(host: SshHost, codes: Codes) -> None:
                     host.run(["true"])
                 except SecretNeeded as needed:
                     host.give_secret(needed.reference, "000000")
+        host.disconnect()
+
+
+def test_reason_stays_until_a_user_is_present(host: SshHost, login: wire.Login, codes: Codes, gpubox: Machine) -> None:
+    """No request waits for the third answer, and further attempts could lock the account."""
+    log = gpubox.folder / "sshd.log"
+    with codes(KEY_AND_CODE):
+        for _ in range(MOST_ROUNDS):
+            host.give_secret(question_of(host).reference, "000000")
+        wait_until(lambda: host.status()["state"] == "down", "the end of the login")
+        begun = log.stat().st_size
+        for each in (host, SshHost(login)):
+            with pytest.raises(LoginRefused, match="refused the answers to its questions") as refused:
+                each.run(["true"])
+            assert "computetarget login gpubox" in refused.value.remedy
+        assert log.stat().st_size == begun
+        host.attend()
+        host.give_secret(question_of(host).reference, code(0))
+        assert host.run(["id", "-un"]).text == "research"
+        host.disconnect()
+
+
+def test_server_that_ends_a_login_during_a_question_is_the_reason(host: SshHost, codes: Codes) -> None:
+    with codes(KEY_AND_CODE, "LoginGraceTime 1"):
+        question_of(host)
+        wait_until(lambda: host.status()["state"] == "down", "the end of the login")
+        with pytest.raises(LoginRefused) as refused:
+            host.run(["true"])
+        assert not isinstance(refused.value, SecretNeeded)
+        assert "Log in again: `workbench-tui computetarget login gpubox`" in refused.value.remedy
+        host.disconnect()
+
+
+def test_jump_host_and_target_each_ask(bastion: Machine, gpubox: Machine, codes: Codes) -> None:
+    host = SshHost(wire.Login("t", "inner"))
+    for machine in (bastion, gpubox):
+        host.accept_host_key(fingerprint(machine.folder / "host_key.pub"))
+    with codes(KEY_AND_CODE), asking(bastion, KEY_AND_CODE):
+        needed = question_of(host)
+        assert needed.prompt.startswith(f"research on jump host {bastion.address}: One-time password")
+        assert needed.message.startswith(f"t (inner), jump host {bastion.address}: the server asks for: One-time")
+        host.give_secret(needed.reference, code(0))
+        needed = question_of(host)
+        assert needed.prompt.startswith("research on inner: One-time password")
+        assert needed.message.startswith("t (inner): the server asks for: One-time")
+        host.give_secret(needed.reference, code(0))
+        assert host.run(["hostname"]).text == "gpubox"
+        host.disconnect()
+
+
+def test_wrong_answers_to_a_jump_host_name_it(bastion: Machine) -> None:
+    host = SshHost(wire.Login("t", "inner"))
+    host.accept_host_key(fingerprint(bastion.folder / "host_key.pub"))
+    with asking(bastion, KEY_AND_CODE):
+        for _ in range(MOST_ROUNDS):
+            host.give_secret(question_of(host).reference, "000000")
+        wait_until(lambda: host.status()["state"] == "down", "the end of the login")
+        with pytest.raises(LoginRefused, match=f"jump host {bastion.address}: the server refused the answers"):
+            host.run(["true"])
         host.disconnect()
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.machines import PASSWORD, Machine, fingerprint, make_key, secret_in_keyring
-from tests.second_factor import KEY_AND_CODE, code
 from tests.ui.main.test_main import NARROW, WIDE, make_app, opened, screen_of, seen
 from tests.ui.seen import screen_lines
 from tests.ui.waiting import until
@@ -20,7 +19,6 @@ from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen, Phase
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from tests.second_factor import Codes
     from tui_workbench.core.model import Run
     from tui_workbench.projects.project import Project
 
@@ -267,28 +265,6 @@ async def test_missing_password_is_asked_for_during_the_check(project: Project, 
         await pilot.press("enter")
         assert "box is ready." in await done(pilot)
         assert PASSWORD not in seen(pilot)
-
-
-@pytest.mark.usefixtures("ssh_folder")
-async def test_code_of_a_second_factor_is_asked_for(project: Project, gpubox: Machine, codes: Codes) -> None:
-    with codes(KEY_AND_CODE):
-        async with opened(project) as pilot:
-            await fill_in(pilot, gpubox, kind=1)
-            await pilot.press("enter")
-            await until(lambda: "The server asks for: One-time password" in seen(pilot))
-            assert files(project) == []
-            await type_text(pilot, code(0))
-            assert code(0) not in seen(pilot)
-            await pilot.press("enter")
-            assert "box is ready." in await done(pilot)
-            await back(pilot)
-            ssh_host_of(project.target("box")).disconnect()
-            await check_box(pilot)
-            await until(lambda: "The server asks for: One-time password" in seen(pilot))
-            await type_text(pilot, code(1))
-            await pilot.press("enter")
-            assert "box is ready." in await done(pilot)
-        ssh_host_of(project.target("box")).disconnect()
 
 
 @pytest.mark.usefixtures("known")

@@ -40,9 +40,12 @@ def run_check(arguments: argparse.Namespace) -> int:
     except WorkbenchError:
         host = None  # the first check reports the error
     accept_host_keys(host, arguments.accept_host_key)
+    asking = host if isinstance(host, SshHost) and is_text(arguments) and can_ask() else None
+    if asking is not None:
+        asking.attend()
     checks = print_checks(run_checks(target, with_job=arguments.job), target, arguments)
-    if checks and _can_log_in(checks[-1]) and isinstance(host, SshHost) and is_text(arguments):
-        log_in(host)
+    if asking is not None and checks and _needs_user(checks[-1]):
+        log_in(asking)
         checks = print_checks(run_checks(target, with_job=arguments.job), target, arguments)
     return report(checks, arguments)
 
@@ -99,7 +102,7 @@ def exit_code(checks: list[CheckResult]) -> int:
     return TargetUnreachable.exit_code if any(check.state == BROKEN for check in checks) else 0
 
 
-def _can_log_in(check: CheckResult) -> bool:
-    """Return True if a missing secret or an unknown host key made the check fail, and the user can be asked."""
+def _needs_user(check: CheckResult) -> bool:
+    """Return True if a missing secret or an unknown host key made the check fail."""
     is_new_key = isinstance(check.error, HostKeyRefused) and not check.error.known
-    return (is_new_key or isinstance(check.error, SecretNeeded)) and can_ask()
+    return is_new_key or isinstance(check.error, SecretNeeded)

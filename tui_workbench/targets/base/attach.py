@@ -102,6 +102,7 @@ class Attachment:
         self._accepted: list[str] = []
         self._host_key = ""
         self._is_abandoned = False
+        self._attended: set[wire.Login] = set()
         self._secrets: dict[str, str] = {}
         self._password = new_reference(request.name, request.username)
         self._passphrase = new_reference(request.name, request.username)
@@ -233,7 +234,9 @@ class Attachment:
         for reference in (login.password, login.passphrase):
             if reference in self._secrets:
                 host.give_secret(reference, self._secrets[reference])
-        host.attend()
+        if login not in self._attended:  # a repeated login reports why it failed after an answer
+            self._attended.add(login)
+            host.attend()
         if self._is_abandoned:  # another thread called `abandon` while the link was being started
             _forget(host)
             raise ConnectionLost(f"{host.label}: the login was canceled", remedy="Try again.")

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import asyncssh
 
 from tui_workbench.core import trace
+from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.waiting import Backoff
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused
 from tui_workbench.targets.ssh import ssh_wire as wire
@@ -243,6 +244,7 @@ class ConnectionPool:
 
     def close(self) -> None:
         """End all connections. The next request opens a new one."""
+        self.secrets.questions.failure = None
         if self._attempt is not None:
             self._attempt.cancel()
             self._attempt = None
@@ -266,6 +268,8 @@ class ConnectionPool:
         questions = self.secrets.questions
         if questions.is_unattended and self._attempt is None:
             raise questions.error(self._login, login_command(self._login))
+        if questions.failure is not None and self._attempt is None:
+            raise questions.failure.with_traceback(None)
         if self._attempt is None and not self._has_ended:
             self._attempt = asyncio.create_task(self._connect())
             self._attempt.add_done_callback(self._attempt_ended)
@@ -284,8 +288,13 @@ class ConnectionPool:
 
     async def _connect(self) -> PooledConnection:
         ended: list[PooledConnection] = []
+        self.secrets.questions.were_asked = False
         with trace.Call(trace.SSH, (), login=self._login.all_words, log_start=True) as call:
-            connection = await connect(self._login, self.secrets, lambda _error: self._ended(ended))
+            try:
+                connection = await connect(self._login, self.secrets, lambda _error: self._ended(ended))
+            except TargetUnreachable as error:
+                self.secrets.questions.login_failed(error, login_command(self._login))
+                raise
             call.end(None, note="connected")
         added = PooledConnection(connection, self._close_idle)
         ended.append(added)

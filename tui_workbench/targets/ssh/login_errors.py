@@ -83,8 +83,14 @@ def to_workbench_error(login: Login, hop: Hop, client: Client, secrets: Secrets,
     return _connection_error(prefix, client, error)
 
 
+def jump_host(login: Login, hop: Hop) -> str:
+    """Return the name of a hop if it is a jump host; "" for the host of the login."""
+    return "" if hop.alias == login.host_and_port[0] else hop.alias
+
+
 def _prefix(login: Login, hop: Hop) -> str:
-    return f"{login.label}: " if hop.alias == login.host_and_port[0] else f"{login.label}, jump host {hop.alias}: "
+    name = jump_host(login, hop)
+    return f"{login.label}, jump host {name}: " if name else f"{login.label}: "
 
 
 def _connection_error(prefix: str, client: Client, error: Exception) -> ConnectionLost:
@@ -165,7 +171,7 @@ def _login_error(
             f"{prefix}the server accepted a key, but then refused the login",
             remedy=f"It requires more than the key. `ssh -v {login.ssh_words}` shows its questions.",
         )
-    if hop.alias != login.host_and_port[0]:
+    if jump_host(login, hop):
         command = f"ssh {shlex.quote(hop.alias)}"
         return LoginRefused(f"{prefix}the login was refused", remedy=f"Run `{command}` to find the cause.")
     if login.password and login.password in secrets.values:

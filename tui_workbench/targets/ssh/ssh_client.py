@@ -47,17 +47,21 @@ class Client(asyncssh.SSHClient):
         on_lost: Callable[[Exception | None], None],
         *,
         password: str,
+        jump_host: str = "",
         asks: bool = True,
         plain_keys_only: bool = False,
     ) -> None:
         """`password` is the reference of the password to send, or "". It is only sent to the host key it is for.
 
-        With `asks`, the user may be asked the questions of the server.
+        `jump_host` is the name of the hop if it is a jump host. With `asks`, the user may be asked the questions of the
+        server.
         """
         self._hop = hop
         self._secrets = secrets
         self._on_lost = on_lost
         self._password = password
+        self._jump_host = jump_host
+        self._username = ""
         self._connection: asyncssh.SSHClientConnection | None = None
         self.is_for_another_key = False
         self._asks = asks
@@ -133,6 +137,7 @@ class Client(asyncssh.SSHClient):
 
     def begin_auth(self, username: str) -> None:
         self.has_shown_key = True
+        self._username = username
         if self._password and not self._secrets.is_for(self._password, self.host_key):
             self.is_for_another_key = True
             raise asyncssh.PermissionDenied("the stored password is for another host key")
@@ -190,7 +195,11 @@ class Client(asyncssh.SSHClient):
         """Ask the user, who gets all the time that the server gives."""
         if self.limit is not None:
             self.limit.reschedule(None)
-        answer = await self._secrets.questions.ask(prompt, is_visible=is_visible)
+        port = "" if self.port == DEFAULT_PORT else f":{self.port}"
+        account = f"{self._username} on {'jump host ' if self._jump_host else ''}{self._hop.alias}{port}"
+        answer = await self._secrets.questions.ask(
+            prompt, is_visible=is_visible, account=account, jump_host=self._jump_host
+        )
         self.has_asked = self.has_asked or answer is not None
         if self.limit is not None:
             self.limit.reschedule(asyncio.get_running_loop().time() + ANSWER_SECONDS)

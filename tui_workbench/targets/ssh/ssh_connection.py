@@ -12,6 +12,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import asyncssh
@@ -21,6 +22,7 @@ from tui_workbench.targets.hosts.host import LoginRefused, SecretNeeded
 from tui_workbench.targets.ssh.known_hosts import fingerprint
 from tui_workbench.targets.ssh.login_errors import (
     CONNECT_SECONDS,
+    jump_host,
     login_command,
     needs_password,
     passphrase_reference,
@@ -138,7 +140,8 @@ async def _connect_hop(
 ) -> asyncssh.SSHClientConnection:
     password = login.password if authentication.get("password") is not None else ""
     asks = authentication is not _NOTHING
-    client = Client(hop, secrets, on_lost, password=password, asks=asks)
+    new_client = partial(Client, hop, secrets, on_lost, password=password, jump_host=jump_host(login, hop), asks=asks)
+    client = new_client()
     options = _options(hop, tunnel) | authentication
     with _closed_on_failure(tunnel):
         try:
@@ -147,7 +150,7 @@ async def _connect_hop(
             except (asyncssh.Error, ConnectionError) as error:
                 if not client.may_have_known_plain_key(error):
                     raise
-                client = Client(hop, secrets, on_lost, password=password, asks=asks, plain_keys_only=True)
+                client = new_client(plain_keys_only=True)
                 connection = await _open(hop, client, options | {"server_host_key_algs": NO_CERTIFICATES})
         except (OSError, ValueError, asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
             await _read_host_key(hop, client, tunnel)

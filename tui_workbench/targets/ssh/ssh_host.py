@@ -135,7 +135,7 @@ class SshHost(Host):
     def attend(self) -> None:
         """Tell the link that a user can answer the questions of the server, such as for a second factor.
 
-        After a question without an answer, the link does not connect again before this.
+        After a login that failed after a question, the link does not connect again before this.
         """
         self._request({"op": wire.ATTEND}, SHORT_TIMEOUT)
 

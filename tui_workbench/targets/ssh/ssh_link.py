@@ -189,7 +189,7 @@ class Link:
             case wire.NO_SECRET:
                 secrets.unknown.add(request["reference"])
             case wire.ATTEND:
-                secrets.questions.is_unattended = False
+                secrets.questions.attend()
             case wire.ACCEPT:
                 secrets.accepted.add(request["fingerprint"])
             case wire.CLOSE if request.get("keep_secrets"):

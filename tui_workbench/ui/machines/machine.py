@@ -196,11 +196,7 @@ class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.set_focus(self.view)
-        self.view.work(self._begin())
-
-    async def _begin(self) -> None:
-        await self._login.attend()
-        await self.view.check(self._target)
+        self.view.work(self.view.check_attended(self._target))
 
     async def _conclude(self, checked: Checked) -> bool:
         """Ask for a missing secret or about a new host key.
@@ -222,6 +218,13 @@ class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
             typed, self._typed = self._typed, {}
             kept = await in_thread(lambda: store_typed(ssh_host_of(self._target), typed))
             self.view.show(Phase.DONE, *map(_storage_remark, kept), _result_remark(checked))
+
+
+async def attend(target: ComputeTarget) -> None:
+    """Let the connection ask again after a login that failed after a question of the server."""
+    if target.uses_ssh:
+        with contextlib.suppress(WorkbenchError):
+            await in_thread(lambda: ssh_host_of(target).attend())
 
 
 class LoginQuestions:
@@ -253,12 +256,6 @@ class LoginQuestions:
         else:
             return False
         return True
-
-    async def attend(self) -> None:
-        """Let the connection ask again after a question of the server that the user did not answer."""
-        if self._target.uses_ssh:
-            with contextlib.suppress(WorkbenchError):
-                await in_thread(lambda: ssh_host_of(self._target).attend())
 
     async def give(self, view: MachineView) -> dict[str, str]:
         """Pass the entered secret to the connection, and return it by its reference.
@@ -352,6 +349,11 @@ class MachineView(DialogView, inherit_bindings=False):
         self.show(Phase.WORKING, CONNECTING)
         return answer
 
+    async def check_attended(self, target: ComputeTarget) -> None:
+        """Run the checks as `check`, at the request of the user, who can answer questions of the server."""
+        await attend(target)
+        await self.check(target)
+
     async def check(self, target: ComputeTarget, *remarks: Remark) -> None:
         """Run the checks of a target and show each result, with the remarks below."""
         self._begin_checks(check_names(target), target.address)
@@ -413,7 +415,7 @@ class MachineView(DialogView, inherit_bindings=False):
 
     def action_again(self) -> None:
         if self.checked is not None:
-            self.work(self.check(self.checked.target))
+            self.work(self.check_attended(self.checked.target))
 
     def action_leave(self) -> None:
         if self.phase is Phase.QUESTION:

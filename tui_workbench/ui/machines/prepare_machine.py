@@ -25,7 +25,7 @@ from tui_workbench.targets.preparing.preparation import UNNEEDED as NOT_NEEDED
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.formatting import capitalized, error_text
-from tui_workbench.ui.machines.machine import CONNECTING, LoginQuestions, MachineView, Phase, Remark
+from tui_workbench.ui.machines.machine import CONNECTING, LoginQuestions, MachineView, Phase, Remark, attend
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 
 OUTPUT_LINES = 8
@@ -83,8 +83,12 @@ class PreparingView(MachineView):
             lines.append(line)
             self.show(Phase.WORKING, *((line, "accent" if line.startswith("# ") else "muted") for line in lines))
 
+    async def _prepare_attended(self) -> None:
+        await attend(self._target)
+        await self._prepare()
+
     def action_again(self) -> None:
-        self.work(self._prepare(), CONNECTING)
+        self.work(self._prepare_attended(), CONNECTING)
 
 
 def _shown(machine: Machine, results: Sequence[StepResult]) -> list[CheckResult]:
