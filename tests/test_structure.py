@@ -23,6 +23,7 @@ SEAMS = {
     "projects/project.py": "most commands that read runs read no configuration file",
     "targets/base/registry.py": "a target type is loaded when a target of that type is used",
     "targets/hosts/host_for.py": "SSH is loaded when a machine elsewhere is used",
+    "targets/ssh/workbench_key.py": "SSH is loaded when a key is to be made",
     "runs/gpu/gate.py": "the checks of a GPU are loaded when a run asks for one",
     "runs/gpu/run_verdict.py": "samples are judged for a run that has some and no stored verdict",
     "runs/lifecycle/building.py": "snapshots are loaded when a working copy is to be made",

@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 
 ALLOWED = frozenset(
     (
-        "amd-smi", "docker", "git", "ldconfig", "lsb_release", "nvidia-smi", "ps", "readlink", "rocm-smi", "ssh",
-        "ssh-keygen", "timedatectl", "tmux", "uv", "which",
-        # asyncssh looks for a library with `ctypes.util.find_library`
-        "cc", "collect2", "gcc", "ld", "objdump",
+        "amd-smi", "docker", "git", "lsb_release", "nvidia-smi", "ps", "readlink", "rocm-smi", "ssh",
+        "ssh-keygen", "tmux", "uv", "which",
+        "timedatectl",  # `doctor` asks whether the clock is synchronized
         # the tools of shell scripts
         "awk", "basename", "cat", "cut", "dash", "date", "df", "dirname", "env", "expr", "find", "getconf", "grep",
         "head", "hostname", "id", "ls", "mawk", "sed", "sh", "sleep", "sort", "stat", "tail", "test", "timeout", "tr",

@@ -12,6 +12,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from tui_workbench.core.libraries import search_without_programs
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.hosts.host import ConnectionLost, LocalHost
 
@@ -124,6 +125,7 @@ def _helper(verb: str, reference: str, bus: str) -> int:
     """Execute `verb` in the child process, with the secret on stdin or stdout; return the exit code."""
     if bus:
         os.environ[BUS] = bus
+    search_without_programs()  # keyring imports its modules for every system
     from keyring.errors import KeyringError, PasswordDeleteError
 
     try:

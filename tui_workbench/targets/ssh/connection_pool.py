@@ -14,13 +14,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-import asyncssh
-
 from tui_workbench.core import trace
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.waiting import Backoff
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused
 from tui_workbench.targets.ssh import ssh_wire as wire
+from tui_workbench.targets.ssh.library import asyncssh
 from tui_workbench.targets.ssh.login_errors import login_command
 from tui_workbench.targets.ssh.ssh_channel import Bridge, NoShell, Shell
 from tui_workbench.targets.ssh.ssh_connection import connect

@@ -6,10 +6,9 @@ import getpass
 import shlex
 import socket
 
-import asyncssh
-
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
+from tui_workbench.targets.ssh.library import asyncssh
 from tui_workbench.targets.ssh.ssh_client import Client
 from tui_workbench.targets.ssh.ssh_config import Hop
 from tui_workbench.targets.ssh.ssh_secrets import Secrets, is_revoked

@@ -20,9 +20,8 @@ from collections.abc import Awaitable, Callable
 from signal import Signals
 from typing import Any, Protocol, cast
 
-import asyncssh
-
 from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.targets.ssh.library import asyncssh
 
 READY = b"workbench-tui ready\n"
 SHELL_COMMAND = (

@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import asyncssh
-
 from tui_workbench.targets.ssh.known_hosts import (
     CERTIFICATE_AUTHORITY,
     DEFAULT_PORT,
@@ -18,6 +16,7 @@ from tui_workbench.targets.ssh.known_hosts import (
     fingerprint,
     shown_name,
 )
+from tui_workbench.targets.ssh.library import asyncssh
 from tui_workbench.targets.ssh.proxy_command import ProxyCommand
 from tui_workbench.targets.ssh.questions import ANSWER_SECONDS
 from tui_workbench.targets.ssh.ssh_config import Hop, import_key, import_keys

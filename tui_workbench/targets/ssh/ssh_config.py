@@ -13,18 +13,20 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import asyncssh
-from asyncssh.config import SSHClientConfig
-from asyncssh.encryption import get_encryption_algs
-from asyncssh.kex import get_kex_algs
-from asyncssh.mac import get_mac_algs
-from asyncssh.public_key import get_certificate_algs, get_public_key_algs
-
 from tui_workbench.core import processes
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.targets.hosts.host import LoginRefused
 from tui_workbench.targets.ssh.effective_settings import SECONDS, Settings, read_settings
 from tui_workbench.targets.ssh.known_hosts import GLOBAL_FILES, USER_FILES, HostKey, KnownHosts
+from tui_workbench.targets.ssh.library import (
+    SSHClientConfig,
+    asyncssh,
+    get_certificate_algs,
+    get_encryption_algs,
+    get_kex_algs,
+    get_mac_algs,
+    get_public_key_algs,
+)
 
 KEEPALIVE_SECONDS = 5
 KEEPALIVE_COUNT = 3

@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import asyncssh
-
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.targets.hosts.host import LoginRefused, SecretNeeded
 from tui_workbench.targets.ssh.known_hosts import fingerprint
+from tui_workbench.targets.ssh.library import asyncssh
 from tui_workbench.targets.ssh.login_errors import (
     CONNECT_SECONDS,
     jump_host,

@@ -21,14 +21,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import asyncssh
-
 from tui_workbench.core import trace
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.locks import held, open_lock
 from tui_workbench.targets.hosts.host import ConnectionLost
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.connection_pool import ConnectionPool, lost
+from tui_workbench.targets.ssh.library import asyncssh
 from tui_workbench.targets.ssh.ssh_channel import Shell
 
 IDLE_SECONDS = 600.0

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 
-import asyncssh
-
 from tui_workbench.core import trace
 from tui_workbench.targets.ssh.known_hosts import fingerprint
+from tui_workbench.targets.ssh.library import asyncssh
 from tui_workbench.targets.ssh.questions import Questions
 
 

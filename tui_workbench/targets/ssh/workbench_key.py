@@ -57,7 +57,7 @@ def install(key: KeyPair, host: Host) -> None:
 
 
 def _make(path: str) -> None:
-    import asyncssh
+    from tui_workbench.targets.ssh.library import asyncssh
 
     folder = os.path.dirname(path)
     with storage_errors("create a key", folder):
