@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -14,15 +15,17 @@ from tests.runs.support import REQUEST, write_configuration, write_files
 from tests.trust.hostile import fingerprint, state_directory
 from tui_workbench.core.errors import StorageError
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.snapshots import snapshot_view
 from tui_workbench.runs.snapshots.provenance import git_state
+from tui_workbench.runs.snapshots.restore import restore
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_diff, snapshot_files
 from tui_workbench.runs.submission.launch import create_run
 from tui_workbench.ui.files.changed_files import ChangedFiles
 
 
-def git(folder: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
-    done = subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+def git(folder: Path, *arguments: str, input: str = "") -> str:
+    words = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    done = subprocess.run(words, cwd=folder, input=input, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
@@ -195,6 +198,75 @@ def test_comparing_code_of_imported_runs_executes_nothing(snapshots: Snapshots) 
     assert "changed" in done.out
     assert fingerprint(snapshots.root) == before
     assert not snapshots.canary.exists()
+
+
+@pytest.mark.parametrize("is_foreign", [True, False])
+def test_preview_of_a_restore_changes_nothing(tmp_path: Path, is_foreign: bool) -> None:
+    root = write_project(tmp_path / "project", tracked=True)
+    with state_directory(tmp_path / "of the other one") if is_foreign else contextlib.nullcontext():
+        _, lock, _ = create_run(Project(str(root)), REQUEST)
+    lock.release()
+    write_files(root, {"hello.py": "print('changed')\n", "new.py": "new\n"})
+    before = fingerprint(root)
+    done = Workbench(root).run("project", "restore", "--run-id", "1", "--dry-run")
+    assert (done.code, done.out) == (0, "changed hello.py\nremoved new.py\n2 files would change.\n")
+    assert fingerprint(root) == before
+
+
+def test_preview_of_a_restore_stores_no_secret(tmp_path: Path, home: Path) -> None:
+    root = write_project(tmp_path / "project", tracked=True)
+    _, lock, _ = create_run(Project(str(root)), REQUEST)
+    lock.release()
+    write_configuration(root, EnvironmentVariables={"API_TOKEN": "5hGkq81LmPz"})
+    done = Workbench(root).run("project", "restore", "--run-id", "1", "--dry-run")
+    assert (done.code, done.out) == (0, "changed aml_config/local.runconfig\n1 file would change.\n")
+    stored = [path for path in home.rglob("*") if path.is_file() and b"5hGkq81LmPz" in path.read_bytes()]
+    assert stored == []
+
+
+def test_pipe_in_place_of_an_object_is_not_waited_for(snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in list(snapshots.repository.glob("objects/??/*")):
+        path.unlink()
+        os.mkfifo(path)
+    monkeypatch.setattr(snapshot_view, "LIMIT_SECONDS", 0.5)
+    with pytest.raises(StorageError, match="cannot read the snapshot: git timed out"):
+        snapshot_files(snapshots.state, snapshots.first)
+
+
+def test_restore_of_a_tree_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine levels of ten folders, which are all the same, contain a billion files."""
+    root = write_project(tmp_path / "project", tracked=True)
+    project = Project(str(root))
+    directory, lock, _ = create_run(project, REQUEST)
+    lock.release()
+    repository = str(root / ".workbench" / "snapshots.git")
+    file = git(root, "-C", repository, "hash-object", "-w", str(root / "hello.py"))
+    tree, kind = file, "100644 blob"
+    for _ in range(9):
+        listing = "".join(f"{kind} {tree}\t{number}\n" for number in range(10))
+        tree, kind = git(root, "-C", repository, "mktree", input=listing), "040000 tree"
+    commit = git(root, "-C", repository, "commit-tree", tree, "-m", "bomb")
+    record = directory.read_record()._replace(commit_id=commit)
+    before = fingerprint(root)
+    monkeypatch.setattr(snapshot_view, "LIMIT_SECONDS", 1.0)
+    for dry_run in (True, False):
+        with pytest.raises(StorageError, match="cannot read the snapshot: git timed out"):
+            restore(project, record, dry_run=dry_run)
+    changed = [path for path, facts in fingerprint(root).items() if before.get(path) != facts]
+    assert [path for path in changed if ".workbench" not in path] == []
+
+
+@pytest.mark.parametrize("folder", ["", "inner"])
+def test_pipe_in_place_of_attributes_is_refused(tmp_path: Path, folder: str) -> None:
+    root = write_project(tmp_path / "project", tracked=True)
+    workbench = Workbench(root)
+    assert workbench.submit("hello.py").code == 0
+    write_files(root, {"inner/file.py": "1\n", "hello.py": "print('changed')\n"})
+    name = os.path.join(folder, ".gitattributes")
+    os.mkfifo(root / name)
+    for done in (workbench.run("project", "restore", "--run-id", "1", "--dry-run"), workbench.submit("hello.py")):
+        assert done.code == 1
+        assert f"{name} is not a regular file" in done.err
 
 
 @pytest.mark.parametrize("folder", ["plain", 'a:b "c'])

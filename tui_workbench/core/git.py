@@ -34,10 +34,13 @@ def run_git(
     folder: str = "",
     input: bytes = b"",
     passed: Sequence[int] = (),
-    timeout: float | None = None,
+    timeout: float = LIMIT_SECONDS,
     on_written: Callable[[int], object] | None = None,
 ) -> bytes:
-    """Run a git command and return its stdout. The parameters are those of `processes.run`. Raises GitError."""
+    """Run a git command and return its stdout. The parameters are those of `processes.run`. Raises GitError.
+
+    With `on_written`, there is no time limit.
+    """
     try:
         done = run(
             ["git", *arguments], kind=trace.GIT, folder=folder, environment=environment, input=input, passed=passed,

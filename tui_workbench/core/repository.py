@@ -297,19 +297,19 @@ def _check_stores(stores: list[str]) -> None:
 
 def _copy_files(repository: Repository, place: str) -> None:
     """Copy the index, the commit and the patterns of a repository. Raises OSError."""
-    index = _copy(repository.directory, "index", place, LARGEST_INDEX)
+    index = copy_with_times(repository.directory, "index", place, LARGEST_INDEX)
     if b"link" in index:  # a split index
         for name in os.listdir(repository.directory):
             shared = _SHARED_INDEX.fullmatch(name)
             if shared is not None and bytes.fromhex(shared[1]) in index:
-                _copy(repository.directory, name, place, LARGEST_INDEX)
+                copy_with_times(repository.directory, name, place, LARGEST_INDEX)
     os.mkdir(os.path.join(place, "info"), 0o700)
-    _copy(repository.common, "info/exclude", place, _LARGEST_PATTERNS)
-    _copy(repository.common, "info/attributes", place, _LARGEST_PATTERNS)
-    _copy(repository.directory, "info/sparse-checkout", place, _LARGEST_PATTERNS)
+    copy_with_times(repository.common, "info/exclude", place, _LARGEST_PATTERNS)
+    copy_with_times(repository.common, "info/attributes", place, _LARGEST_PATTERNS)
+    copy_with_times(repository.directory, "info/sparse-checkout", place, _LARGEST_PATTERNS)
 
 
-def _copy(folder: str, name: str, place: str, largest: int) -> bytes:
+def copy_with_times(folder: str, name: str, place: str, largest: int) -> bytes:
     """Copy a file with its modification time, and return its content; b"" if it is missing. Raises OSError."""
     try:
         file = open(open_below(folder, name), "rb")  # noqa: SIM115 (closed below)

@@ -6,14 +6,16 @@ can share blocks between copies. The user must declare files above the limit as 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import IGNORE_FILE, NO_DATA, data_in_project
-from tui_workbench.core.errors import LargeFiles, storage_errors
+from tui_workbench.core.errors import LargeFiles, StorageError, storage_errors
 from tui_workbench.core.model import Plan, RunSpec, Step
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
@@ -28,6 +30,7 @@ COPY_FILES = 50_000  # maximum number of ignored files that are copied
 SNAPSHOT_FILE_BYTES = 1 << 30  # maximum size of a file in a snapshot; all versions are kept
 MANY_FILES, MANY_BYTES = 20_000, 500_000_000  # a note advises the user about a larger snapshot
 NEARLY_ALL = 0.9  # share of a large snapshot; a folder with this share is the one to exclude
+ATTRIBUTES_FILE = ".gitattributes"
 SHOWN_PARTS, SHOWN_IN_PLAN = 3, 6  # maximum number of paths in a message and in a plan
 
 
@@ -237,6 +240,20 @@ def refuse_large(contents: Contents, configuration_path: str = "") -> None:
     if files > COPY_FILES:
         message = f"each run would copy {files:,} ignored files (limit: {COPY_FILES:,})"
         raise _large_files(message, _largest(contents.copied, 1, files - COPY_FILES), configuration_path)
+
+
+def refuse_special_attributes(root: str, files: Iterable[str]) -> None:
+    """Raise StorageError for a pipe or device that git would read as attributes of the files, and never finish."""
+    folders = {""}
+    for path in files:
+        while (path := os.path.dirname(path)) not in folders:
+            folders.add(path)
+    for folder in sorted(folders):
+        path = os.path.join(root, folder, ATTRIBUTES_FILE)
+        with contextlib.suppress(OSError):
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                message = f"{os.path.join(folder, ATTRIBUTES_FILE)} is not a regular file, so git cannot read it"
+                raise StorageError(message, remedy="Remove it, or replace it by a text file.", file=path)
 
 
 def _largest(parts: Iterable[Part], field: int, excess: int) -> tuple[Part, ...]:

@@ -14,8 +14,9 @@ import json
 import os
 import shutil
 import stat
+import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import declared_in_project
@@ -25,6 +26,7 @@ from tui_workbench.core.files import leads_through_folders, load_json, write_bel
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.snapshots.file_copy import copy_file
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
+from tui_workbench.runs.snapshots.snapshot_view import read_with_git
 from tui_workbench.runs.snapshots.working_copy import paths_below
 from tui_workbench.runs.store.rundir import Record
 
@@ -120,10 +122,22 @@ def _store(project: Project, recorded: Mapping[str, str]) -> SnapshotStore:
     return store
 
 
-def _changes(store: SnapshotStore, root: str, before: str, after: str) -> tuple[Change, ...]:
-    """Return the changes between two commits. Raises UsageError before anything is changed if one is impossible."""
-    words = store.names("diff-tree", "-r", "--no-renames", "--name-status", before, after)
-    kinds = dict(sorted(zip(words[1::2], words[::2], strict=True)))
+def _preview(store: SnapshotStore, project: Project, commit: str) -> tuple[Change, ...]:
+    """Return the changes that a restore would make. Nothing is written into the project, its state included."""
+    with tempfile.TemporaryDirectory(prefix="workbench-git-") as place:
+        preview = SnapshotStore(project.root, project.state_directory, store.data, preview=place)
+        return _changes(project, preview.tree(), commit, [os.path.join(preview.repository, "objects")])
+
+
+def _changes(project: Project, before: str, after: str, more: Sequence[str] = ()) -> tuple[Change, ...]:
+    """Return the changes between two commits or trees. `more` are further folders of git objects.
+
+    Raises StorageError, or UsageError before anything is changed if a change is impossible.
+    """
+    root = project.root
+    words = ("diff-tree", "-r", "--no-renames", "--name-status", "-z", before, after)
+    found = os.fsdecode(read_with_git(project.state_directory, *words, more=more)).split("\0")[:-1]
+    kinds = dict(sorted(zip(found[1::2], found[::2], strict=True)))
     deep = next((path for path in kinds if path.count("/") > MOST_LEVELS), "")
     if deep:
         raise UsageError(
@@ -155,12 +169,12 @@ def _is_taken(root: str, path: str, removed: set[str]) -> bool:
 def _restore(
     store: SnapshotStore, project: Project, commit: str, what: str, *, is_undo: bool = False, dry_run: bool
 ) -> Restoration:
+    if dry_run:
+        return Restoration(what, _preview(store, project, commit))
     with store.exclusive():
-        if dry_run:
-            return Restoration(what, _changes(store, project.root, store.tree(), commit))
         project.prepare_state()
         saved = store.record(f"{SAVED}/{time.time_ns() // 1_000_000}", f"before {what}")
-        changes = _changes(store, project.root, saved, commit)
+        changes = _changes(project, saved, commit)
         if all(change.kind == LEFT for change in changes):
             return Restoration(what, changes)
         earlier = _read(project)

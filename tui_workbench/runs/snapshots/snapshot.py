@@ -30,14 +30,21 @@ from tui_workbench.core.git import (
 )
 from tui_workbench.core.processes import has_program
 from tui_workbench.core.progress import BYTES, meter
-from tui_workbench.runs.snapshots.contents import Contents, contents_of, refuse_large, room_of
+from tui_workbench.core.repository import LARGEST_INDEX, copy_with_times
+from tui_workbench.runs.snapshots.contents import (
+    Contents,
+    contents_of,
+    refuse_large,
+    refuse_special_attributes,
+    room_of,
+)
 from tui_workbench.runs.snapshots.file_copy import can_clone
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
 from tui_workbench.runs.snapshots.snapshot_view import (
     EXECUTABLE,
-    IMPORTED_PREFIX,
     LINK,
     REPOSITORY,
+    imported_name,
     object_directories,
     read_with_git,
 )
@@ -98,6 +105,8 @@ class SnapshotStore:
 
     `state_directory` is that of the project. `data` maps linked paths, which are relative to the project and never part
     of a snapshot, to the absolute paths of the data. `contents` is the current result of `contents_of`, if known.
+    `preview` is an empty folder for a store that only returns the tree of the project: it writes to that folder instead
+    of the state directory, and contains no files.
     """
 
     def __init__(
@@ -106,12 +115,14 @@ class SnapshotStore:
         state_directory: str,
         data: Mapping[str, str] = NO_DATA,
         contents: Contents | None = None,
+        preview: str = "",
     ) -> None:
         self._root = project_root
         self._state_directory = state_directory
         self.data = data
         self._contents = contents
-        self.repository = os.path.join(state_directory, REPOSITORY)
+        self._is_preview = bool(preview)
+        self.repository = os.path.join(preview or state_directory, REPOSITORY)
         self.available = has_program("git")
         self._lock = -1
         self._git_directory = ""  # an own repository for git, while the lock is held
@@ -338,7 +349,7 @@ class SnapshotStore:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self._index)
                 self._update_index(self._current_contents().files)
-            return self.git("write-tree").strip()
+            return self.git("write-tree", *(["--missing-ok"] if self._is_preview else [])).strip()
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -375,12 +386,12 @@ class SnapshotStore:
             locks.lock(lock)
             if not os.path.samestat(os.fstat(lock), os.lstat(path)):
                 return
-            is_new = os.listdir(self.repository) == [_LOCK]
+            is_new = self._is_preview or os.listdir(self.repository) == [_LOCK]
             if is_new or ownership.own_record(os.path.join(self.repository, "HEAD")) is not None:
                 opened.pop_all()
                 self._lock = lock
             else:
-                os.rename(self.repository, _free_name(self._state_directory))
+                os.rename(self.repository, imported_name(self._state_directory))
 
     def _prepare(self) -> None:
         # Each git process inherits the lock, so lock files of a killed git are not in use.
@@ -392,7 +403,17 @@ class SnapshotStore:
         if not all(os.path.exists(os.path.join(self.repository, name)) for name in _PARTS):
             make_repository(self.repository, config_text({"core.bare": "true"}))
             os.makedirs(os.path.join(self.repository, "objects", "pack"), exist_ok=True)
-            ownership.register(os.path.join(self.repository, "HEAD"))
+            if self._is_preview:
+                self._copy_index()
+            else:
+                ownership.register(os.path.join(self.repository, "HEAD"))
+
+    def _copy_index(self) -> None:
+        """Copy the index of the hidden repository, so that git only reads the files that changed since."""
+        usual = os.path.join(self._state_directory, REPOSITORY)
+        with contextlib.suppress(OSError):
+            if ownership.own_record(os.path.join(usual, "HEAD")) is not None:
+                copy_with_times(usual, "index", self.repository, LARGEST_INDEX)
 
     def _make_git_directory(self, place: str) -> None:
         """Make a repository that has the references of the hidden repository, but its own configuration and attributes.
@@ -412,7 +433,11 @@ class SnapshotStore:
 
         Other files are removed from the index. Raises StorageError.
         """
-        copies = {path: data for path in files if (data := copy_for_snapshot(self._root, path, store=True)) is not None}
+        refuse_special_attributes(self._root, files)
+        is_stored = not self._is_preview
+        copies = {
+            path: data for path in files if (data := copy_for_snapshot(self._root, path, store=is_stored)) is not None
+        }
         self._changed_copies = frozenset(copies)
         files = [path for path in files if path not in copies]
         indexed = set(self.names("ls-files"))
@@ -422,9 +447,10 @@ class SnapshotStore:
         changed = [path for path in self.names("diff-files", "--name-only") if path not in removed]
         for option, paths in (("--force-remove", removed), ("--add", [*added, *changed])):
             if paths:
-                self.git("update-index", "-z", "--remove", option, "--stdin", stdin=paths)
+                only = () if is_stored else ("--info-only",)  # git stores no content
+                self.git("update-index", *only, "-z", "--remove", option, "--stdin", stdin=paths)
         for path, data in copies.items():
-            name = self.git("hash-object", "-w", "--stdin", input=data).strip()
+            name = self.git("hash-object", *(["-w"] if is_stored else []), "--stdin", input=data).strip()
             self.git("update-index", "-z", "--index-info", stdin=[f"{_FILE} {name}\t{path}"])
 
     def _entries(self) -> list[_Entry]:
@@ -452,6 +478,8 @@ class SnapshotStore:
 
     def _environment(self) -> dict[str, str]:
         objects, *others = object_directories(self._state_directory)
+        if self._is_preview:  # git changes the times of objects that it would have written
+            objects, others = os.path.join(self.repository, "objects"), []
         return {
             **isolated_environment(),
             "GIT_DIR": self._git_directory,
@@ -461,13 +489,6 @@ class SnapshotStore:
             "GIT_INDEX_FILE": self._index,
             **{f"GIT_{who}_{what}": _IDENTITY for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         }
-
-
-def _free_name(state_directory: str) -> str:
-    number = 1
-    while os.path.lexists(path := os.path.join(state_directory, f"{IMPORTED_PREFIX}{number}.git")):
-        number += 1
-    return path
 
 
 def _remove_unfinished(folder: str) -> None:

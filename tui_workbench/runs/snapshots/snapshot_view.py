@@ -25,6 +25,7 @@ EXECUTABLE, LINK = "100755", "120000"
 """Modes in git of executable files and of links."""
 
 SHORTEST = 4  # minimum length of a commit ID
+LIMIT_SECONDS = 20.0  # time limit of a git command; a pipe in place of an object would never end
 LARGEST_DIFF = 4 << 20  # maximum size of a diff in bytes
 
 
@@ -37,13 +38,24 @@ def object_directories(state_directory: str) -> list[str]:
     return [os.path.join(state_directory, name, "objects") for name in (REPOSITORY, *names)]
 
 
-def read_with_git(state_directory: str, *arguments: str) -> bytes:
-    """Return the output of a git command that reads the snapshots of a project. Raises StorageError."""
+def imported_name(state_directory: str) -> str:
+    """Return the path for a repository that this user did not create here."""
+    number = 1
+    while os.path.lexists(path := os.path.join(state_directory, f"{IMPORTED_PREFIX}{number}.git")):
+        number += 1
+    return path
+
+
+def read_with_git(state_directory: str, *arguments: str, more: Sequence[str] = ()) -> bytes:
+    """Return the output of a git command that reads the snapshots of a project. Raises StorageError.
+
+    `more` are further folders of git objects.
+    """
     repository = os.path.join(state_directory, REPOSITORY)
     with storage_errors("read", repository):
-        environment = reading_environment(state_directory, object_directories(state_directory))
+        environment = reading_environment(state_directory, [*object_directories(state_directory), *more])
     try:
-        return run_git("-c", "core.quotePath=false", *arguments, environment=environment)
+        return run_git("-c", "core.quotePath=false", *arguments, environment=environment, timeout=LIMIT_SECONDS)
     except GitError as error:
         remedy = error.remedy or "Check the repository: `git --git-dir=.workbench/snapshots.git fsck` reports damage."
         raise StorageError(f"cannot read the snapshot: {error.message}", remedy=remedy, file=repository) from error
