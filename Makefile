@@ -11,6 +11,7 @@
 #   make gpu        check the workbench on a real NVIDIA GPU
 #   make pages      generate the pages in docs/reference
 #   make pictures   generate the pictures of the documentation
+#   make lock       write the lock files after a change of pyproject.toml; with UPGRADE=1, to the newest versions
 #   make clean      remove the virtual environment, caches and builds
 # Required: Python 3.11 or newer, with pip.
 
@@ -29,7 +30,7 @@ unexport PYTHONPATH
 # Install again if the base interpreter of the virtual environment was removed or upgraded.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run dev console hooks test portable check walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures clean
+.PHONY: run dev console hooks test portable check walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures lock clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
@@ -114,20 +115,23 @@ pages: $(VENV)/.installed-test
 pictures: $(VENV)/.installed-test
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" $(VENV)/bin/python -m docs.make_pictures
 
+lock: $(VENV)/.installed-train
+	@sh .ci/lock $(VENV) $(if $(UPGRADE),--upgrade)
+
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The extra `test` includes the packages of the extra `train`.
-$(VENV)/.installed-test: pyproject.toml $(VENV)/bin/python
+$(VENV)/.installed-test: pyproject.toml .ci/locked/test.txt $(VENV)/bin/python
 	@sh .ci/install $(VENV) test
 	@touch $(VENV)/.installed-train $@
 
-$(VENV)/.installed-train: pyproject.toml $(VENV)/bin/python
+$(VENV)/.installed-train: pyproject.toml .ci/locked/train.txt $(VENV)/bin/python
 	@sh .ci/install $(VENV) train
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml $(VENV)/bin/python
+$(VENV)/.installed-dev: pyproject.toml .ci/locked/dev.txt $(VENV)/bin/python
 	@sh .ci/install $(VENV) dev
 	@touch $(VENV)/.installed-train $@
 
