@@ -101,6 +101,21 @@ class TestContributing:
         assert re.search(rf"^{name}\b.* = ", (REPOSITORY / "tui_workbench" / path).read_text("utf-8"), re.MULTILINE)
 
 
+DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+
+
+class TestDecisions:
+    def test_numbers_have_no_gap(self) -> None:
+        assert [path.name[:5] for path in DECISIONS] == [f"{number:04}-" for number in range(1, len(DECISIONS) + 1)]
+
+    @pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
+    def test_record_has_its_parts_and_is_listed_with_its_title(self, path: Path) -> None:
+        text = path.read_text(encoding="utf-8")
+        number, title = re.findall(r"\A# (\d{4}): (.+)\n", text)[0]
+        assert f"| [{number}]({path.name}) | {title} |" in text_of("decisions/README.md")
+        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
+
+
 def lines_of_commands(text: str) -> list[list[str]]:
     """Return the arguments of every `workbench-tui` command on a page, up to the name of a script."""
     shown = re.findall(r"^(?: {4}|[$#] )?workbench-tui (.+)$|`workbench-tui ([^`\n]+)`", text, re.MULTILINE)
