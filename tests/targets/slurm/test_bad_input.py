@@ -100,6 +100,32 @@ def test_full_disk_is_reported_and_the_next_run_works(project: SlurmProject) -> 
     assert project.submit("train.py", configuration="cluster").out.endswith("ran\n")
 
 
+@pytest.mark.parametrize(
+    ("program", "script"),
+    [
+        ("/usr/bin/dd", "echo 'dd: error writing: Disk quota exceeded' >&2; exit 1"),
+        ("/usr/bin/mktemp", "echo 'mktemp: cannot create: No space left on device' >&2; exit 1"),
+        ("/usr/bin/df", '"$ORIGINAL" "$@" | awk \'NR > 1 { $4 = 40 } { print }\''),
+    ],
+    ids=["dd", "mktemp", "df"],
+)
+def test_full_disk_or_quota_is_named_if_a_script_fails(project: SlurmProject, program: str, script: str) -> None:
+    project.write("raise SystemExit(1)")
+    with project.cluster.login.replaced(program, script):
+        done = project.submit("train.py", configuration="cluster")
+    assert "exit code 1; the disk of" in done.err
+    assert "is full, or your quota is used up" in done.err
+    assert "`workbench-tui experiment clean -t cluster`" in done.err
+
+
+def test_failure_with_free_space_does_not_name_the_disk(project: SlurmProject) -> None:
+    project.write("raise SystemExit(1)")
+    done = project.submit("train.py", configuration="cluster")
+    assert "exit code 1" in done.err
+    assert "quota" not in done.err
+    assert not [*project.there().glob("*/space.*")]
+
+
 def test_silent_controller_is_not_reported_as_wrong_option(project: SlurmProject) -> None:
     with project.cluster.slurmctld.paused():
         done = project.run("computetarget", "check", "cluster")

@@ -37,6 +37,7 @@ from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.base.sdk import sdk_archive, sdk_version
 from tui_workbench.targets.base.values import Outcome, Report, Times
 from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.hosts.disk_space import is_full
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
@@ -48,9 +49,6 @@ from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, 
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
 RECORD, BOOT, PLACED = "run.json", "boot", "placed"
-
-FULL_BELOW = 64
-"""A disk with less free space than this, in KiB, counts as full."""
 
 MOST_NAMES = 10
 """Maximum number of skipped files that the run's record names."""
@@ -392,19 +390,14 @@ class HostRun:
 
     def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
         """Return the outcome; if the script failed on a full disk, the reason says so. Raises TargetUnreachable."""
-        if not outcome.exit_code or not self._is_full():
+        if not outcome.exit_code or not is_full(self._host, self.directory):
             return outcome
-        reason = f"{outcome.reason}; the disk of {self._host.label} is full"
+        reason = f"{outcome.reason}; the disk of {self._host.label} is full, or your quota is used up"
         return outcome._replace(reason=f"{reason}: {self._clean} removes files of old runs")
 
     @property
     def _clean(self) -> str:
         return f"`workbench-tui experiment clean -t {shlex.quote(self._spec.target.name)}`"
-
-    def _is_full(self) -> bool:
-        done = self._host.run(["df", "-Pk", "--", self.directory])
-        words = done.text.split("\n")[-1].split() if done.code == 0 else []
-        return len(words) >= 6 and (free := whole_number(words[3])) is not None and free < FULL_BELOW
 
     def _local_state(self) -> HostRunState:
         try:

@@ -15,6 +15,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from tui_workbench.config.schema.slurm_options import requested_gpus
@@ -24,6 +25,7 @@ from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.copying import append, fetch, missing_parts
+from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.slurm import ends
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.followed import FollowedRun
@@ -44,6 +46,7 @@ class ClusterWatch(RunGroup):
         self._host = host
         self._poller = Poller(host, seconds)
         self._runs: dict[str, FollowedRun] = {}
+        self._specs: dict[str, RunSpec] = {}  # of `_runs`
         self._ended: dict[str, Outcome] = {}
         self._loop = FollowingProgram(host, self._command)
         self._listing = Listing()
@@ -58,6 +61,7 @@ class ClusterWatch(RunGroup):
             self._ended[spec.run_id] = known
             return
         job_id = str(ends.read_info(directory).get("job", ""))
+        self._specs[spec.run_id] = spec
         self._runs[spec.run_id] = FollowedRun(
             self._host,
             spec.run_id,
@@ -77,6 +81,7 @@ class ClusterWatch(RunGroup):
 
     def remove(self, run_id: str) -> None:
         self._runs.pop(run_id, None)
+        self._specs.pop(run_id, None)
         self._ended.pop(run_id, None)
 
     def wait(self, interrupted: int, timeout: float | None = None) -> Mapping[str, Outcome]:
@@ -226,8 +231,10 @@ class ClusterWatch(RunGroup):
             outcome = run.outcome(now)
             if outcome is not None:
                 self._call(run.fetch_samples)
+                there = HostRun(self._host, self._specs[run.run_id])
+                outcome = self._call(partial(there.add_full_disk_reason, outcome))
                 times = run.end_times()
                 with contextlib.suppress(OSError):
                     ends.keep_outcome(run.directory, outcome, times)
-                del self._runs[run.run_id]
+                del self._runs[run.run_id], self._specs[run.run_id]
                 self._ended[run.run_id] = outcome
