@@ -224,13 +224,19 @@ def test_preview_of_a_restore_stores_no_secret(tmp_path: Path, home: Path) -> No
     assert stored == []
 
 
-def test_pipe_in_place_of_an_object_is_not_waited_for(snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch) -> None:
-    for path in list(snapshots.repository.glob("objects/??/*")):
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_pipe_in_place_of_an_object_is_named(snapshots: Snapshots, tmp_path: Path, is_linked: bool) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    objects = sorted(snapshots.repository.glob("objects/??/*"))
+    for path in objects:
         path.unlink()
-        os.mkfifo(path)
-    monkeypatch.setattr(snapshot_view, "LIMIT_SECONDS", 0.5)
-    with pytest.raises(StorageError, match="cannot read the snapshot: git timed out"):
-        snapshot_files(snapshots.state, snapshots.first)
+        if is_linked:
+            path.symlink_to(tmp_path / "pipe")
+        else:
+            os.link(tmp_path / "pipe", path)
+    done = Workbench(snapshots.root).run("history", "compare", "1", "2", "--diff")
+    assert done.code == 1
+    assert any(f"{path}: cannot read the snapshot, because this object is" in done.err for path in objects), done.err
 
 
 def test_restore_of_a_tree_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ are not changed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -25,7 +26,7 @@ EXECUTABLE, LINK = "100755", "120000"
 """Modes in git of executable files and of links."""
 
 SHORTEST = 4  # minimum length of a commit ID
-LIMIT_SECONDS = 20.0  # time limit of a git command; a pipe in place of an object would never end
+LIMIT_SECONDS = 20.0  # time limit of a git command; also for a disk that does not respond
 LARGEST_DIFF = 4 << 20  # maximum size of a diff in bytes
 
 
@@ -52,13 +53,29 @@ def read_with_git(state_directory: str, *arguments: str, more: Sequence[str] = (
     `more` are further folders of git objects.
     """
     repository = os.path.join(state_directory, REPOSITORY)
+    objects = [*object_directories(state_directory), *more]
+    for folder in objects:
+        _refuse_special_objects(folder)
     with storage_errors("read", repository):
-        environment = reading_environment(state_directory, [*object_directories(state_directory), *more])
+        environment = reading_environment(state_directory, objects)
     try:
         return run_git("-c", "core.quotePath=false", *arguments, environment=environment, timeout=LIMIT_SECONDS)
     except GitError as error:
         remedy = error.remedy or "Check the repository: `git --git-dir=.workbench/snapshots.git fsck` reports damage."
         raise StorageError(f"cannot read the snapshot: {error.message}", remedy=remedy, file=repository) from error
+
+
+def _refuse_special_objects(objects: str) -> None:
+    """Raise StorageError for a pipe or device in a folder of git objects, because git would wait for it."""
+    folders = [objects]
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif not entry.is_file() and os.path.exists(entry.path):
+                    message = "cannot read the snapshot, because this object is not a regular file"
+                    raise StorageError(message, remedy="Remove it.", file=entry.path)
 
 
 class SnapshotFile(NamedTuple):
