@@ -69,6 +69,7 @@ def test_unreachable_machine_is_listed_with_its_problem(workbench: Workbench) ->
     (workbench.folder / "aml_config" / "box.compute").write_text(
         "type: remote\naddress: no-such-host.invalid\nusername: me\n"
     )
+    assert workbench.run("computetarget", "check", "box").code == 4
     box, *here = json.loads(workbench.run("gpu", "list", "-o", "json").out)
     assert (box["target"], box["gpu"]) == ("box", None)
     assert box["problem"].startswith("unreachable: ")

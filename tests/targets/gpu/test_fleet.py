@@ -14,6 +14,7 @@ from tui_workbench.targets.gpu import fleet as fleets
 from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.fleet import CELL_SECONDS, Fleet, MachineState, RecentCurves
 from tui_workbench.targets.gpu.sample import Device, Note, Reading, Sample
+from tui_workbench.targets.hosts import contacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +94,7 @@ def test_machine_without_driver_has_a_problem(home: Path, standin: Standin) -> N
 
 def test_unreachable_machine_does_not_affect_others(home: Path, standin: Standin) -> None:
     standin.write(gpu(0))
+    contacts.record(BOX)
     with Fleet([BOX, LOCAL]) as fleet:
 
         def both() -> tuple[MachineState, MachineState] | None:
@@ -105,6 +107,27 @@ def test_unreachable_machine_does_not_affect_others(home: Path, standin: Standin
         assert box.problem.startswith("unreachable: ")
         assert "no-such-host.invalid" in box.problem
         assert here.problem == ""
+
+
+def test_machine_is_read_once_the_user_has_contacted_it(home: Path) -> None:
+    with Fleet([BOX]) as fleet:
+        assert fleet.read()
+        (state,) = fleet.states
+        assert (state.problem, state.is_contacted) == ("not contacted yet", False)
+        assert not fleet.read()
+        contacts.record(BOX)
+        assert fleet.read()
+        (state,) = fleet.states
+        assert (state.problem, state.is_contacted) == ("", True)
+
+
+def test_retry_contacts_the_machine(home: Path) -> None:
+    with Fleet([BOX]) as fleet:
+        fleet.read()
+        fleet.retry(fleet.states[0].key)
+        state = state_of(fleet, lambda state: state.problem.startswith("unreachable: "))
+        assert state.is_contacted
+        assert contacts.is_contacted(BOX)
 
 
 def test_broken_target_file_is_reported(home: Path) -> None:

@@ -49,6 +49,8 @@ def box(project: Project, standin: Standin, gpubox: Machine, connections: Path, 
 async def test_machine_that_needs_a_login_names_the_key_for_it(project: Project, box: Standin) -> None:
     async with opened(project) as pilot:
         await pilot.press("7")
+        await until(lambda: "not contacted yet" in seen(pilot) and "r connects to the machine" in seen(pilot))
+        await pilot.press("g", "r")
         await until(lambda: "needs a password, but none is stored" in seen(pilot))
         assert isinstance(pilot.app.screen, MonitorScreen)
         assert "t diagnoses the machine, r retries" in seen(pilot)

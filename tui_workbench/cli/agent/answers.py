@@ -45,6 +45,7 @@ class TargetInfo(Answer):
     type: str
     machines: list[str] = Field(description="the machines on which its runs execute; `local` is this machine")
     allowed: bool = Field(description="false if a run on this target always needs an approval")
+    contacted: bool = Field(description="false if the user has not contacted a machine of this target yet")
     problem: str = ""
 
 

@@ -35,6 +35,7 @@ from tui_workbench.runs.gpu.verdict import to_json
 from tui_workbench.runs.logs.log_file import LogFile
 from tui_workbench.runs.store.rundir import OUTPUT
 from tui_workbench.runs.store.table import LONGEST_FILTER, RunQuery
+from tui_workbench.targets.hosts.contacts import is_contacted
 
 POLL_SECONDS = 0.5
 LONGEST_WAIT = 300
@@ -91,6 +92,7 @@ class Tools:
                 type=target.type,
                 machines=machines_of(target),
                 allowed=set(machines_of(target)) <= set(allowed),
+                contacted=is_contacted(target),
                 problem=answers.safe(target.problem.message) if target.problem is not None else "",
             )
             for target in self._project.targets()

@@ -7,6 +7,7 @@ import argparse
 from tui_workbench.cli.shared.output import emit, output, problem_text
 from tui_workbench.cli.shared.parser import options
 from tui_workbench.projects.project import Project
+from tui_workbench.targets.hosts.contacts import is_contacted
 
 COLUMNS = ("name", "type", "address", "interpreter", "problem")
 
@@ -22,6 +23,7 @@ def run_list(arguments: argparse.Namespace) -> int:
             "interpreter": target.python_location if target.kind.uses_interpreter else None,
             "base_docker_image": target.base_docker_image or None,
             "file": target.path,
+            "contacted": is_contacted(target),
             "problem": problem_text(target.problem),
         }
         for target in Project.find(arguments.project).targets()

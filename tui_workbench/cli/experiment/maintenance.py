@@ -51,7 +51,14 @@ was full, stay on the target. This command fetches the missing files; you can
 repeat it.""",
 )
 configure_clean = options(
-    option("-t", "--target", metavar="TARGET", action="append", default=[], help="only this target (default: all)"),
+    option(
+        "-t",
+        "--target",
+        metavar="TARGET",
+        action="append",
+        default=[],
+        help="only this target (default: all that you have contacted)",
+    ),
     option("--dry-run", action="store_true", help="print the items and remove nothing"),
     option("-y", "--yes", action="store_true", help="do not ask for confirmation"),
     output(),
@@ -147,7 +154,7 @@ def _row(found: CleanupResult, *, removed: bool) -> dict[str, object]:
         "name": item.name if item else None,
         "size": _size(item.size) or None if item else None,
         "bytes": item.size if item and item.size >= 0 else None,
-        "note": item.note or None if item else None,
+        "note": (item.note if item else found.note) or None,
         "removed": removed and item is not None and not found.problem,
         "problem": found.problem or None,
     }

@@ -24,6 +24,7 @@ from tui_workbench.targets.checks.check import run_gpu_checks
 from tui_workbench.targets.gpu.fleet import Fleet, MachineState
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.sample import Device, Machine, Reading
+from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
@@ -59,6 +60,8 @@ Prints one line per GPU: utilization in %, memory in MiB, power in W,
 temperature in °C, `throttled` with the reason for low clocks, and `ecc` with
 the number of uncorrected errors. An unreachable machine has a line with its
 problem. On a shared machine, `reserved_by` shows who has reserved the GPU.
+A machine that you have not contacted yet is contacted only if you name its
+target with -t.
 
 exit codes:
   0 if at least one machine answered, otherwise 4
@@ -140,7 +143,10 @@ def _print(
 
 def _targets(project: Project, names: Sequence[str]) -> list[ComputeTarget]:
     if names:
-        return [project.target(name) for name in names]
+        named = [project.target(name) for name in names]
+        for target in named:
+            contacts.record(target)
+        return named
     targets = project.targets()
     if not targets:
         remedy = "Attach a target, for example Docker: `workbench-tui computetarget attach localdocker -n docker`."

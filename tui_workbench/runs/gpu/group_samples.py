@@ -13,6 +13,7 @@ from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.joining import Source, join, joined_machine
 from tui_workbench.targets.gpu.sample import NODE_STEP, Machine, Note, Sample, on_node
 from tui_workbench.targets.gpu.vendors import may_have_gpu
+from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host_for import host_of
 
 
@@ -105,6 +106,7 @@ class _Member(Source):
     def __init__(self, number: int, part: RunSpec) -> None:
         super().__init__()
         self.machine: Machine | None = None
+        contacts.record(part.target)  # a run of an earlier version of the workbench has no entry
         self.feed = Feed(part.target)
         self._name = part.target.name
         self._first = number * NODE_STEP

@@ -50,6 +50,7 @@ from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.job_samples import JobSamples
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, encode
 from tui_workbench.targets.gpu.vendors import may_have_gpu
+from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_for import host_of
 
@@ -182,6 +183,7 @@ class Recorder:
 
     def _record(self, host: Host) -> None:
         watch = FileWatch(self._directory.path, lambda: file_mark(host, self._spec))
+        contacts.record(self._spec.target)  # a run of an earlier version of the workbench has no entry
         with Feed(self._spec.target, MISSED_BYTES if self._continues() else 0) as feed:
             self._quiet = lambda sample: watch.quiet(time.monotonic())
             has_gpu = self._follow(feed, lambda: self._inspect_processes(host))

@@ -7,24 +7,31 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.base.registry import target_for, target_to_look_at
 from tui_workbench.targets.base.values import CleanupItem, ProjectNames
+from tui_workbench.targets.hosts.contacts import NotContacted
 
 
 class CleanupResult(NamedTuple):
-    """An unused item on a target. `problem` is the error if the target did not answer or the item was not removed."""
+    """An unused item on a target. `problem` is the error if the target did not answer or the item was not removed.
+
+    `note` is the reason why the target was not searched.
+    """
 
     target: str
     item: CleanupItem | None = None
     problem: str = ""
+    note: str = ""
 
 
 class Cleanup:
-    """Cleanup of the named targets of a project, or of all targets. Raises ConfigurationError for an unknown name."""
+    """Cleanup of the named targets of a project, or of all targets whose machines the user has contacted.
+
+    Raises ConfigurationError for an unknown name.
+    """
 
     def __init__(self, runs: Runs, names: Sequence[str] = ()) -> None:
         project: Project = runs.project
@@ -33,14 +40,22 @@ class Cleanup:
         known = [*runs.list(), *runs.deleted()]
         self._active = {run.run_id for run in known if run.is_active or run.lacks_outputs}
         targets = [project.target(name) for name in names] if names else project.targets()
-        self._targets = {target.name: found for target in targets if (found := _implementation(target)) is not None}
+        self._not_contacted: list[CleanupResult] = []
+        self._targets: dict[str, Target] = {}
+        for target in filter(lambda target: target.problem is None, targets):
+            try:
+                self._targets[target.name] = target_for(target) if names else target_to_look_at(target)
+            except NotContacted as error:
+                self._not_contacted.append(CleanupResult(target.name, note=str(error)))
+            except WorkbenchError:
+                continue  # no run can start on such a target
 
     def find(self) -> list[CleanupResult]:
         """Return the unused files and containers of all targets, and the targets that did not answer.
 
         An item that targets share is returned once.
         """
-        found: list[CleanupResult] = []
+        found = list(self._not_contacted)
         seen: set[tuple[str, str, str]] = set()
         for name, target in self._targets.items():
             try:
@@ -71,12 +86,3 @@ class Cleanup:
         except WorkbenchError as error:
             return found._replace(problem=str(error))
         return found
-
-
-def _implementation(target: ComputeTarget) -> Target | None:
-    if target.problem is not None:
-        return None
-    try:
-        return target_for(target)
-    except WorkbenchError:
-        return None  # no run can start on such a target

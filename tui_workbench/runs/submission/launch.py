@@ -34,6 +34,7 @@ from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.submission.planning import asks_for_gpu, dependency_of, planned, prepare
 from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.hosts import contacts
 
 if TYPE_CHECKING:
     from tui_workbench.runs.snapshots.contents import Contents
@@ -103,6 +104,7 @@ def create_run(
     """
     resolved, plan, origin_commit = prepare(project, request)
     check(resolved)
+    contacts.record(resolved.target)
     spec = _admitted(resolved, request)
     contents = _check_files(project, spec, request.origin) if spec.tracked else None
     project.prepare_state()

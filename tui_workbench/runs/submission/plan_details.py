@@ -13,12 +13,17 @@ from tui_workbench.runs.gpu.gate import STEP, TITLE, check_gpu
 from tui_workbench.runs.snapshots.contents import plan_files
 from tui_workbench.runs.snapshots.working_copy import files_of_project
 from tui_workbench.runs.submission.planning import Prepared
-from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.base.registry import target_to_look_at
+from tui_workbench.targets.hosts.contacts import NotContacted, require_contacted
 
 
 def plan_details(prepared: Prepared) -> tuple[Plan, str]:
     """Return the plan with details from the target; see `Runs.plan_details`."""
     spec, plan, commit = prepared
+    try:
+        require_contacted(spec.target)
+    except NotContacted as error:
+        return (plan_files(spec, plan, is_again=bool(commit)) if spec.tracked else plan), str(error)
     if any(step.name == STEP for step in plan.steps):
         check = check_gpu(spec, is_plan=True)
         title = f"{TITLE}: {check.text}"
@@ -28,7 +33,7 @@ def plan_details(prepared: Prepared) -> tuple[Plan, str]:
     if spec.tracked:
         plan = plan_files(spec, plan, is_again=bool(commit))
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
-    with contextlib.closing(target_for(spec.target)) as target:
+    with contextlib.closing(target_to_look_at(spec.target)) as target:
         try:
             return target.plan_details(spec, plan, lambda: files_of_project(spec.project_root, data)), ""
         except TargetUnreachable as error:

@@ -7,6 +7,7 @@ from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.target_types import CLUSTER, GROUP, LOCAL, REMOTE
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host import Host
 
 
@@ -45,6 +46,15 @@ def target_for(target: ComputeTarget, host: Host | None = None) -> Target:
     from tui_workbench.targets.ssh.remote import RemoteTarget
 
     return RemoteTarget(target, host)
+
+
+def target_to_look_at(target: ComputeTarget) -> Target:
+    """Return the implementation of a target for an action that only looks at the target.
+
+    Raises NotContacted if the user has not contacted its machine, and ConfigurationError.
+    """
+    contacts.require_contacted(target)
+    return target_for(target)
 
 
 def _from_another_package(target: ComputeTarget) -> Target:

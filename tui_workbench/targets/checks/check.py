@@ -32,6 +32,7 @@ from tui_workbench.targets.checks.result import CheckResult, failure, run_check
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.preflight import Preflight
 from tui_workbench.targets.group.checks import GroupChecks
+from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.slurm.checks import SlurmChecks
@@ -149,6 +150,7 @@ def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iter
         yield CheckResult(result.CONFIGURATION, result.BROKEN, error.message, error.remedy, command, error=error)
         return
     host = host or host_of(target)
+    contacts.record(target)
     if target.uses_ssh:
         for found in _connection(target, host):
             if spec is None or found.state == result.BROKEN:

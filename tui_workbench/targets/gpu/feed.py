@@ -22,6 +22,7 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.processes import child_descriptor, start_detached
 from tui_workbench.targets.gpu.gpus import machine_key
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, decode
+from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
 
@@ -40,8 +41,9 @@ def folder_of(target: ComputeTarget) -> str:
 class Feed(contextlib.AbstractContextManager["Feed"]):
     """The samples of a target's machine. Calls block only while a file is read.
 
-    `machine` is None until the first line. Raises StorageError when the folder cannot be used, and ConfigurationError
-    for a target whose file holds a plain-text secret.
+    `machine` is None until the first line. Raises NotContacted for a machine that the user has not contacted,
+    StorageError when the folder cannot be used, and ConfigurationError for a target whose file holds a plain-text
+    secret.
     """
 
     def __init__(self, target: ComputeTarget, history: int = 0) -> None:
@@ -49,6 +51,8 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
         if target.kind.is_remote:
             # `_ensure_sampler` writes the target to a file, so a plain-text secret is refused here.
             host_of(target)
+        if target.uses_ssh:
+            contacts.require_contacted(target)
         self._target = target
         self._history = history
         self._folder = folder_of(target)

@@ -1,7 +1,7 @@
 """The GPUs of many machines: their current state, and their values in the last half hour.
 
 Targets on the same machine with the same login share one feed. A machine that cannot be read has a `problem`; the
-others are not affected.
+others are not affected. The fleet does not connect to machines that the user has not contacted.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.gpus import machine_key
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Reading, Sample
+from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.reservations.watching import ReservationWatch, Reserved
 
 CELL_SECONDS = 2.0  # seconds that each value of a curve covers; long enough to redraw it over a slow connection
@@ -82,6 +83,7 @@ class MachineState(NamedTuple):
     silent: float = 0.0  # seconds since the last sample, once they exceed STALE_SECONDS
     is_shared: bool = False  # a target names the folder of reservations of the machine
     reserved: Reserved | None = None  # the reservations in this folder; None until they are read
+    is_contacted: bool = True  # False if the user has not contacted the machine, which is then its `problem`
 
     @property
     def newest(self) -> int:
@@ -128,8 +130,9 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
             yield listener.read()
 
     def retry(self, key: str) -> None:
-        """Try again to read a machine that could not be read."""
+        """Try again to read a machine that could not be read. The user has chosen to contact the machine."""
         if listener := self._listeners.get(key):
+            contacts.record(listener.target)
             listener.close()
 
     def refresh_reservations(self, key: str) -> None:
@@ -153,7 +156,7 @@ class _Listener:
         self.login = _login(target)
         address = f"{target.username}@{target.address}" if target.username else target.address
         self.state = MachineState(key, (target.name,), address if target.kind.is_remote else "")
-        self._target = target
+        self.target = target
         self._feed: Feed | None = None
         self._is_open = False
         self._folder = ""
@@ -196,13 +199,7 @@ class _Listener:
         """Read new samples. Return True if the state changed."""
         try:
             if not self._is_open:
-                self._is_open = True
-                problem = self._target.problem
-                if problem is not None:
-                    self.state = self.state._replace(problem=problem.message, remedy=problem.remedy)
-                else:
-                    self._feed = Feed(self._target, PAST_BYTES)
-                return True
+                return self._open()
             if self._feed is None:
                 return False
             records = self._feed.read()
@@ -214,6 +211,24 @@ class _Listener:
             self._close_feed()
             self.state = self.state._replace(problem=error.message, remedy=error.remedy)
             return True
+
+    def _open(self) -> bool:
+        """Start to read the machine, unless the user has not contacted it. Return True if the state changed."""
+        self._is_open = True
+        problem = self.target.problem
+        if problem is not None:
+            self.state = self.state._replace(problem=problem.message, remedy=problem.remedy)
+            return True
+        try:
+            self._feed = Feed(self.target, PAST_BYTES)
+        except contacts.NotContacted as error:
+            self._is_open = False  # the next `read` tries again, because the user may contact the machine meanwhile
+            has_news = self.state.is_contacted
+            self.state = self.state._replace(problem=contacts.NOT_CONTACTED, remedy=error.remedy, is_contacted=False)
+            return has_news
+        if not self.state.is_contacted:
+            self.state = self.state._replace(problem="", remedy="", is_contacted=True)
+        return True
 
     def _read_reservations(self) -> bool:
         # Before the first sample, the machine may not be reachable.

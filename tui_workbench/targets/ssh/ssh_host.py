@@ -22,6 +22,7 @@ from tui_workbench.core.locks import held, open_lock
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.processes import child_descriptor, start_detached
 from tui_workbench.core.waiting import wait_ready
+from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host import (
     DEFAULT_TIMEOUT,
     ConnectionLost,
@@ -63,6 +64,7 @@ class SshHost(Host):
         self.login = login
         self.label = login.label
         self._secrets = secrets
+        self._is_recorded = False
         self._home = ""
 
     @classmethod
@@ -214,6 +216,10 @@ class SshHost(Host):
 
     def _ask(self, message: dict[str, Any], timeout: float, descriptors: Sequence[int] = ()) -> socket.socket:
         """Send a request to the link. The returned socket, on which the reply arrives, has the given timeout."""
+        if message["op"] in wire.CONNECTING and not self._is_recorded:
+            # Whatever only looks has called `contacts.require_contacted` before.
+            contacts.record_login(self.login.address, self.login.username)
+            self._is_recorded = True
         connection = self._call(max(timeout, LINK_START_TIMEOUT))
         try:
             connection.settimeout(timeout)

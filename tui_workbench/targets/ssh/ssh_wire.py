@@ -38,6 +38,9 @@ ATTEND = "attend"  # a user can answer the questions of the server: {}
 STATUS = "status"  # {"state": ..., "since": seconds since the epoch, "server": version, "peer": address, ...}
 CLOSE = "close"  # end the connections of the login, and forget its secrets unless `keep_secrets`: {}
 
+CONNECTING = frozenset((EXEC, FORWARD, FORWARD_PORT, WAIT))
+"""The requests for which the link connects to the machine."""
+
 AGENT_VARIABLE = "SSH_AUTH_SOCK"
 """The environment variable that names the socket of the SSH agent."""
 

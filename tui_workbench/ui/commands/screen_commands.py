@@ -233,7 +233,7 @@ MONITOR = Scope("gpus", "7 GPUs", (
     Command("gpus.filter", "slash", "filter", "Filter", 'Filter GPUs by words, such as a user name or "busy".'),
     Command("gpus.copy", "y", "copy", "Copy", "Copy the data of the selected row."),
     Command("gpus.check", "t", "check", "Diagnose", "Find out why GPUs are missing. You may be asked to log in."),
-    Command("gpus.retry", "r", "retry", "Retry", "Query the GPUs of an unreachable machine now."),
+    Command("gpus.retry", "r", "retry", "Retry", "Connect to an unreachable or new machine now."),
     Command("gpus.reserve", "e", "reserve", "Reserve", "Reserve this GPU, or extend its reservation."),
     Command("gpus.release", "x", "release", "Release", "End your reservation of the selected GPU."),
     Command("gpus.clear", "escape", "clear_filter", "Clear filter", "Show all GPUs again."),

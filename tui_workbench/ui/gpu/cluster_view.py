@@ -1,7 +1,7 @@
 """A view of clusters: the GPUs of each partition, and the user's jobs with their nodes.
 
 It is shown below the GPUs of other machines. A cluster is queried when the monitor opens, and every 30 seconds while
-the monitor is visible. Compute nodes are never contacted.
+the monitor is visible, if the user has contacted it before. Compute nodes are never contacted.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from textual.timer import Timer
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Run
 from tui_workbench.core.plaintext import counted
-from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.base.registry import target_to_look_at
 from tui_workbench.targets.base.values import ClusterGpus, ClusterPartition, JobGpus
+from tui_workbench.targets.hosts.contacts import NOT_CONTACTED, NotContacted
 from tui_workbench.ui.blocking import OneAtATime, in_thread
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import LINES
 from tui_workbench.ui.formatting import error_text, run_title
 from tui_workbench.ui.gpu.gpu_lines import fitted
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.terminal.textual_internals import set_bindings
-from tui_workbench.ui.widgets.pieces import Piece
+from tui_workbench.ui.widgets.pieces import Piece, hanging
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
 ASK_SECONDS = 30.0
-Answer = ClusterGpus | str  # the state of a cluster, or the text of an error
+Answer = ClusterGpus | NotContacted | str  # the state of a cluster, or the text of an error
 
 
 class ClusterView(Vertical):
@@ -101,14 +103,22 @@ class ClusterView(Vertical):
         ]
 
 
+_NOT_CONTACTED = (
+    f"{NOT_CONTACTED}: {shown_key('targets.check', 't')} in Compute targets ({shown_key('pane.targets', '2')}) "
+    "connects to the cluster"
+)
+
+
 def _gpus_of(target: ComputeTarget) -> Answer:
-    """Query a cluster. Return its GPUs, or the text of the error. Blocks."""
+    """Query a cluster that the user has contacted. Return its GPUs, or the error. Blocks."""
     try:
-        implementation = target_for(target)
+        implementation = target_to_look_at(target)
         try:
             return implementation.cluster_gpus()
         finally:
             implementation.close()
+    except NotContacted as error:
+        return error
     except WorkbenchError as error:
         return error_text(error)
 
@@ -119,6 +129,8 @@ def cluster_lines(name: str, found: Answer, runs: dict[str, Run], width: int, wo
     Partitions and jobs that do not match all `words` of the filter are left out; return [] if all are left out.
     """
     head = (Piece(f" {truncate_middle(safe_text(name), max(12, width // 3))}", "accent", bold=True),)
+    if isinstance(found, NotContacted):
+        return [head, *hanging((Piece(" · "),), _NOT_CONTACTED, width, "muted")]
     if isinstance(found, str):
         return [head, (Piece(f" ✗ {truncate_middle(safe_text(found), width - 4)}", "error"),)]
     cells = min(24, max([16, *(len(each.name) for each in found.partitions)]))

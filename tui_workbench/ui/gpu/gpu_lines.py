@@ -111,9 +111,10 @@ def problem_lines(state: MachineState, width: int) -> list[Line]:
     """Describe the problem of a machine or of its GPUs, and the remedy; empty without a problem."""
     if state.machine is None and not state.problem:
         return [(Piece(" ◌ looking for GPUs...", "muted"),)]
-    remedy = hanging((Piece("   "),), (state.remedy or _REMEDY)[:LONGEST], width, "muted")
+    text = (state.remedy or _REMEDY) if state.is_contacted else _CONTACT
+    remedy = hanging((Piece("   "),), text[:LONGEST], width, "muted")
     if state.problem:
-        glyph, role = ("·", "muted") if has_no_gpus(state) else ("✗", "error")
+        glyph, role = ("·", "muted") if has_no_gpus(state) or not state.is_contacted else ("✗", "error")
         return [*hanging((Piece(f" {glyph} ", role),), state.problem[:LONGEST], width, role), *remedy]
     if state.reserved is not None and state.reserved.problem:
         reason = f"reservations are unknown: {state.reserved.problem}"[:LONGEST]
@@ -126,6 +127,7 @@ def problem_lines(state: MachineState, width: int) -> list[Line]:
 
 
 _REMEDY = f"{shown_key('gpus.check', 't')} diagnoses the machine, {shown_key('gpus.retry', 'r')} retries"
+_CONTACT = f"{shown_key('gpus.retry', 'r')} connects to the machine"
 
 
 UTILIZATION, MEMORY, POWER = "success", "function", "number"  # colors of the three curves

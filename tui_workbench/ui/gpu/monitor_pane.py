@@ -1,7 +1,7 @@
 """The GPU monitor: the live state of all GPUs of all targets, with processes and their owners.
 
-A thread reads the machines while the pane is visible. It never asks for a login. For a machine that needs a
-login, the pane shows the key to press.
+A thread reads the machines while the pane is visible. It never asks for a login, and never connects to a machine that
+the user has not contacted. For such a machine, or one that needs a login, the pane shows the key to press.
 """
 
 from __future__ import annotations
@@ -401,8 +401,10 @@ def summary(states: Sequence[MachineState]) -> str:
     parts = [counted(devices, "GPU")] if devices else []
     parts += [f"{busy} busy"] if busy else []
     parts += [gpu_lines.watts(power)] if power else []
-    missing = sum(bool(state.problem) and not gpu_lines.has_no_gpus(state) for state in states)
+    unknown = sum(not state.is_contacted for state in states)
+    missing = sum(bool(state.problem) and not gpu_lines.has_no_gpus(state) for state in states) - unknown
     parts += [f"{counted(missing, 'machine')} unavailable"] if missing else []
+    parts += [f"{counted(unknown, 'machine')} not contacted"] if unknown else []
     return ", ".join(parts)
 
 

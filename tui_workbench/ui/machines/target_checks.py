@@ -42,7 +42,7 @@ class TargetChecks:
             for name in state.targets:
                 if state.machine is not None and state.machine.devices:
                     self.gpus[name] = len(state.machine.devices)
-                elif state.machine is None and state.problem and state.address:
+                elif state.machine is None and state.problem and state.address and state.is_contacted:
                     self._unreached[name] = (state.problem, state.remedy)
         return before != (self.gpus, self._unreached)
 

@@ -24,6 +24,7 @@ from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.planning import nothing_to_prepare
 from tui_workbench.targets.base.login_secrets import store_typed
 from tui_workbench.targets.base.secrets import SECRET_ATTEMPTS
+from tui_workbench.targets.hosts.contacts import is_contacted
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
@@ -70,8 +71,11 @@ class Login:
                 self._context.say("")
 
     async def needs_person(self, target: ComputeTarget | None) -> bool:
-        """Return True if a login needs a secret or an answer about a host key. The run reports other errors."""
-        if not _is_elsewhere(target):
+        """Return True if a login needs a secret or an answer about a host key. The run reports other errors.
+
+        A machine that the user has not contacted is not contacted now either.
+        """
+        if not _is_elsewhere(target) or not is_contacted(target):
             return False
         try:
             await in_thread(lambda: ssh_host_of(target).run(["true"]))
