@@ -93,6 +93,10 @@ def test_clean_continues_after_an_unreachable_target(
     (project.configuration / "far.compute").write_text(
         "type: remotedocker\naddress: 127.0.0.1:9\nusername: me\nbaseDockerImage: python:3.11\n"
     )
+    (skipped,) = (each for each in json.loads(workbench.run("experiment", "clean", "--dry-run").out) if each["note"])
+    assert (skipped["target"], skipped["problem"]) == ("far", None)
+    assert "has not been contacted" in skipped["note"]
+    workbench.contact("far")
     done = workbench.run("experiment", "clean", "--yes")
     assert done.code == 1
     rows = {each["target"]: each for each in json.loads(done.out)}

@@ -18,6 +18,7 @@ from tests.proc import PROC
 from tests.waiting import PATIENCE, wait_until
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
+from tui_workbench.targets.hosts import contacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,6 +91,10 @@ class Workbench:
         finally:
             process.kill()
         return _result(process.returncode, out, err)
+
+    def contact(self, target: str) -> None:
+        """Add the machine of a target to those that the user has contacted, so that plans and lists connect to it."""
+        contacts.record(Project.find(str(self.folder)).target(target))
 
     def submit(self, *arguments: str, configuration: str = "local") -> Result:
         """Submit a run and follow it to its end."""

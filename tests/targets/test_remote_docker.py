@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engines import PYTHON_IMAGE
+from tests.faults.support import Workbench
 from tests.package_index import make_wheel, package_index
 from tests.targets.docker_project import DockerProject, controller_of, events, log
 from tests.waiting import wait_until
@@ -411,6 +412,7 @@ def test_run_completes_without_ssh_forwarding(project: DockerProject, gpubox: Ma
 def test_plan_shows_the_files_to_send(project: DockerProject) -> None:
     (project.root / "large.bin").write_bytes(bytes(3_000_000))
     project.script("print(1)")
+    Workbench(project.root).contact("docker")
 
     def title() -> str:
         plan, unknown = project.runs.plan_details(RunRequest("docker", "train.py"))
@@ -426,6 +428,7 @@ def test_plan_shows_the_files_to_send(project: DockerProject) -> None:
 
 def test_plan_reports_an_unreachable_machine(project: DockerProject, gpubox: Machine) -> None:
     project.script("print(1)")
+    Workbench(project.root).contact("docker")
     gpubox.stop_sshd()
     try:
         plan, unknown = project.runs.plan_details(RunRequest("docker", "train.py"))

@@ -82,6 +82,7 @@ def test_client_mode_is_the_default(box: Remote, yarn: StandInYarn) -> None:
 def test_driver_in_the_cluster_ends_with_its_final_status(head: Remote, yarn: StandInYarn) -> None:
     configure(head, "cluster", EnvironmentVariables={"NAME": VALUE})
     head.write(SCRIPT)
+    head.contact("box")
     planned = head.run("experiment", "submit", "-c", "box", "--dry-run", "train.py")
     assert "use Spark with master yarn, the driver in the cluster" in planned.out
     assert "build no environment: /usr/bin/python3 on all nodes needs the packages" in planned.out

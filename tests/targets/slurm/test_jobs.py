@@ -129,6 +129,7 @@ def test_wrong_partition_is_reported_with_its_fix(project: SlurmProject) -> None
 
 def test_dry_run_shows_when_the_job_would_start(project: SlurmProject) -> None:
     project.write("print('never')")
+    project.contact("cluster")
     done = project.run("experiment", "submit", "-c", "cluster", "--dry-run", "train.py")
     assert "accepted; it would start at once on node" in done.out
     assert f"--output={project.cluster.run_root}/runs/" in done.out

@@ -195,6 +195,7 @@ def test_plan_shows_files_to_send_and_python_version(box: Remote) -> None:
     box.write("print(1)")
     box.write("x" * 123_456, "big.txt")
     box.configure({"pythonLocation": "python3"})
+    box.contact("box")
     result = box.run("experiment", "submit", "-c", "box", "--dry-run", "-o", "json", "train.py")
     plan = json.loads(result.out)
     steps = {step["name"]: step for step in plan["steps"]}
