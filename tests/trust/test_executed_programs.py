@@ -222,7 +222,7 @@ def test_screens(traced: Traced, home: Path, ssh_of_the_user: None) -> None:
         go(terminal, "c", "Equal rows")
         go(terminal, "Escape", "Details", "Mark")
         go(terminal, "Escape", "1 Files", "5 Jobs", "6 All runs")
-        go(terminal, "7", "machines not contacted", "Diagnose")
+        go(terminal, "7", "machines unavailable", "Diagnose")
         go(terminal, "Escape", "1 Files", "5 Jobs", "6 All runs")
         go(terminal, "8", "git")
         go(terminal, "Escape", "1 Files", "5 Jobs", "6 All runs")
