@@ -90,3 +90,19 @@ def test_follow_reports_an_end_that_cannot_be_recorded(project: Project) -> None
     assert "events.jsonl" in result.err
     assert "Traceback" not in result.err
     assert RunDirectory(directory.path).run().is_active
+
+
+@pytest.mark.parametrize("options", [(), ("-f",), ("--tail", "3"), ("--plain",), ("-o", "json")], ids=str)
+def test_hole_of_a_log_is_left_out_and_reported(project: Project, options: tuple[str, ...]) -> None:
+    directory = make_run(project, "project_1700000000001")
+    directory.append_event("state", state="completed", exit_code=0, final=True)
+    with open(directory.file("output.log"), "wb") as log:
+        log.write(b"first line\n")
+        log.seek(1 << 40)
+        log.write(b"\nlast line\n")
+    result = Installed(Path(project.root)).run("logs", *options, "1")
+    assert result.code == 0
+    assert "last line" in result.out
+    assert len(result.out) < 8 << 20
+    if "--tail" not in options:  # the last lines do not begin before the hole
+        assert "bytes of the log contain no data (a hole in the file); left out" in result.err

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui_workbench.cli.shared import terminal
 from tui_workbench.cli.shared.terminal import TerminalFilter
 from tui_workbench.core.plaintext import glyph, visible
 
@@ -140,3 +141,11 @@ def test_every_character_is_visible(character: str) -> None:
 def test_visible_text_is_one_line(text: str) -> None:
     assert "\n" not in visible(text)
     assert visible(visible(text)) == visible(text)
+
+
+def test_rest_of_an_overlong_line_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "LONGEST_LINE", 10)
+    data = b"short\n" + b"x" * 10 + b"\n" + b"y" * 11 + b"\rbehind\n" + b"z" * 100
+    shown = f"short\n{'x' * 10}\n{'y' * 10} … the rest of the line is left out\rbehind\n"
+    shown += f"{'z' * 10} … the rest of the line is left out"
+    assert passed(data) == passed(*(data[i : i + 1] for i in range(len(data)))) == shown

@@ -93,5 +93,5 @@ def _part(directory: RunDirectory, number: int) -> tuple[int, int | None]:
 
 
 def _start_of_last(lines: int, path: str, end: int | None) -> int:
-    with LogFile(path) as log:
-        return log.start_before(log.size if end is None else end, lines)
+    with LogFile(path, end=end) as log:
+        return log.start_before(log.size, lines)

@@ -291,3 +291,14 @@ def test_run_that_left_the_gpu_has_no_processes(tmp_path: Path) -> None:
 def test_invalid_samples_have_no_processes(tmp_path: Path) -> None:
     assert own_processes(str(tmp_path)) == frozenset()
     assert holders(tmp_path, b'{"d":[],"p":[7]}\n[]\n\xff\n') == frozenset()
+
+
+def test_hole_in_the_samples_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / GPU_SAMPLES
+    with path.open("wb") as file:
+        file.write(encode(T4) + encode(Sample(START, (Reading(0, 90),))))
+        file.seek(1 << 40)
+        file.write(b"\n" + attempt_line(2) + encode(Sample(START + 60, (Reading(0, 90),))))
+    second = read_attempt(str(path), 2)
+    assert second is not None
+    assert second.samples == 1

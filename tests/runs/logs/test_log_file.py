@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.logs import log_file
 from tui_workbench.runs.logs.log_file import LogFile, follow
+from tui_workbench.runs.logs.log_search import Pattern, Search
 
 # Line lengths are around the limits of this module, which are small here: the block size, the longest line, and the
 # longest text without a newline that is not remembered.
@@ -197,7 +198,58 @@ class TestBigLogs:
             file.write(b"\nlast but one\nlast")
         with LogFile(str(path)) as log:
             assert [line.data for line in log.lines_before(log.size, 2)] == [b"last but one", b"last"]
-            assert log.counted == 0
+            assert log.counted == log.begin
+
+    @pytest.mark.parametrize("shown", [None, 24])
+    def test_only_the_end_of_a_huge_log_is_shown_and_searched(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: int | None
+    ) -> None:
+        path = tmp_path / "log"
+        with path.open("wb") as file:
+            file.write(b"needle in the part that is not shown\n")
+            if shown is None:
+                file.seek(1 << 40)
+            else:
+                monkeypatch.setattr(log_file, "MOST_SHOWN", shown)
+                monkeypatch.setattr(log_file, "BLOCK", 8)
+            file.write(b"first\nsecond needle\nlast")
+        with LogFile(str(path)) as log:
+            assert [line.data[-6:] for line in log.lines_before(log.size, 9)][-2:] == [b"needle", b"last"]
+            assert log.lines_from(0, 9) == log.lines_before(log.size, 9)
+            assert log.line_start(1) == log.begin == log.line_offset(0)
+            while not log.index(1 << 30):
+                pass
+            count = log.line_count or 0
+            assert count <= 4
+            assert (log.line_number(log.size), log.line_offset(count - 1)) == (count - 1, log.size - 4)
+            needle = log.line_offset(count - 2) or 0
+            search = Search(log, Pattern("needle"))
+            while not search.count():
+                pass
+            assert (search.matches, search.ordinal(needle)) == (1, 1)
+            found = [next(filter(None, each)) for each in (search.forward(0), search.backward(log.size))]
+            assert found == [needle] * 2
+            assert list(filter(None, search.backward(needle))) == []
+
+    def test_log_that_grows_by_a_hole_starts_over_when_it_ends(self, tmp_path: Path) -> None:
+        path = tmp_path / "log"
+        with on_log(path, b"first\n") as log:
+            os.truncate(path, 1 << 40)
+            log.poll()
+            assert log.size < 1 << 20
+            assert log.generation == 0
+            with path.open("ab") as file:
+                file.write(b"second\n")
+            assert log.poll()
+            assert log.generation == 1
+            assert [line.data for line in log.lines_before(log.size, 2)] == [b"second"]
+
+    def test_lines_before_an_end_in_front_of_a_hole_are_found(self, tmp_path: Path) -> None:
+        path = tmp_path / "log"
+        path.write_bytes(b"one\ntwo\n")
+        os.truncate(path, 1 << 40)
+        with LogFile(str(path), end=8) as log:
+            assert [line.data for line in log.lines_before(log.size, 1)] == [b"two"]
 
     def test_ten_megabytes_without_a_newline_are_read_once(self, tmp_path: Path) -> None:
         with on_log(tmp_path / "log", b"before\n" + b"x" * 10_000_000 + b"\nafter\n") as log:

@@ -123,3 +123,10 @@ def test_searches_take_a_small_part_of_the_time(tmp_path: Path, monkeypatch: pyt
     finder.search(ALWAYS)
     write(tmp_path / "work" / "a.csv", "")
     assert finder.search(ALWAYS) == []
+
+
+def test_link_to_a_file_is_no_file_of_the_run(tmp_path: Path) -> None:
+    write(tmp_path / "elsewhere" / "a.csv", "")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.csv").symlink_to(tmp_path / "elsewhere" / "a.csv")
+    assert search_in(tmp_path).search(ALWAYS) == []

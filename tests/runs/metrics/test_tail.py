@@ -86,3 +86,23 @@ def test_line_longer_than_the_limit_is_read(tmp_path: Path) -> None:
     assert found.endswith(b"short\n")
     write(tmp_path / "other", b"short\n" * 100 + b"x" * 1000 + b"\n")
     assert set(b"".join(Tail(str(tmp_path / "other"), at_most=100).blocks()).split()) == {b"short"}
+
+
+def test_hole_of_a_terabyte_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        file.write(b"before\n")
+        file.seek(1 << 40)
+        file.write(b"\nbehind\n")
+    following = Tail(str(path))
+    assert b"".join(following.blocks()).replace(b"\0", b"") == b"before\nbehind\n"
+    write(path, b"more\n", append=True)
+    assert list(following.blocks()) == [b"more\n"]
+
+
+def test_link_to_a_file_is_not_followed(tmp_path: Path) -> None:
+    write(tmp_path / "secret", b"password\n")
+    (tmp_path / "file").symlink_to(tmp_path / "secret")
+    following = Tail(str(tmp_path / "file"))
+    assert list(following.blocks()) == []
+    assert following.unread == 0

@@ -330,3 +330,15 @@ def test_another_attempt_appends_to_the_lines(project_root: Path) -> None:
     assert curve(metrics, "attempt") == [(1, 1), (2, 2)]
     assert len(curve(metrics, "loss")) == 100  # the second attempt has replaced the values of all steps
     assert len(gzip.decompress((run / COMPRESSED).read_bytes()).split(b'"loss"')) == 201
+
+
+def test_lines_around_a_hole_of_a_terabyte_are_read(run: Path) -> None:
+    (run / PLAIN).unlink()
+    with (run / PLAIN).open("wb") as file:
+        file.write(TAG)
+        file.seek(1 << 40)
+        file.write(b"\n" + TAG.replace(b"best", b"last") + b'{"name":"loss","step":1,"value":0.5}\n')
+    assert script_tags(str(run)) == {"best": "", "last": ""}
+    assert [value for _, value in curve(read(run), "loss")] == [0.5]
+    compress(RunDirectory(str(run)))
+    assert files(run) == [PLAIN]

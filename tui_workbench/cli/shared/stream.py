@@ -1,6 +1,7 @@
 """Copy the output of a run to stdout: every byte of output.log from an offset, exactly once.
 
-Nothing else is written to stdout. Preparation of the run and lost connections are reported on stderr.
+Nothing else is written to stdout. Preparation of the run and lost connections are reported on stderr, and so are large
+holes of the file, which are not copied.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tui_workbench.cli.shared.terminal import JsonFilter, PlainFilter, TerminalF
 from tui_workbench.core import system
 from tui_workbench.core.errors import StorageError, UsageError, WorkbenchError
 from tui_workbench.core.files import open_below, open_regular, write_all
+from tui_workbench.core.holes import end_of_hole
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG, read_progress
 from tui_workbench.runs.store.rundir import EVENTS, OUTPUT, ControllerLock, RunDirectory
@@ -102,19 +104,25 @@ class OutputStream:
             )
             return False
         try:
-            if os.fstat(descriptor).st_size < self._offset:
+            size = os.fstat(descriptor).st_size
+            if size < self._offset:
                 self._offset = 0  # the file was truncated, so all its content is new
             begin = self._offset
-            while data := os.pread(descriptor, self._room, self._offset):
+            while data := self._next(descriptor, size):
                 self._offset += len(data)
                 self._write(data if self._filter is None else self._filter.feed(data))
             return self._offset > begin
         finally:
             os.close(descriptor)
 
-    @property
-    def _room(self) -> int:
-        return CHUNK if self._end is None else max(0, min(CHUNK, self._end - self._offset))
+    def _next(self, descriptor: int, size: int) -> bytes:
+        """Return the next bytes of the file, and skip large holes."""
+        size = size if self._end is None else min(size, self._end)
+        end = end_of_hole(descriptor, self._offset, size)
+        if end > self._offset:
+            shared().line(f"{end - self._offset:,} bytes of the log contain no data (a hole in the file); left out")
+            self._offset = end
+        return os.pread(descriptor, CHUNK if self._end is None else max(0, min(CHUNK, size - self._offset)), end)
 
     def follow(self, *, shows_preparation: bool = False, until: str = "") -> Run:
         """Write the output until the run has ended, and return the ended run.

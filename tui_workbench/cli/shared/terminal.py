@@ -3,7 +3,7 @@
 Pipes and files get every byte. A terminal gets text, colors, line endings, carriage returns, tabs, and sequences that
 erase a line, which progress bars use. Other control characters are shown as glyphs, because they would let a log set
 titles, write to the clipboard or query the terminal. Backspaces before a carriage return, which some progress bars
-write, are removed.
+write, are removed. The rest of a line of megabytes is left out.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ LONGEST_SEQUENCE = 64
 LONGEST_BACK = 1000
 """Maximum number of backspaces that are held back until it is known whether a carriage return follows."""
 
+LONGEST_LINE = 4 << 20
+"""Maximum number of characters of a line that a terminal gets."""
+
 LONGEST_HELD = 1 << 16
 """Maximum number of characters of an unfinished line that `PlainFilter` keeps."""
 
@@ -32,6 +35,7 @@ _SEQUENCE = "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[PX^_]
 """Complete terminal sequences: colors, cursor, titles, clipboard and modes."""
 _UNFINISHED = f"(?:\x1b(\\[{_PARAMETERS})?|(?<!\x08)\x08+)\\Z"
 _RESET = "\x1b[0m"
+_LEFT_OUT = " … the rest of the line is left out"
 
 
 class _Filter:
@@ -104,6 +108,7 @@ class TerminalFilter(_Filter):
     def __init__(self) -> None:
         super().__init__()
         self._is_colored = False
+        self._room = LONGEST_LINE  # number of characters that fit into the current line; -1 if it was cut
 
     def flush(self) -> bytes:
         return super().flush() + (_RESET.encode() if self._is_colored else b"")
@@ -113,6 +118,29 @@ class TerminalFilter(_Filter):
         return len(text) - len(unfinished[0]) if unfinished else len(text)
 
     def _shown(self, text: str) -> str:
+        return self._safe_text(self._cut(text))
+
+    def _cut(self, text: str) -> str:
+        """Leave out the ends of overlong lines."""
+        last = max(text.rfind("\n"), text.rfind("\r"))
+        if len(text) <= self._room:
+            self._room = (self._room if last < 0 else LONGEST_LINE) - (len(text) - last - 1)
+            return text
+        parts: list[str] = []
+        for line in re.split("(?<=[\n\r])", text):
+            end = line[-1:] if line.endswith(("\n", "\r")) else ""
+            content = line.removesuffix(end)
+            if len(content) > self._room >= 0:
+                content, self._room = content[: self._room] + _LEFT_OUT, -1
+            elif self._room >= 0:
+                self._room -= len(content)
+            else:
+                content = ""
+            parts += (content, end)
+            self._room = LONGEST_LINE if end else self._room
+        return "".join(parts)
+
+    def _safe_text(self, text: str) -> str:
         # Most output is plain text, which takes this fast path.
         plain = text.replace("\n", "").replace("\r", "").replace("\t", "")
         return text if plain.isascii() and plain.isprintable() else re.sub(_SPECIAL, self._safe, text)

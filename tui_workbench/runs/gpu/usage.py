@@ -17,6 +17,7 @@ from math import nan
 from typing import Any, BinaryIO, NamedTuple
 
 from tui_workbench.core.files import LARGEST, open_regular, read_end
+from tui_workbench.core.holes import lines as lines_of
 from tui_workbench.runs.gpu.stall import Progress
 from tui_workbench.runs.metrics.tail import Tail
 from tui_workbench.runs.store.rundir import GPU_SAMPLES
@@ -364,7 +365,7 @@ def read_attempt(path: str, number: int) -> Usage | None:
     try:
         with open_regular(path) as file:
             usage = _seek_attempt(file, number)
-            while line := file.readline(LARGEST):
+            for line in lines_of(file, LARGEST):
                 if line.startswith(_ATTEMPT_MARK) and _attempt_in(line) not in (0, number):
                     break
                 usage.add_line(line)
@@ -385,7 +386,7 @@ def _seek_attempt(file: BinaryIO, number: int) -> Usage:
     the file. Samples are not decoded here.
     """
     usage, totals, current, first, after = Usage(), b"", 1, 0, 0
-    while line := file.readline(LARGEST):
+    for line in lines_of(file, LARGEST):
         if line.startswith(_SUM_MARK):
             totals, after = line, file.tell()
         elif line.startswith(_MACHINE_MARK):

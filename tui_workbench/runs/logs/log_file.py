@@ -2,8 +2,9 @@
 
 All calls refer to the file at the last `poll` (`size` bytes of one `generation`), so that their results are consistent
 while a run continues to write. The index has one number for each 64 KiB of the log: 128 KiB of memory for a gigabyte.
-Only the requested lines are read, so that opening a log at its end takes the same time for any size. The classes are
-not thread-safe.
+Only the requested lines are read, so that opening a log at its end takes the same time for any size. A script can make
+a hole of any size, which would take hours to search: only the part after the last large hole is shown, and at most
+`MOST_SHOWN` bytes of it. The classes are not thread-safe.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.files import open_regular
+from tui_workbench.core.holes import last_part
 
 BLOCK = 1 << 16  # bytes between two entries of the index, and maximum size of a read that looks for a newline
+MOST_SHOWN = 4 << 30  # maximum number of bytes that are shown and searched; counting their lines takes some seconds
 LINE_CAP = 1 << 14  # maximum number of bytes of a line that are shown
 _READ = 1 << 14  # bytes of the first read for a page of lines; later reads double the size
 
@@ -44,9 +47,14 @@ class LogFile:
     context manager.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, end: int | None = None) -> None:
+        """With `end`, the bytes after this offset are ignored."""
         self.path = path
-        self.size = 0  # in bytes, at the last `poll`
+        self._file_end = end
+        self._file_size = 0  # with a hole at the end of the file, which is not shown
+        self.size = 0  # offset of the end of the shown part, at the last `poll`
+        self.counted = 0  # offset up to which the newlines after `begin` are counted
+        self.begin = 0  # offset of the first byte that is shown; it counts as the start of a line
         self.generation = 0  # increases when the file is truncated or replaced
         self.problem: StorageError | None = None  # error of an unreadable file; None for a missing file
         self._descriptor = -1
@@ -94,21 +102,30 @@ class LogFile:
             found = os.fstat(self._descriptor)
             self._identity = (found.st_dev, found.st_ino)
             self._start_over()
-        elif found.st_size < self.size:
+        size = found.st_size if self._file_end is None else min(found.st_size, self._file_end)
+        if size < self._file_size:
             self._start_over()
         self.problem = None
-        self.size = found.st_size
+        if size == self._file_size == self.size:
+            return
+        begin, end = last_part(self._descriptor, self.size or max(0, size - MOST_SHOWN), size)
+        if self.size and (begin > self.size or end - self.begin > 2 * MOST_SHOWN):
+            self._start_over()  # a hole or a very long part has appeared after the shown part
+            begin, end = last_part(self._descriptor, max(begin, end - MOST_SHOWN), size)
+        if not self.size:
+            self.begin = self.counted = begin // BLOCK * BLOCK
+        self._file_size, self.size = size, end
 
     def _start_over(self) -> None:
         if self.size:
             self.generation += 1
-        self.size = 0
+        self.size = self.begin = self._file_size = 0
         self._forget()
 
     def _forget(self) -> None:
         self._totals = array("Q")  # number of newlines up to the end of each complete block
         self._beyond = 0  # number of newlines after the last complete block, up to `counted`
-        self.counted = 0  # number of bytes from the start of the file whose newlines are counted
+        self.counted = 0
         self._bare = (0, 0)  # the last long range without newlines that was found, from the start of a line
 
     def read(self, offset: int, length: int) -> bytes:
@@ -125,8 +142,9 @@ class LogFile:
         return data
 
     def lines_from(self, start: int, count: int) -> list[LogLine]:
-        """Return up to `count` lines from `start`, which must be the start of a line."""
+        """Return up to `count` lines from `start`, which must be the start of a line or before `begin`."""
         lines: list[LogLine] = []
+        start = max(start, self.begin)
         data, base, length = b"", start, _READ
         while len(lines) < count and start < self.size:
             newline = data.find(_NEWLINE, start - base)
@@ -153,11 +171,14 @@ class LogFile:
         return [line for line in self.lines_from(start, count) if line.start < end]
 
     def start_before(self, end: int, count: int) -> int:
-        """Return the start of the last `count` lines before `end`, or 0 if there are fewer. A partial line counts."""
+        """Return the start of the last `count` lines before `end`, or `begin` if there are fewer.
+
+        A partial line counts.
+        """
         if count <= 0:
             return end
         position = end - 1 if self._ends_with_newline(end) else end
-        while position > 0:
+        while position > self.begin:
             start = (position - 1) // BLOCK * BLOCK
             data = self.read(start, position - start)
             found = data.count(_NEWLINE)
@@ -168,11 +189,11 @@ class LogFile:
                 return start + newline + 1
             count -= found
             position = start if found else self._find_newline_back(start) + 1
-        return 0
+        return self.begin
 
     def line_start(self, offset: int) -> int:
         """Return the start of the line that contains the offset. A newline belongs to the line that it ends."""
-        return self._find_newline_back(min(max(0, offset), self.size)) + 1
+        return self._find_newline_back(min(offset, self.size)) + 1
 
     def line_end(self, start: int) -> int:
         """Return the start of the line after the line at `start`, or the end of the file."""
@@ -214,16 +235,16 @@ class LogFile:
         return min(offset, self.size)
 
     def _find_newline_back(self, end: int) -> int:
-        """Return the offset of the last newline before an offset, or -1."""
-        last, step, found = end, _READ, -1
-        while end > 0 and found < 0:
+        """Return the offset of the last newline before an offset, or that of the byte before `begin`."""
+        last, step, found = end, _READ, self.begin - 1
+        while end > self.begin and found < self.begin:
             if self._bare[0] < end <= self._bare[1]:
-                found, end = self._bare[0] - 1, 0
-                continue
+                found = self._bare[0] - 1
+                break
             start = max((end - 1) // BLOCK * BLOCK, end - step)
             step = BLOCK  # the first, smaller read is enough for most lines
             place = self.read(start, end - start).rfind(_NEWLINE)
-            found, end = start + place if place >= 0 else -1, start
+            found, end = start + place if place >= 0 else found, start
         if last - found > 4 * BLOCK:
             self._bare = (found + 1, last)
         return found
@@ -232,20 +253,23 @@ class LogFile:
         """Count the newlines in up to `budget` more bytes. Return True at the end of the file."""
         end = min(self.size, self.counted + budget)
         while self.counted < end:
-            limit = min(end, (len(self._totals) + 1) * BLOCK)
+            limit = min(end, self._offset_of(len(self._totals) + 1))
             data = self.read(self.counted, limit - self.counted)
             if not data:
                 return True  # truncated: the next poll reports it
             self._beyond += data.count(_NEWLINE)
             self.counted += len(data)
-            if self.counted == (len(self._totals) + 1) * BLOCK:
+            if self.counted == self._offset_of(len(self._totals) + 1):
                 self._totals.append((self._totals[-1] if self._totals else 0) + self._beyond)
                 self._beyond = 0
         return self.counted >= self.size
 
+    def _offset_of(self, block: int) -> int:
+        return self.begin + block * BLOCK
+
     @property
     def newlines(self) -> int:
-        """Number of newlines in the first `counted` bytes."""
+        """Number of newlines from `begin` to `counted`."""
         return (self._totals[-1] if self._totals else 0) + self._beyond
 
     @property
@@ -256,28 +280,32 @@ class LogFile:
         return self.newlines + bool(self.size and not self._ends_with_newline(self.size))
 
     def line_number(self, offset: int) -> int | None:
-        """Return the number (from 0) of the line that contains the offset, or None if it is not counted yet."""
+        """Return the number (from 0) of the line that contains the offset, or None if it is not counted yet.
+
+        The line at `begin` has the number 0.
+        """
         if offset > self.counted:
             return None
-        block = min(offset // BLOCK, len(self._totals))
+        offset = max(offset, self.begin)
+        block = min((offset - self.begin) // BLOCK, len(self._totals))
         before = self._totals[block - 1] if block else 0
-        return before + self.read(block * BLOCK, offset - block * BLOCK).count(_NEWLINE)
+        return before + self.read(self._offset_of(block), offset - self._offset_of(block)).count(_NEWLINE)
 
     def line_offset(self, number: int) -> int | None:
         """Return the start of a line, given by number (from 0), or None if it does not exist or is not counted yet."""
         if number <= 0:
-            return 0
+            return self.begin
         if number > self.newlines:
             return None
         block = bisect_left(self._totals, number)
         left = number - (self._totals[block - 1] if block else 0)
-        data = self.read(block * BLOCK, BLOCK)
+        data = self.read(self._offset_of(block), BLOCK)
         position = -1
         for _ in range(left):
             position = data.find(_NEWLINE, position + 1)
             if position < 0:
                 return None
-        start = block * BLOCK + position + 1
+        start = self._offset_of(block) + position + 1
         return start if start < self.size else None
 
 

@@ -96,12 +96,15 @@ class Search:
     def __init__(self, log: LogFile, pattern: Pattern) -> None:
         self.log = log
         self.pattern = pattern
-        self.counted = 0  # number of bytes whose matches are counted; they are complete lines
+        self._begin()
+
+    def _begin(self) -> None:
+        self.counted = self.log.begin  # offset up to which matches are counted; it is the start of a line
         # The start of each slice, which is the start of a line, and the number of matches before the slice.
-        self._starts = array("Q", [0])
+        self._starts = array("Q", [self.counted])
         self._before = array("Q", [0])
         # In a line that is longer than a slice: the position, and whether the line has a match before it.
-        self._position = 0
+        self._position = self.counted
         self._matched_piece = False
         # The size of the file when its incomplete last line was searched, and whether that line matches.
         self._tail = (-1, False)
@@ -116,6 +119,8 @@ class Search:
 
     def count(self) -> bool:
         """Search another slice. Return True at the end of the file."""
+        if self.counted < self.log.begin:
+            self._begin()  # the log was empty when this object was created
         if self.complete:
             return True
         data = self.log.read(self._position, SLICE)
@@ -154,12 +159,12 @@ class Search:
         return self._before[index] + self.pattern.count(self.log.read(slice_start, start - slice_start)) + 1
 
     def forward(self, start: int) -> Iterator[int | None]:
-        """Find the first matching line at or after `start`, which must be the start of a line.
+        """Find the first matching line at or after `start`, which must be the start of a line or before the first line.
 
         Yields None after each slice without a match, so that the caller can stop. Then yields the offset of the line,
         if there is a match.
         """
-        line = position = start
+        line = position = max(start, self.log.begin)
         while position < self.log.size:
             data = self.log.read(position, SLICE)
             if not data:
@@ -181,6 +186,7 @@ class Search:
 
         `end` and `limit` must be starts of lines or the end of the file.
         """
+        limit = max(limit, self.log.begin)
         while end > limit:
             start = first = self.log.line_start(max(0, end - SLICE))
             if end - start > 2 * SLICE:

@@ -117,7 +117,7 @@ class Discovery:
 
     def _taken(self, file: str, root: Root, window: Window) -> Iterator[tuple[str, str]]:
         try:
-            status = os.stat(file)
+            status = os.lstat(file)  # readers follow no links to files
         except OSError:
             return
         identity = (status.st_dev, status.st_ino)

@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from tui_workbench.core.files import open_file
+from tui_workbench.core.files import open_regular
+from tui_workbench.core.holes import end_of_hole
 from tui_workbench.runs.metrics.values import Columns
 from tui_workbench.runs.store.logged import FAULTS
 
 CHUNK = 4 << 20  # number of bytes that are read at once
 MARK = 64  # number of bytes before the offset that are compared, to detect a file that was rewritten in place
-LONGEST_LINE = 64 << 20  # maximum length of a line in bytes; a longer line is not a record, and is skipped
+LONGEST_LINE = 16 << 20  # maximum length of a line in bytes; a longer line is not a record, and is skipped
 
 
 class Opened(NamedTuple):
@@ -34,7 +35,7 @@ class Tail:
     def __init__(self, path: str, *, at_most: int = 0) -> None:
         """With `at_most`, read about this number of new bytes at once: half from their start and half from their end.
 
-        `skipped` counts the bytes between the halves.
+        `skipped` counts the bytes between the halves. Large holes are skipped too, and are not counted.
         """
         self.path = path
         self.at_most = at_most
@@ -87,16 +88,17 @@ class Tail:
         with contextlib.suppress(*FAULTS), self._open() as opened:
             self._recognize(opened)
             self.size = opened.size
-            yield from self._chunks(opened.file, piece)
+            yield from self._chunks(opened, piece)
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Opened]:
         """Open the file. Raises OSError."""
-        with open_file(self.path) as file:
+        with open_regular(self.path) as file:
             status = os.fstat(file.fileno())
             yield Opened(file, status.st_size, (status.st_dev, status.st_ino))
 
-    def _chunks(self, file: BinaryIO, piece: int) -> Iterator[bytes]:
+    def _chunks(self, opened: Opened, piece: int) -> Iterator[bytes]:
+        file = opened.file
         half = self.at_most // 2
         usual = size = min(CHUNK, piece or half or CHUNK)
         begun = self.offset
@@ -107,6 +109,11 @@ class Tail:
                 self.skipped += last_half - self.offset
                 self.offset, self.inside_line, self._mark = last_half, True, b""
             before = self.offset
+            # The offsets of compressed lines are not those of the file.
+            end = before if opened.identity is None else end_of_hole(file.fileno(), before, self.size)
+            if end > before:
+                self.offset, self.inside_line, self._mark = end, True, b""
+                continue
             data = _read_at(file, before, min(size, self.size - before))
             if not data:
                 return
@@ -128,7 +135,7 @@ class Tail:
     def was_replaced(self) -> bool:
         """Return True if there is another file at the path, or the file was truncated."""
         try:
-            status = os.stat(self.path)
+            status = os.lstat(self.path)
         except OSError:
             return False
         return (status.st_dev, status.st_ino) != self._identity or status.st_size < self.offset

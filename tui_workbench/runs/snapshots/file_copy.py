@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import BinaryIO
 
 from tui_workbench.core import system
 from tui_workbench.core.files import open_new, open_regular, write_all
+from tui_workbench.core.holes import data_parts
 
 _CHUNK = 1 << 20
 
@@ -49,7 +50,7 @@ def copy_content(reading: BinaryIO, writing: BinaryIO, on_progress: Callable[[in
         return
     source, copy = reading.fileno(), writing.fileno()
     size = os.fstat(source).st_size
-    for begin, end in _data(source, size):
+    for begin, end in data_parts(source, size):
         os.lseek(copy, begin, os.SEEK_SET)
         while begin < end and (data := os.pread(source, min(end - begin, _CHUNK), begin)):  # empty if truncated
             write_all(copy, data)
@@ -67,17 +68,3 @@ def _clone(reading: BinaryIO, writing: BinaryIO) -> bool:
             raise
         return False
     return True
-
-
-def _data(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each part of a file that is not a hole."""
-    end = 0
-    while end < size:
-        try:
-            begin = os.lseek(descriptor, end, os.SEEK_DATA)
-            end = os.lseek(descriptor, begin, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno != errno.ENXIO:  # ENXIO means that only holes are left
-                yield end, size
-            return
-        yield begin, min(end, size)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from tui_workbench.core.errors import StorageError, UsageError, storage_error, storage_errors
 from tui_workbench.core.files import append_below, load_json, open_below, write_below
 from tui_workbench.core.locks import held, is_locked
-from tui_workbench.runs.store.logged import FAULTS, open_logged
+from tui_workbench.runs.store.logged import FAULTS, blocks, open_logged
 
 FILE = "annotations.json"
 LOCK = "annotations.lock"
@@ -165,10 +165,9 @@ def script_tags(directory: str) -> dict[str, str]:
 def _script_tag_lines(directory: str) -> Iterator[bytes]:
     """Yield the complete lines that begin like the line of a tag, without parsing other lines."""
     with contextlib.suppress(*FAULTS), open_logged(directory) as logged:
-        rest, left = b"\n", logged.size  # a compressed file of another user may have more lines
-        while data := logged.file.read(min(_BLOCK, left)):
-            left -= len(data)
-            data = rest + data
+        rest = b"\n"
+        for block in blocks(logged, _BLOCK):
+            data = rest + block
             end = data.rfind(b"\n")
             yield from _SCRIPT_TAG.findall(data, 0, max(end, 0))
             rest = data[end:] if len(data) - end < _BLOCK else b""

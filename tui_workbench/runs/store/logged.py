@@ -22,6 +22,7 @@ from typing import BinaryIO, NamedTuple, cast
 from tui_workbench.core import locks
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import open_below, open_regular, remove_below, replacing_below, unlink_below
+from tui_workbench.core.holes import end_of_hole
 from tui_workbench.runs.store.rundir import METRICS, RunDirectory
 
 METRICS_COMPRESSED = f"{METRICS}.gz"
@@ -60,6 +61,21 @@ def open_logged(directory: str) -> Iterator[Logged]:
                 yield max(found, key=lambda each: each.size)
                 return
         raise FileNotFoundError(f"{directory}/{METRICS}")
+
+
+def blocks(logged: Logged, block: int) -> Iterator[bytes]:
+    """Yield the bytes of the lines, at most `block` at once. A NUL byte replaces a large hole. Raises FAULTS."""
+    offset = 0
+    while offset < logged.size:
+        end = offset if logged.is_compressed else end_of_hole(logged.file.fileno(), offset, logged.size)
+        if end > offset:
+            offset = logged.file.seek(end)
+            yield b"\0"
+        data = logged.file.read(min(block, logged.size - offset))
+        offset += len(data)
+        if not data:
+            return
+        yield data
 
 
 def logged_size(directory: str) -> int:
@@ -104,8 +120,7 @@ def compress(directory: RunDirectory) -> None:
         if not status.end or status.lacks_outputs:
             return
         with replacing_below(path, METRICS_COMPRESSED, durable=True, temporary=_TEMPORARY) as compressed:
-            _compress(file, before.st_size, compressed)
-            is_readable = before.st_size <= _HIGHEST_RATIO * compressed.tell()
+            is_readable = _compress(file, before.st_size, compressed)
         now = os.lstat(directory.file(METRICS))
         if is_readable and (now.st_dev, now.st_ino, now.st_size) == (before.st_dev, before.st_ino, before.st_size):
             unlink_below(path, METRICS)
@@ -113,7 +128,8 @@ def compress(directory: RunDirectory) -> None:
             unlink_below(path, METRICS_COMPRESSED)  # for example, a process that has survived its run has logged more
 
 
-def _compress(file: BinaryIO, size: int, compressed: BinaryIO) -> None:
+def _compress(file: BinaryIO, size: int, compressed: BinaryIO) -> bool:
+    """Return False, and stop early, if the lines become so small that readers refuse them."""
     deflate = zlib.compressobj(_LEVEL, wbits=-zlib.MAX_WBITS)
     checksum, left = 0, size
     compressed.write(_HEADER + b"%d\0" % size)
@@ -121,7 +137,10 @@ def _compress(file: BinaryIO, size: int, compressed: BinaryIO) -> None:
         left -= len(data)
         checksum = zlib.crc32(data, checksum)
         compressed.write(deflate.compress(data))
+        if size - left > LARGE + _HIGHEST_RATIO * compressed.tell():
+            return False
     compressed.write(deflate.flush() + struct.pack("<LL", checksum, size % (1 << 32)))
+    return size <= _HIGHEST_RATIO * compressed.tell()
 
 
 def restore(directory: RunDirectory) -> None:

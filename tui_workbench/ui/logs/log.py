@@ -329,13 +329,15 @@ def _place_text(run: Run, state: LogState) -> str:
     if state.problem is not None:
         return safe_text(state.problem.message)
     lines = size_text(state.size) if state.line_count is None else counted(state.line_count, "line")
-    if state.pinned:
-        return f"following, {lines}" if run.is_active else lines
-    if run.is_active and state.new_lines:
-        return f"paused, {counted(state.new_lines, 'new line')}"
     number = state.top_number
-    place = lines if number is None else f"line {number + 1:,} of {lines.removesuffix(' lines')}"
-    return f"paused, {place}" if run.is_active else place
+    if state.pinned:
+        place = f"following, {lines}" if run.is_active else lines
+    elif run.is_active and state.new_lines:
+        place = f"paused, {counted(state.new_lines, 'new line')}"
+    else:
+        place = lines if number is None else f"line {number + 1:,} of {lines.removesuffix(' lines')}"
+        place = f"paused, {place}" if run.is_active else place
+    return f"{place}, first {size_text(state.left_out)} left out" if state.left_out else place
 
 
 def in_project(run: Run | None, path: str) -> tuple[str, str]:

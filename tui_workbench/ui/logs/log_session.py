@@ -38,6 +38,7 @@ class LogState(NamedTuple):
     revision: int = 0  # revision of the last command that is included
     rows: tuple[Row, ...] = ()
     size: int = 0
+    left_out: int = 0  # bytes at the start of a very large log that are not shown
     pinned: bool = True
     line_count: int | None = 0  # None while the lines are being counted
     top_number: int | None = 0  # number of the first row's line, from 0; None: unknown
@@ -158,7 +159,8 @@ class LogSession:
         elif offset is not None:
             self.viewport.go_to(offset)
         else:
-            self.viewport.go_to(self._log.line_start(int(self._log.size * number / max(1.0, total))))
+            begin, size = self._log.begin, self._log.size
+            self.viewport.go_to(self._log.line_start(begin + int((size - begin) * number / max(1.0, total))))
 
     def return_to(self, offset: int) -> None:
         """Go to the line at an offset that was saved in an earlier session."""
@@ -323,7 +325,8 @@ class LogSession:
         lines = max(1, sum(row.starts_line for row in rows))
         bytes_seen = rows[-1].line.end - rows[0].line.start if rows else 0
         average = max(1.0, bytes_seen / lines)
-        return self._log.size / average, self.viewport.top.offset / average
+        begin = self._log.begin
+        return (self._log.size - begin) / average, (self.viewport.top.offset - begin) / average
 
     def state(self, revision: int) -> LogState:
         log, viewport = self._log, self.viewport
@@ -336,6 +339,7 @@ class LogSession:
             revision=revision,
             rows=viewport.rows(),
             size=log.size,
+            left_out=log.begin,
             pinned=viewport.pinned,
             line_count=count,
             top_number=log.line_number(viewport.top.offset),

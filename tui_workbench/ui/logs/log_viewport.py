@@ -98,7 +98,7 @@ class Viewport:
         if self._generation != self.log.generation:
             self._generation = self.log.generation
             self._clear_cache()
-            self.top = Anchor()
+            self.top = Anchor(self.log.begin)
             self.pinned = True
         if self.pinned:
             self._limit_top()
@@ -115,7 +115,7 @@ class Viewport:
             self._go_down_to(self._forward(self.top, rows))
 
     def go_to_start(self) -> None:
-        self.top = Anchor()
+        self.top = Anchor(self.log.begin)
         self.pinned = self._end() <= self.top
 
     def go_to_end(self) -> None:
@@ -171,7 +171,7 @@ class Viewport:
             if count >= rows:
                 return Anchor(line.start, count - rows)
             rows -= count
-        return Anchor()
+        return Anchor(self.log.begin)
 
     def _forward(self, anchor: Anchor, rows: int) -> Anchor:
         rows += anchor.row
