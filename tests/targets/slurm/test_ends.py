@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.faults.support import WAITS, until
 from tests.targets.slurm.project import SlurmProject
+from tui_workbench.runs.store.cluster_job import read_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,10 +94,16 @@ def test_script_that_saved_and_ended_with_0_names_the_cancellation(project: Slur
 
 
 def test_early_signal_is_the_reason_for_any_exit_code(project: SlurmProject) -> None:
-    project.write(SAVES.format(code=3) + WAITS)
+    project.write(
+        f"import signal\nsignal.signal(signal.SIGTERM, lambda *_: print('signaled', flush=True))\n{WAITS}os._exit(3)\n"
+    )
     run_id = project.detach("train.py", str(project.gate), configuration="cluster")
     until(lambda: "began" in project.log(run_id))
     project.cluster.manage("update", f"job={project.job}", "timelimit=2")
+    until(lambda: "signaled" in project.log(run_id), "SIGTERM")
+    directory = str(project.run_directory(run_id))
+    until(lambda: 0 < read_job(directory).warning < time.time(), "an answer of squeue with the new limit")
+    project.gate.touch()
     reason = ended(project, run_id)
     assert reason.startswith("Slurm sent SIGTERM because the job was close to its time limit")
     assert reason.endswith("exit code 3")
