@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import require
+from tests.waiting import PATIENCE
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.targets.docker.docker_socket import docker_socket, engine_choice, engine_variables
 from tui_workbench.targets.hosts.host import LocalHost
@@ -153,7 +154,9 @@ def test_user_in_the_group_reaches_the_engine(host: SshHost) -> None:
 def test_forwarded_socket_ends_with_the_connection(host: SshHost, gpubox: Machine) -> None:
     path = docker_socket(host)
     gpubox.kill_connections()
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+    # A timeout is not suppressed.
+    with contextlib.suppress(ConnectionError, FileNotFoundError), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE)
         connection.connect(path)
         assert connection.recv(1) == b""
     assert docker_socket(host) == path
