@@ -35,6 +35,7 @@ FAULTS = (OSError, EOFError, zlib.error)
 _TEMPORARY = f"{METRICS}.new"
 _LEVEL = 1  # level 6 takes three times as long and saves 10 %
 _BLOCK = 1 << 20
+_BUFFERED = 64 << 20  # more than the number of bytes of which zlib may not have written anything yet
 _HEADER = b"\x1f\x8b\x08\x10\0\0\0\0\0\xff"  # gzip with a comment, of no time and no system
 _LONGEST_COMMENT = 20
 _HIGHEST_RATIO = 100  # of the sizes; deflate permits 1,000, with which a small file could block its readers for long
@@ -137,7 +138,7 @@ def _compress(file: BinaryIO, size: int, compressed: BinaryIO) -> bool:
         left -= len(data)
         checksum = zlib.crc32(data, checksum)
         compressed.write(deflate.compress(data))
-        if size - left > LARGE + _HIGHEST_RATIO * compressed.tell():
+        if size - left > _BUFFERED + _HIGHEST_RATIO * compressed.tell():
             return False
     compressed.write(deflate.flush() + struct.pack("<LL", checksum, size % (1 << 32)))
     return size <= _HIGHEST_RATIO * compressed.tell()
