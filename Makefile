@@ -12,6 +12,7 @@
 #   make pages      generate the pages in docs/reference
 #   make pictures   generate the pictures of the documentation
 #   make lock       write the lock files after a change of pyproject.toml; with UPGRADE=1, to the newest versions
+#   make release    build and test the archives of the version; with DRY_RUN=1, also of an unreleased version
 #   make clean      remove the virtual environment, caches and builds
 # Required: Python 3.11 or newer, with pip.
 
@@ -30,7 +31,7 @@ unexport PYTHONPATH
 # Install again if the base interpreter of the virtual environment was removed or upgraded.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run dev console hooks test portable check walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures lock clean
+.PHONY: run dev console hooks test portable check walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures lock release clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
@@ -117,6 +118,9 @@ pictures: $(VENV)/.installed-test
 
 lock: $(VENV)/.installed-train
 	@sh .ci/lock $(VENV) $(if $(UPGRADE),--upgrade)
+
+release: $(VENV)/.installed-test
+	@sh .ci/release $(VENV) $(if $(DRY_RUN),--dry-run)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

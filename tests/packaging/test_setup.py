@@ -125,3 +125,48 @@ def test_hooks_run_the_tools_of_the_environment_only() -> None:
         [".venv/bin/ruff", "format"],
         [".venv/bin/mypy"],
     ]
+
+
+RELEASE = REPOSITORY / ".ci" / "release"
+
+
+@pytest.fixture
+def released(tmp_path: Path) -> Path:
+    """Return a repository with a version and its changes, as `.ci/release` reads them."""
+    for path, text in {
+        "tui_workbench/__init__.py": '__version__ = "1.2.0"\n',
+        "CHANGELOG.md": "# Changes\n\n## 1.2.0, unreleased\n\n## 1.1.0, 2026-01-31\n",
+    }.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "first"]):
+        subprocess.run([*git, *command], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def release(folder: Path) -> str:
+    """Return the error of `make release`."""
+    script = ["/bin/sh", str(RELEASE), str(Path(sys.prefix))]
+    variables = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(script, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_unreleased_version_is_not_built(released: Path) -> None:
+    assert release(released) == (
+        "CHANGELOG.md: version 1.2.0 is unreleased. Replace 'unreleased' by the date, and commit.\n"
+    )
+
+
+def test_uncommitted_changes_are_not_released(released: Path) -> None:
+    (released / "new.py").touch()
+    assert release(released).startswith("the working tree has changes.")
+
+
+@pytest.mark.parametrize("version", ["1.1.0", "1.2"])
+def test_version_without_changes_is_not_built(released: Path, version: str) -> None:
+    (released / "tui_workbench" / "__init__.py").write_text(f'__version__ = "{version}"\n')
+    subprocess.run(["git", "update-index", "--assume-unchanged", "tui_workbench/__init__.py"], cwd=released, check=True)
+    assert f"begins with '1.2.0, unreleased', but tui_workbench/__init__.py has version {version}" in release(released)
