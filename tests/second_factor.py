@@ -85,15 +85,15 @@ class _Asking(asyncssh.SSHServer):
         return self._challenge
 
 
-class AskingServer:
-    """A server that asks the same prompts without end, whatever the answers are."""
+class OwnServer:
+    """An SSH server in a thread. `new` returns the object that decides about one connection."""
 
-    def __init__(self, prompts: Sequence[tuple[str, bool]], introduction: str = "") -> None:
+    def __init__(self, new: Callable[[], asyncssh.SSHServer]) -> None:
         self._key = asyncssh.generate_private_key("ssh-ed25519")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._server = self._call(self._listen(lambda: _Asking(prompts, introduction)))
+        self._server = self._call(self._listen(new))
         self._port = self._server.get_port()
         self.address = f"127.0.0.1:{self._port}"
 
@@ -102,7 +102,7 @@ class AskingServer:
         """The line of the server in known_hosts."""
         return f"[127.0.0.1]:{self._port} {self._key.export_public_key().decode()}"
 
-    def __enter__(self) -> AskingServer:
+    def __enter__(self) -> OwnServer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -124,3 +124,10 @@ class AskingServer:
 
     def _call(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
+
+
+class AskingServer(OwnServer):
+    """A server that asks the same prompts without end, whatever the answers are."""
+
+    def __init__(self, prompts: Sequence[tuple[str, bool]], introduction: str = "") -> None:
+        super().__init__(lambda: _Asking(prompts, introduction))

@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.core.plaintext import short_name
 from tui_workbench.core.waiting import Backoff
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.library import asyncssh
-from tui_workbench.targets.ssh.login_errors import login_command
+from tui_workbench.targets.ssh.login_errors import LONGEST_REASON, login_command
 from tui_workbench.targets.ssh.ssh_channel import Bridge, NoShell, Shell
 from tui_workbench.targets.ssh.ssh_connection import connect
 from tui_workbench.targets.ssh.ssh_secrets import Secrets, host_key_of
@@ -48,6 +49,7 @@ class PooledConnection:
     def __init__(self, connection: asyncssh.SSHClientConnection, on_idle: Callable[[PooledConnection], None]) -> None:
         self.connection = connection
         self.is_full = False
+        self.loss: Exception | None = None  # the reason why it ended
         self._on_idle = on_idle
         self._asked = self._in_use = 0
         self._has_given = False
@@ -160,6 +162,8 @@ class ConnectionPool:
                 shell = await added.shell()
                 if shell is not None:
                     return shell
+                if added not in self._open:
+                    raise lost(self._login, added.loss or asyncssh.ConnectionLost("it was closed"))
                 if added.is_useless:
                     raise _no_programs(self._login, "its SSH server allows no sessions (MaxSessions)")
         except NoShell as error:
@@ -290,7 +294,7 @@ class ConnectionPool:
         self.secrets.questions.were_asked = False
         with trace.Call(trace.SSH, (), login=self._login.all_words, log_start=True) as call:
             try:
-                connection = await connect(self._login, self.secrets, lambda _error: self._ended(ended))
+                connection = await connect(self._login, self.secrets, lambda error: self._ended(ended, error))
             except TargetUnreachable as error:
                 self.secrets.questions.login_failed(error, login_command(self._login))
                 raise
@@ -321,7 +325,9 @@ class ConnectionPool:
                 os.unlink(self._paths.forwarded(self._login, path))
         self._forwards.clear()
 
-    def _ended(self, ended: list[PooledConnection]) -> None:
+    def _ended(self, ended: list[PooledConnection], error: Exception | None) -> None:
+        for each in ended:
+            each.loss = error
         was_first = bool(self._open) and self._open[0] in ended
         self._open = [each for each in self._open if each not in ended]
         if was_first:
@@ -356,8 +362,9 @@ def _server_facts(connection: asyncssh.SSHClientConnection) -> dict[str, str]:
 
 
 def _no_programs(login: wire.Login, said: str) -> LoginRefused:
+    short = short_name(said, LONGEST_REASON)
     return LoginRefused(
-        f"{login.label}: the login works, but no program can be started{f': {said}' if said else ''}",
+        f"{login.label}: the login works, but no program can be started{f': {short}' if short else ''}",
         remedy="Check that the account has a shell that runs commands, that its start-up files do not exit, wait or "
         f"print endlessly, and that MaxSessions in sshd_config is not 0. To test the login, run "
         f"`ssh {login.ssh_words} true`.",
@@ -366,7 +373,7 @@ def _no_programs(login: wire.Login, said: str) -> LoginRefused:
 
 def lost(login: wire.Login, error: Exception) -> ConnectionLost:
     """Convert an error of asyncssh or of the system to ConnectionLost."""
-    said = getattr(error, "reason", "") or str(error) or type(error).__name__
+    said = short_name(getattr(error, "reason", "") or str(error), LONGEST_REASON) or type(error).__name__
     return ConnectionLost(
         f"{login.label}: the connection was lost: {said}", remedy="Try again. Runs on the machine continue."
     )

@@ -7,6 +7,7 @@ import shlex
 import socket
 
 from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.core.plaintext import short_name
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.ssh.library import asyncssh
 from tui_workbench.targets.ssh.ssh_client import Client
@@ -16,6 +17,9 @@ from tui_workbench.targets.ssh.ssh_wire import Login
 
 CONNECT_SECONDS = 30.0
 """Time limit in seconds for the whole login. On a busy machine, the DNS lookups alone can take ten seconds."""
+
+LONGEST_REASON = 300
+"""Maximum number of characters of a reason that a server gives."""
 
 _NO_SSH = frozenset(("Unsupported SSH version", "Banner line too long", "Too many banner lines"))
 """asyncssh's errors for a server that does not speak SSH."""
@@ -62,7 +66,7 @@ def to_workbench_error(login: Login, hop: Hop, client: Client, secrets: Secrets,
         return _login_error(login, hop, prefix, client, secrets, must_change=must_change)
     if isinstance(error, asyncssh.DisconnectError) and "authentication failures" in error.reason:
         return LoginRefused(
-            f"{prefix}the server disconnected after too many wrong keys: {error.reason}",
+            f"{prefix}the server disconnected after too many wrong keys: {short_name(error.reason, LONGEST_REASON)}",
             remedy="Set the key to use: privateKey of the target, or IdentityFile and `IdentitiesOnly yes` in "
             "~/.ssh/config.",
         )
@@ -116,7 +120,8 @@ def _connection_error(prefix: str, client: Client, error: Exception) -> Connecti
         )
     is_open = isinstance(error, asyncssh.Error | ConnectionResetError | BrokenPipeError)
     failed_check = "login" if client.has_shown_key else "host key" if is_open else "port"
-    said = said or getattr(error, "strerror", "") or str(error) or type(error).__name__
+    said = said or getattr(error, "strerror", "") or str(error)
+    said = short_name(said, LONGEST_REASON) or type(error).__name__
     return ConnectionLost(
         f"{prefix}{said}", remedy="Try again. `ssh -v` to the same address shows details.", failed_check=failed_check
     )

@@ -74,6 +74,7 @@ class Client(asyncssh.SSHClient):
         self._plain_keys_only = plain_keys_only
         self._has_more = False  # certificate authorities, or keys in lines without a port
         self.is_open = False
+        self.loss: Exception | None = None  # the reason why the connection has ended
         self.name, self.port = hop.host, hop.port or DEFAULT_PORT
         self.proxy: ProxyCommand | None = None
         self.proxy_complaint = ""  # what a ProxyCommand said before the connection failed
@@ -211,6 +212,7 @@ class Client(asyncssh.SSHClient):
             self.proxy = None
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.loss = exc or asyncssh.ConnectionLost("the server closed the connection")
         if self.is_open:
             self.is_open = False
             self.end_proxy()

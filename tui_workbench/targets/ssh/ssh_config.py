@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import getpass
 import os
 import shlex
@@ -15,6 +16,7 @@ from typing import Any
 
 from tui_workbench.core import processes
 from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.core.files import read_file
 from tui_workbench.targets.hosts.host import LoginRefused
 from tui_workbench.targets.ssh.effective_settings import SECONDS, Settings, read_settings
 from tui_workbench.targets.ssh.known_hosts import GLOBAL_FILES, USER_FILES, HostKey, KnownHosts
@@ -31,6 +33,8 @@ from tui_workbench.targets.ssh.library import (
 KEEPALIVE_SECONDS = 5
 KEEPALIVE_COUNT = 3
 """Defaults of ServerAliveInterval and ServerAliveCountMax. An interval of 0 would not detect a lost connection."""
+
+LARGEST_KEY = 1 << 20  # limit in bytes for the file of a key or certificate
 
 CONFIGURATION_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 DEFAULT_IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
@@ -195,9 +199,21 @@ def _default_identities() -> list[str]:
     return [os.path.join("~", ".ssh", name) for name in DEFAULT_IDENTITIES]
 
 
+def read_key_file(path: str) -> bytes:
+    """Return the content of a file with a key. asyncssh reads pipes and devices too, and without a limit.
+
+    Raises OSError for a file that is missing, not a regular file, or too large for a key.
+    """
+    try:
+        return read_file(os.path.expanduser(path), LARGEST_KEY)
+    except ValueError as error:  # a NUL character
+        raise OSError(errno.EINVAL, "the path contains a NUL character") from error
+
+
 def _key_pairs(path: str, certificates: Sequence[str]) -> Sequence[asyncssh.SSHKeyPair]:
     """Return the keys in a file. As in `ssh`, a file that is not a private key or has a passphrase is skipped."""
     try:
+        read_key_file(path)
         return asyncssh.load_keypairs(os.path.expanduser(path), None, certificates, ignore_encrypted=True)
     except (OSError, ValueError, asyncssh.KeyImportError, asyncssh.KeyEncryptionError):
         return []
@@ -207,19 +223,27 @@ def _public_keys(path: str) -> list[bytes]:
     """Return the public key of an identity, which may be only in the file beside it."""
     for each in (f"{path}.pub", path):
         try:
-            return [asyncssh.read_public_key(os.path.expanduser(each)).public_data]
+            return [asyncssh.import_public_key(read_key_file(each)).public_data]
         except (OSError, ValueError, asyncssh.KeyImportError):
             continue
     return [pair.public_data for pair in _key_pairs(path, ())]
 
 
 def _existing(paths: list[str]) -> list[str]:
-    return [path for path in paths if os.access(os.path.expanduser(path), os.R_OK)]
+    return [path for path in paths if _is_readable(path)]
+
+
+def _is_readable(path: str) -> bool:
+    try:
+        read_key_file(path)
+    except OSError:
+        return False
+    return True
 
 
 def _is_locked(path: str) -> bool:
     try:
-        asyncssh.read_private_key(path)
+        asyncssh.import_private_key(read_key_file(path))
     except OSError:
         return False
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:

@@ -31,7 +31,7 @@ from tui_workbench.targets.ssh.login_errors import (
 from tui_workbench.targets.ssh.proxy_command import ProxyCommand
 from tui_workbench.targets.ssh.retransmission import retransmit_each_second
 from tui_workbench.targets.ssh.ssh_client import Client
-from tui_workbench.targets.ssh.ssh_config import Hop, asks_for_passphrase
+from tui_workbench.targets.ssh.ssh_config import Hop, asks_for_passphrase, read_key_file
 from tui_workbench.targets.ssh.ssh_secrets import Secrets
 from tui_workbench.targets.ssh.ssh_wire import Login
 
@@ -171,7 +171,10 @@ async def _open(hop: Hop, client: Client, options: dict[str, Any]) -> asyncssh.S
         own["password"] = client.take_password
     try:
         async with asyncio.timeout(CONNECT_SECONDS) as client.limit:
-            return await asyncssh.connect(hop.host, hop.port or (), **{**options, **own})
+            connection = await asyncssh.connect(hop.host, hop.port or (), **{**options, **own})
+        if client.loss is not None:
+            raise client.loss
+        return connection
     except BaseException as error:
         if client.proxy is not None and isinstance(error, asyncssh.Error | OSError):
             client.proxy_complaint = await client.proxy.complaint()
@@ -237,7 +240,7 @@ def _authentication(login: Login, secrets: Secrets, hop: Hop) -> dict[str, Any]:
     path = os.path.expanduser(login.private_key)
     passphrase = secrets.values.get(login.passphrase or passphrase_reference(login))
     try:
-        asyncssh.read_private_key(path, passphrase)
+        asyncssh.import_private_key(read_key_file(path), passphrase)
     except OSError as error:
         raise LoginRefused(
             f"{login.label}: the private key {path} cannot be read: {error.strerror}",
