@@ -162,8 +162,8 @@ class ConnectionPool:
                 shell = await added.shell()
                 if shell is not None:
                     return shell
-                if added not in self._open:
-                    raise lost(self._login, added.loss or asyncssh.ConnectionLost("it was closed"))
+                if added.loss is not None:
+                    raise lost(self._login, added.loss)
                 if added.is_useless:
                     raise _no_programs(self._login, "its SSH server allows no sessions (MaxSessions)")
         except NoShell as error:
@@ -327,7 +327,7 @@ class ConnectionPool:
 
     def _ended(self, ended: list[PooledConnection], error: Exception | None) -> None:
         for each in ended:
-            each.loss = error
+            each.loss = error or asyncssh.ConnectionLost("it was closed")
         was_first = bool(self._open) and self._open[0] in ended
         self._open = [each for each in self._open if each not in ended]
         if was_first:
