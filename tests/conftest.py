@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, NoReturn
 import hypothesis
 import pytest
 
+from tests import rings
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -80,13 +82,36 @@ LONGEST_FILES = (
 
 _HOMES = itertools.count(1)
 
+_running: list[pytest.Item] = []  # the running test
+
+# Many systems have no program `python`.
+if shutil.which("python") is None:
+    os.environ["PATH"] += os.pathsep + os.path.dirname(sys.executable)
+
 # Benchmarks measure time; a busy machine must not fail a property test.
 hypothesis.settings.register_profile("workbench", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("workbench")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marks of the rings."""
+    config.addinivalue_line("markers", f"{rings.FIRST}: needs only Python and git")
+    for mark, description in rings.MARKS.items():
+        config.addinivalue_line("markers", f"{mark}(reason): {description}")
+
+
+def ring_marks(item: pytest.Item) -> set[str]:
+    """Return the marks of the second ring of a test; the set is empty for a test of the first ring."""
+    return {mark.name for mark in item.iter_markers()} & set(rings.MARKS)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest applies `-m`
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest files first."""
+    """Give each test the marks of its ring, and run the longest files first."""
+    for item in items:
+        fixtures = item.fixturenames if isinstance(item, pytest.Function) else ()
+        for mark in rings.marks_of(fixtures) or (() if ring_marks(item) else (rings.FIRST,)):
+            item.add_marker(mark)
     order = {name: number for number, name in enumerate(LONGEST_FILES)}
     items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(order)))
 
@@ -104,6 +129,18 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before the fixtures of the test
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Remember the test for `needs_second_ring`."""
+    _running[:] = [item]
+
+
+def needs_second_ring(reason: str) -> None:
+    """Fail the running test if it belongs to the first ring."""
+    if any(not ring_marks(item) for item in _running):
+        pytest.fail(f"{reason}: give the test a mark of tests/rings.py", pytrace=False)
+
+
 def on_ci() -> bool:
     """Return True if a missing program fails tests instead of skipping them."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
@@ -111,6 +148,7 @@ def on_ci() -> bool:
 
 def missing(reason: str) -> NoReturn:
     """End the test because something is missing: skip it on a developer's machine, fail it on CI."""
+    needs_second_ring(reason)
     if on_ci():
         pytest.fail(f"{reason}; on CI, .ci/run must install it", pytrace=False)
     pytest.skip(reason)
@@ -118,6 +156,8 @@ def missing(reason: str) -> NoReturn:
 
 def require(command: str) -> str:
     """Return the path of a command; end the test if it is not installed (see `missing`)."""
+    if command not in ("sh", "bash", "diff", "make", "setsid"):
+        needs_second_ring(f"the test needs {command}")
     # sshd and similar programs are not on the PATH of ordinary users.
     path = shutil.which(command) or shutil.which(command, path="/usr/local/sbin:/usr/sbin:/sbin")
     if path is None:

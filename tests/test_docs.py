@@ -46,6 +46,7 @@ def test_generated_page_is_current(name: str) -> None:
     assert text_of(f"reference/{name}") == PAGES[name](), "run python -m docs.make_pages"
 
 
+@pytest.mark.system
 def test_man_page_is_valid_roff() -> None:
     words = [require("groff"), "-man", "-Tutf8", "-ww", str(DOCS / "reference" / "workbench-tui.1")]
     done = subprocess.run(words, capture_output=True, text=True, check=True)

@@ -16,6 +16,7 @@ from tui_workbench.targets.preparing.cloud_init import cloud_init, read_public_k
 from tui_workbench.targets.preparing.steps import all_steps
 
 
+@pytest.mark.ssh
 @pytest.mark.parametrize("user", ["", "research"])
 def test_cloud_init_accepts_the_file(tmp_path: Path, user: str) -> None:
     key = read_public_key(str(make_key(tmp_path / "key").with_suffix(".pub")))
@@ -34,6 +35,7 @@ def test_cloud_init_accepts_the_file(tmp_path: Path, user: str) -> None:
             assert f"\n    {command}\n" in script
 
 
+@pytest.mark.ssh
 def test_key_is_read_through_a_link(tmp_path: Path) -> None:
     public = make_key(tmp_path / "key").with_suffix(".pub")
     public.write_text(" ".join((*public.read_text().split()[:2], "ada \U0001f600")))
@@ -71,6 +73,7 @@ def test_script_runs_only_missing_steps(tmp_path: Path) -> None:
     assert done == ["systemctl enable --now docker"]
 
 
+@pytest.mark.ssh
 def test_private_key_is_refused_and_not_shown(tmp_path: Path) -> None:
     private = make_key(tmp_path / "key")
     done = workbench("cloud-init", "--key", str(private), cwd=tmp_path)

@@ -129,6 +129,7 @@ STARTS = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("shell", SHELLS)
 def test_tab_completes_in_a_real_shell(folder: Path, shell: str) -> None:
     start, setup = STARTS[shell]

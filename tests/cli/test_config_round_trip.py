@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.conftest import corpus
 from tui_workbench.config.changes import file_edits
 from tui_workbench.config.document import Document
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tui_workbench.config.yaml_edit.syntax import Node
+
+pytestmark = pytest.mark.corpus
 
 
 def test_set_accepts_the_output_of_get_unchanged(tmp_path: Path) -> None:

@@ -181,6 +181,7 @@ class TestTerminal:
         assert doctor_terminal.focus({}, TerminalReply(focus=False)).state == LIMITED
         assert doctor_terminal.focus({}, TerminalReply()).state == OK
 
+    @pytest.mark.tmux
     def test_tmux_settings_are_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         tmux = [require("tmux"), "-S", str(tmp_path / "tmux"), "-f", "/dev/null"]
         subprocess.run([*tmux, "new-session", "-d", "cat"], check=True)
@@ -227,6 +228,7 @@ class TestKeyring:
     def test_keyring_is_found_without_opening_it(self, keyring: Path) -> None:
         assert doctor_tools.keyring() == Answer("keyring", OK, "stores secrets (SecretService)")
 
+    @pytest.mark.system
     def test_missing_bus_of_an_installed_keyring_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         require("gnome-keyring-daemon")
         monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
@@ -243,6 +245,7 @@ class TestKeyring:
 
 
 class TestSsh:
+    @pytest.mark.ssh
     def test_agent_reports_its_number_of_keys(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = str(tmp_path / "agent")
         agent = subprocess.Popen([require("ssh-agent"), "-D", "-a", path], stdout=subprocess.DEVNULL)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tui_workbench.config.schema.field_types import Field
 
+pytestmark = pytest.mark.corpus
+
 NEW_TEXTS = ("a new value", "no", "0022", "C:\\dir: #1", 'say "hi"', "it's", "ünï", "two\nlines", "", "~")
 
 

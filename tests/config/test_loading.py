@@ -25,6 +25,7 @@ def runconfig(tmp_path: Path, text: str | bytes) -> str:
     return written(tmp_path / "train.runconfig", text)
 
 
+@pytest.mark.corpus
 def test_every_real_file_loads() -> None:
     loaded = 0
     for folder, _, names in os.walk(corpus()):

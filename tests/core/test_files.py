@@ -60,6 +60,7 @@ class TestWriting:
         assert stat.S_IMODE((tmp_path / "plain").stat().st_mode) == 0o640
         assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
 
+    @pytest.mark.system
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
     def test_root_keeps_the_owner_of_a_file(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
@@ -99,6 +100,7 @@ class TestWriting:
             assert (folder / "file").read_bytes() == b"old"
             folder.chmod(0o755)
 
+    @pytest.mark.system
     @pytest.mark.linux("mounts a file system")
     def test_full_disk_is_reported_and_keeps_the_file(self, tmp_path: Path) -> None:
         with small_disk(tmp_path / "disk") as disk:
@@ -109,6 +111,7 @@ class TestWriting:
             assert path.read_bytes() == b"old"
             assert names_in(disk) == ["file"]
 
+    @pytest.mark.system
     @pytest.mark.linux("mounts a file system")
     def test_read_only_file_system_is_reported(self, tmp_path: Path) -> None:
         with small_disk(tmp_path / "disk") as disk:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.conftest import REPOSITORY, require
 from tests.gpu.real.__main__ import make_environment
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 NEED_A_FRAMEWORK = {"torchrun_rank_computes_on_its_gpu", "jax_run_is_proven", "tensorboard_values_are_metrics"}
 
 
+@pytest.mark.system
 def test_suite_passes_with_stand_ins(tmp_path: Path) -> None:
     require("gcc")
     words = [sys.executable, "-m", "tests.gpu.real.rehearsal", str(tmp_path)]

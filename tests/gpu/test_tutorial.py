@@ -227,7 +227,6 @@ def test_tutorial_steps_on_a_gpu_machine(shell: Shell, guide: Path, gpu_machine:
         assert text in shell.said, shell.said
 
 
-@pytest.mark.terminal
 def test_tutorial_steps_in_the_screens(guide: Path, gpu_machine: GpuBox, home: Path) -> None:
     environment = {name: os.environ[name] for name in ("HOME", "XDG_RUNTIME_DIR", "PATH")}
     with Tmux(

@@ -297,6 +297,7 @@ class TestAddFolder:
         assert {name: content for name, content in tree(tmp_path).items() if name not in added} == before
         assert templates.add_folder(str(tmp_path)) == ()
 
+    @pytest.mark.corpus
     def test_azureml_project_opens_unchanged(self, tmp_path: Path) -> None:
         families = [folder for folder in corpus().iterdir() if folder.is_dir()]
         for family in families:

@@ -172,6 +172,7 @@ class TestPurge:
         assert sorted(first.run_ids + second.run_ids) == [A, B, C]
         assert first.problems == second.problems == ()
 
+    @pytest.mark.system
     def test_problem_of_a_run_does_not_stop_the_others(self, runs: Runs) -> None:
         for run_id in (A, B):
             runs.delete(run_id)

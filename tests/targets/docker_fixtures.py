@@ -91,7 +91,6 @@ class Follower:
 class DockerHarness(Harness):
     """Runs in containers of this machine's engine."""
 
-    has_processes = False  # none with a process ID of this machine
     inherits_environment = False
 
     def __init__(self, folder: Path, engine: DockerEngine, image: str = PYTHON_IMAGE) -> None:

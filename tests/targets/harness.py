@@ -1,6 +1,6 @@
 """Harnesses of the conformance suite: one per kind of target, which writes its scripts and starts its runs.
 
-To add a target, write a subclass of Harness, a fixture `NAME_harness` that gives one, and add NAME to HARNESSES.
+To add a target, write a subclass of Harness, a fixture `NAME_harness` that gives one, and add NAME to _MARKS.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
 
 from tests.faults.support import until
 from tests.targets.fake import FakeTarget
@@ -24,10 +26,24 @@ if TYPE_CHECKING:
 
     from tui_workbench.targets.base.protocol import Target
 
-HARNESSES = (
-    "fake", "fakecluster", "local", "localdocker", "shellless", "remotedocker", "remote", "cluster", "slurm",
-    "localslurm",
-)  # fmt: skip
+_MARKS = {
+    "fake": "",
+    "fakecluster": "",
+    "local": "",
+    "localdocker": "docker",
+    "shellless": "docker",
+    "remotedocker": "docker",
+    "remote": "ssh",
+    "cluster": "spark",
+    "slurm": "slurm",
+    "localslurm": "slurm",
+}
+HARNESSES = tuple(_MARKS)
+
+
+def harness_parameters(*names: str) -> list[Any]:
+    """Return the names of harnesses as parameters with the marks of their rings; see tests/rings.py."""
+    return [pytest.param(name, marks=[getattr(pytest.mark, mark)] if (mark := _MARKS[name]) else []) for name in names]
 
 
 class Script(NamedTuple):
@@ -45,17 +61,8 @@ class Script(NamedTuple):
 class Harness:
     """Runs of one kind of target in a temporary folder. Every run is stopped at the end."""
 
-    outlives = True
-    """False if runs end with the process that started them."""
-
     inherits_environment = True
     """False if scripts do not see the variables of the process that started them."""
-
-    has_processes = True
-    """False if scripts are not processes."""
-
-    records_times = True
-    """False if the target does not record when scripts began and ended."""
 
     unusual_path = "/only/here"
     """An unusual value of PATH for a run."""
@@ -139,10 +146,6 @@ class Harness:
 
 
 class FakeHarness(Harness):
-    outlives = False
-    records_times = False
-    has_processes = False
-
     def target(self) -> Target:
         return FakeTarget(self.compute_target())
 

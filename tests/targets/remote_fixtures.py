@@ -29,7 +29,6 @@ PYTHON_THERE = "/usr/bin/python3"
 class RemoteHarness(Harness):
     """Runs of the other machine's Python, over SSH."""
 
-    has_processes = False  # none with a process ID of this machine
     inherits_environment = False
 
     def __init__(self, folder: Path, machine: Machine, host: SshHost) -> None:

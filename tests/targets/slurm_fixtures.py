@@ -58,7 +58,7 @@ def slurm_newer(session_slurm_newer: SlurmCluster) -> Iterator[SlurmCluster]:
     session_slurm_newer.clear()
 
 
-@pytest.fixture(params=["slurm", "slurm_newer"])
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.slurm) for name in ("slurm", "slurm_newer")])
 def each_slurm(request: pytest.FixtureRequest) -> SlurmCluster:
     """Each version: `slurm` (Debian 12: 22.05, without accounting) and `slurm_newer` (Debian 13: 24.11, with it)."""
     cluster: SlurmCluster = request.getfixturevalue(request.param)

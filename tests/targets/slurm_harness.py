@@ -31,7 +31,6 @@ PYTHON_THERE = "/usr/bin/python3"
 class SlurmHarness(Harness):
     """Jobs of a cluster, submitted over SSH."""
 
-    has_processes = False  # none with a process ID of this machine
     inherits_environment = False
 
     def __init__(self, folder: Path, cluster: SlurmCluster, host: SshHost | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.targets.harness import Harness, LocalHarness, Script
+from tests.targets.harness import Harness, LocalHarness, Script, harness_parameters
 from tui_workbench.runs.lifecycle import agent_ends
 from tui_workbench.runs.store import agent_runs
 
@@ -22,7 +22,7 @@ def local_harness(tmp_path: Path) -> Harness:
     return LocalHarness(tmp_path)
 
 
-@pytest.fixture(params=["local", "localdocker", "remote", "slurm"])
+@pytest.fixture(params=harness_parameters("local", "localdocker", "remote", "slurm"))
 def harness(request: pytest.FixtureRequest, home: Path) -> Iterator[Harness]:
     harness: Harness = request.getfixturevalue(f"{request.param}_harness")
     yield harness

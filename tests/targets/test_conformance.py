@@ -19,8 +19,15 @@ from hypothesis import strategies as st
 
 from tests.faults.support import is_running, until
 from tests.runs.metrics.support import curve, read
-from tests.targets.harness import HARNESSES, FakeClusterHarness, FakeHarness, Harness, LocalHarness, Script
-from tui_workbench.config.schema import retry
+from tests.targets.harness import (
+    HARNESSES,
+    FakeClusterHarness,
+    FakeHarness,
+    Harness,
+    LocalHarness,
+    Script,
+    harness_parameters,
+)
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted
@@ -47,7 +54,17 @@ def local_harness(tmp_path: Path) -> Harness:
     return LocalHarness(tmp_path)
 
 
-@pytest.fixture(params=HARNESSES)
+def for_harnesses(*names: str) -> pytest.MarkDecorator:
+    """Run a test with these harnesses only."""
+    return pytest.mark.parametrize("harness", harness_parameters(*names), indirect=True)
+
+
+def for_all_but(*names: str) -> pytest.MarkDecorator:
+    """Run a test with all harnesses but these."""
+    return for_harnesses(*(name for name in HARNESSES if name not in names))
+
+
+@pytest.fixture(params=harness_parameters(*HARNESSES))
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     harness: Harness = request.getfixturevalue(f"{request.param}_harness")
     yield harness
@@ -95,9 +112,8 @@ def test_2_wait_refuses_a_run_that_was_not_started(harness: Harness) -> None:
         harness.target().wait(spec, NEVER)
 
 
+@for_all_but("fake")  # its runs end with the process that started them
 def test_3_run_outlives_the_process_that_started_it(harness: Harness) -> None:
-    if not harness.outlives:
-        pytest.skip("runs end with the process that started them")
     spec = harness.spec(Script(output="began\n", waits=True))
     starter = os.fork()
     if starter == 0:
@@ -232,7 +248,7 @@ def test_10_processes_of_the_script_end_with_it(harness: Harness) -> None:
     outcome = harness.target().wait(spec, NEVER)
     assert outcome.exit_code == 5
     assert harness.target().has_ended(spec)
-    if harness.has_processes:
+    if isinstance(harness, LocalHarness):
         assert outcome.note.startswith("the workbench ended 1 background process that the script left running")
         assert not is_running(int(Path(spec.working_directory, "child").read_text()))
 
@@ -283,9 +299,8 @@ def test_check_of_a_working_target_finds_no_problem(harness: Harness) -> None:
     assert harness.target().check() == []
 
 
+@for_all_but("fake")  # its scripts are not programs
 def test_16_logged_values_are_in_the_run_directory(harness: Harness) -> None:
-    if isinstance(harness, FakeHarness):
-        pytest.skip("scripts are not programs")
     spec = harness.spec(Script(report=True, logs=True), (), {"PYTHONPATH": "/of/the/user"})
     harness.start(spec)
     target = harness.target()
@@ -302,8 +317,7 @@ def test_16_logged_values_are_in_the_run_directory(harness: Harness) -> None:
 def group_of(harness: Harness, spec: RunSpec) -> RunGroup:
     """Return a new group that can follow the run."""
     shared = harness.target().shared_group(spec.run_directory)
-    if shared is None:
-        pytest.skip("each run has a controller")
+    assert shared is not None
     return shared.open()
 
 
@@ -318,6 +332,7 @@ def ends(target: Target, group: RunGroup, specs: Sequence[RunSpec]) -> dict[str,
     return found
 
 
+@for_all_but("fake", "cluster")  # each of their runs has a controller
 def test_17_group_returns_each_run_once_with_its_outcome(harness: Harness) -> None:
     target = harness.target()
     specs = [harness.spec(Script(output=f"{code}\n", exit_code=code)) for code in (0, 3, 7)]
@@ -331,6 +346,7 @@ def test_17_group_returns_each_run_once_with_its_outcome(harness: Harness) -> No
     assert [harness.log(spec) for spec in specs] == [b"0\n", b"3\n", b"7\n"]
 
 
+@for_all_but("fake", "cluster")  # each of their runs has a controller
 def test_17_group_reports_that_the_script_runs(harness: Harness) -> None:
     spec = harness.spec(Script(waits=True))
     reading, writing = os.pipe()
@@ -350,6 +366,7 @@ def test_17_group_reports_that_the_script_runs(harness: Harness) -> None:
     os.close(writing)
 
 
+@for_all_but("fake", "cluster")  # each of their runs has a controller
 def test_17_wait_of_a_group_is_interrupted(harness: Harness) -> None:
     spec = harness.spec(Script(waits=True))
     reading, writing = os.pipe()
@@ -363,9 +380,8 @@ def test_17_wait_of_a_group_is_interrupted(harness: Harness) -> None:
     os.close(reading)
 
 
+@for_harnesses("fakecluster", "local")  # the scripts of the others are not processes here
 def test_19_warned_run_ends_by_itself(harness: Harness) -> None:
-    if not harness.has_processes:
-        pytest.skip("its scripts are not processes")
     spec = harness.spec(Script(output="began\n", waits=True))
     harness.start(spec)
     harness.until_written(spec, "began")
@@ -374,9 +390,8 @@ def test_19_warned_run_ends_by_itself(harness: Harness) -> None:
     harness.target().warn(spec)
 
 
+@for_harnesses("fakecluster", "local")  # the scripts of the others are not processes here
 def test_19_warned_run_may_continue(harness: Harness) -> None:
-    if not harness.has_processes:
-        pytest.skip("its scripts are not processes")
     spec = harness.spec(Script(output="began\n", waits=True, stubborn=True))
     harness.start(spec)
     harness.until_written(spec, "began")
@@ -385,9 +400,8 @@ def test_19_warned_run_may_continue(harness: Harness) -> None:
     assert harness.target().stop(spec, grace=0)
 
 
+@for_all_but("fake", "fakecluster", "cluster")  # their types do not read Retry
 def test_18_run_starts_again_after_a_reset(harness: Harness) -> None:
-    if not harness.target().target.kind.reads(retry.SECTION):
-        pytest.skip("the type does not read Retry")
     spec = harness.spec(Script(output="once\n", exit_code=3))
     for attempt in (1, 2):
         harness.start(spec)
@@ -410,9 +424,8 @@ class Times(Report):
         self.times = times
 
 
+@for_all_but("fake")  # it records no times
 def test_20_times_are_those_of_the_script(harness: Harness) -> None:
-    if not harness.records_times:
-        pytest.skip("the target records no times")
     spec, before = harness.spec(Script(output="ran\n")), time.time()
     harness.start(spec)
     harness.target().wait(spec, NEVER)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tui_workbench.core.model import RunSpec
     from tui_workbench.targets.base.values import Outcome
 
+pytestmark = pytest.mark.docker
+
 NEVER = -1
 
 
@@ -78,6 +80,7 @@ def mortal(harness: DockerHarness, last: int) -> tuple[DockerTarget, list[str]]:
     return target, calls
 
 
+@pytest.mark.docker
 @pytest.mark.parametrize("kind", ["localdocker", "shellless"])
 def test_controller_killed_after_any_call_is_replaced(kind: str, request: pytest.FixtureRequest) -> None:
     harness: DockerHarness = request.getfixturevalue(f"{kind}_harness")

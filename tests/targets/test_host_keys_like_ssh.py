@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.ssh
+
 ADDRESS = f"127.9.{os.getpid() // 200 % 200 + 1}.{os.getpid() % 200 + 1}"
 """A loopback address of this test process, so that two test runs can both have a server on port 22."""
 

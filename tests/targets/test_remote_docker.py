@@ -145,6 +145,8 @@ def _request(project: DockerProject, text: str, *arguments: str) -> RunRequest:
     return RunRequest("docker", project.script(text, "my 'script'.py"), arguments)
 
 
+@pytest.mark.docker
+@pytest.mark.docker
 @pytest.mark.parametrize("kind", ["localdocker", "remotedocker"])
 def test_project_and_script_can_have_any_name(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     odd = 'it\'s "$(touch hacked)" `x`,\n;&|*?é \\'

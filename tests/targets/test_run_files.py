@@ -38,7 +38,15 @@ TRAIN = """
 """
 
 
-@pytest.fixture(params=["local", "localdocker", "copied", "remote", "remotedocker"])
+@pytest.fixture(
+    params=[
+        "local",
+        pytest.param("localdocker", marks=pytest.mark.docker),
+        pytest.param("copied", marks=pytest.mark.docker),
+        pytest.param("remote", marks=pytest.mark.ssh),
+        pytest.param("remotedocker", marks=pytest.mark.docker),
+    ]
+)
 def project(request: pytest.FixtureRequest, tmp_path: Path) -> DockerProject:
     """Return a project like nanoGPT with an older checkpoint."""
     made = _project(request, tmp_path, request.param)
@@ -111,6 +119,7 @@ def test_file_with_old_modification_time_is_fetched(project: DockerProject) -> N
     assert made(run, "work/model.pt") == "weights"
 
 
+@pytest.mark.docker
 def test_declared_data_is_read_in_place(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Data in the project is on this machine only."""
     for kind in ("local", "localdocker", "copied"):
@@ -170,6 +179,7 @@ def test_data_elsewhere_is_linked_and_never_removed(project: DockerProject, requ
     assert listing(folder) == was
 
 
+@pytest.mark.ssh
 def test_missing_data_is_reported_before_the_start(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     project = _project(request, tmp_path, "remote")
     project.runconfig(DataReferences={"../far": "/nowhere/far", "data": "/home", "/nowhere/else": "/nowhere/else"})

@@ -118,6 +118,7 @@ def application(record: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.spark
 def test_sample_of_2017_runs_by_its_own_command(project: Workbench) -> None:
     planned = project.run("experiment", "submit", "-c", "local", "--dry-run", "./iris_spark.py", "0.01")
     assert f"use Spark {VERSION} (Scala 2.13) with master local[2]; omit com.microsoft.ml" in planned.out
@@ -136,6 +137,7 @@ def test_sample_of_2017_runs_by_its_own_command(project: Workbench) -> None:
     assert (found["failed_tasks"], found["ui"]) == ([], None)
 
 
+@pytest.mark.spark
 def test_exception_in_a_task_is_the_reason(project: Workbench) -> None:
     assert project.submit("fails.py").code == 1
     record = last(project)
@@ -144,17 +146,20 @@ def test_exception_in_a_task_is_the_reason(project: Workbench) -> None:
     assert (failed["task"], failed["reason"]) == (1, "ValueError: row 7 has no label")
 
 
+@pytest.mark.spark
 def test_error_of_an_executor_is_the_reason(project: Workbench) -> None:
     assert project.submit("loses.py").code == 1
     assert re.match(r"java.io.FileNotFoundException: File file:/\S.*/gone.txt does not exist", last(project)["reason"])
 
 
+@pytest.mark.spark
 def test_master_yarn_without_its_configuration_is_the_reason(project: Workbench) -> None:
     (project.folder / "aml_config/spark_dependencies.yml").write_text("configuration: {spark.master: yarn}\n")
     assert project.submit("iris_spark.py", "0.01").code == 1
     assert "HADOOP_CONF_DIR is not set: set it in EnvironmentVariables" in last(project)["reason"]
 
 
+@pytest.mark.spark
 def test_files_of_the_machine_do_not_change_python_and_mode(project: Workbench, spark: str, tmp_path: Path) -> None:
     (tmp_path / "spark-env.sh").write_text("export PYSPARK_PYTHON=/bin/false PYSPARK_DRIVER_PYTHON=/bin/false\n")
     (tmp_path / "spark-defaults.conf").write_text("spark.submit.deployMode cluster\n")
@@ -166,6 +171,7 @@ def test_files_of_the_machine_do_not_change_python_and_mode(project: Workbench, 
     assert f"{spark} ['{spark}', '{spark}']\n" in project.submit("python.py").out
 
 
+@pytest.mark.spark
 def test_cancel_ends_the_driver_and_its_workers(project: Workbench) -> None:
     run_id = project.detach("waits.py")
     until(lambda: "spark" in project.info(run_id) and application(project.info(run_id))["stages"], "the first stage")
@@ -178,6 +184,7 @@ def test_cancel_ends_the_driver_and_its_workers(project: Workbench) -> None:
     assert application(project.info(run_id))["ui"] is None
 
 
+@pytest.mark.spark
 def test_python_without_spark_is_refused_before_the_run(project: Workbench) -> None:
     project.environment["SPARK_HOME"] = "/nowhere"
     done = project.submit("iris_spark.py", "0.01")

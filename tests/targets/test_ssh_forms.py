@@ -23,6 +23,8 @@ from tests.targets.test_ssh_login import RELAY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+pytestmark = pytest.mark.ssh
+
 MORE_FORMS = "WORKBENCH_SSH_FORMS"
 """Names a Python file with more forms, `FORMS = {name: configuration as bytes}`."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
-pytestmark = pytest.mark.terminal
-
 
 TEXT = "needle ü\n" + "".join(f"line {number} of the file\n" for number in range(40))
 
@@ -67,6 +65,7 @@ def test_copy_in_a_bare_terminal(project: Project) -> None:
         assert outside.clipboard == TEXT
 
 
+@pytest.mark.tmux
 def test_copy_through_gnu_screen(project: Project, tmp_path: Path) -> None:
     copy_file(project, TEXT)
     folder = tmp_path / "screens"
@@ -85,6 +84,7 @@ def test_copy_through_gnu_screen(project: Project, tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.tmux
 def test_copy_in_tmux_fills_its_buffer(project: Project, home: Path) -> None:
     copy_file(project, TEXT)
     with Tmux(

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.terminal
-
 ATTACHED = {
     "myvm.compute": """\
 address: 10.0.0.7
@@ -107,6 +105,7 @@ def files(root: Path) -> dict[str, str]:
     return {name: (root / "aml_config" / name).read_text() for name in ATTACHED}
 
 
+@pytest.mark.tmux
 def test_five_steps_by_keyboard(typist: Typist, root: Path) -> None:
     typist.press("/", *"vm.c", "Enter")
     typist.see("3 myvm.compute", "baseDockerImage")
@@ -142,6 +141,7 @@ def test_five_steps_by_keyboard(typist: Typist, root: Path) -> None:
     print(f"keys for the five steps: {typist.keys}")
 
 
+@pytest.mark.tmux
 def test_gpu_ready_in_one_step(typist: Typist, root: Path) -> None:
     typist.press("2")
     typist.see("m Make GPU-ready")

@@ -15,8 +15,6 @@ from tests.runs.support import make_run
 from tests.terminal.tmux import Tmux, workbench
 from tui_workbench.projects.project import Project
 
-pytestmark = pytest.mark.terminal
-
 HOSTILE = "\x1b]2;evil\x07\x1b[2J\u202eloss\x1b[c"
 """Sets the title, clears the screen, reverses the text direction and requests the device attributes."""
 
@@ -61,6 +59,7 @@ def hostile_run(project: Project) -> None:
     Path(directory.file("output.log")).write_text(f"before {HOSTILE}\b\b\b after\n")
 
 
+@pytest.mark.tmux
 @pytest.mark.usefixtures("hostile_run")
 @pytest.mark.parametrize(
     "command",
@@ -77,6 +76,7 @@ def test_control_sequences_in_names_are_shown(project_root: Path, command: tuple
         assert is_untouched(tmux)
 
 
+@pytest.mark.tmux
 @pytest.mark.parametrize(
     ("script", "said"), [(CRASH, "RuntimeError"), (CRASH_OF_SCREENS, "Report:")], ids=["command", "screens"]
 )
@@ -87,6 +87,7 @@ def test_control_sequences_in_tracebacks_are_shown(project_root: Path, script: s
         assert is_untouched(tmux)
 
 
+@pytest.mark.tmux
 def test_doctor_shows_a_hostile_environment(project_root: Path) -> None:
     command = ["env", f"LANG={HOSTILE}", f"PATH={os.environ['PATH']}:/{HOSTILE}", *workbench("doctor")]
     with terminal([*command, "--project", str(project_root)]) as tmux:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
-pytestmark = pytest.mark.terminal
-
 SIZES = [(80, 24), (160, 48)]
 KEYS = int(os.environ.get("TERMINAL_WALK_KEYS", "12"))
 SEED = os.environ.get("WALK_SEED", "1")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from tests.terminal.tmux import Tmux
 
-pytestmark = pytest.mark.terminal
-
 EDITOR = """#!/bin/sh
 for word do echo "word: $word"; done
 for file do :; done
@@ -36,6 +34,7 @@ def vim(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.tmux
 def test_e_opens_the_external_editor_at_the_line(
     open_project: Callable[..., Tmux], project_root: Path, vim: Path
 ) -> None:
@@ -52,6 +51,7 @@ def test_e_opens_the_external_editor_at_the_line(
     assert "enter comes back" not in terminal.text()
 
 
+@pytest.mark.tmux
 def test_e_in_files_opens_the_file_without_a_line(
     open_project: Callable[..., Tmux], project_root: Path, vim: Path
 ) -> None:
@@ -64,6 +64,7 @@ def test_e_in_files_opens_the_file_without_a_line(
     terminal.until_text("1 Files", "5 Jobs")
 
 
+@pytest.mark.tmux
 def test_e_in_the_log_opens_a_read_only_copy(open_project: Callable[..., Tmux], project_root: Path, vim: Path) -> None:
     vim.write_text(EDITOR.replace('test -w "$file"', "false"))  # root may write anything
     terminal = open_project(EDITOR=str(vim))
@@ -80,6 +81,7 @@ def test_e_in_the_log_opens_a_read_only_copy(open_project: Callable[..., Tmux], 
     terminal.until(lambda: not os.path.exists(os.path.dirname(copy)))
 
 
+@pytest.mark.tmux
 def test_keymap_sets_keys_and_labels(open_project: Callable[..., Tmux], project_root: Path, home: Path) -> None:
     keymap = home / ".config" / "workbench-tui" / "keys.yaml"
     keymap.parent.mkdir(parents=True)
@@ -100,6 +102,7 @@ def test_keymap_sets_keys_and_labels(open_project: Callable[..., Tmux], project_
     assert (project_root / "hello.py").read_text() == 'print("hello")\n'
 
 
+@pytest.mark.tmux
 def test_e_on_a_target_opens_its_file(open_project: Callable[..., Tmux], project_root: Path, vim: Path) -> None:
     terminal = open_project(EDITOR=str(vim))
     terminal.until_text("hello.py", "ready")
@@ -109,6 +112,7 @@ def test_e_on_a_target_opens_its_file(open_project: Callable[..., Tmux], project
     terminal.until_text("1 Files", "5 Jobs")
 
 
+@pytest.mark.tmux
 def test_shell_opens_in_the_project(open_project: Callable[..., Tmux], project_root: Path) -> None:
     terminal = open_project()
     terminal.until_text("hello.py", "ready")
@@ -120,6 +124,7 @@ def test_shell_opens_in_the_project(open_project: Callable[..., Tmux], project_r
     terminal.until_text("1 Files", "5 Jobs", "ready")
 
 
+@pytest.mark.tmux
 def test_shell_opens_in_the_copy_of_a_run(open_project: Callable[..., Tmux], project_root: Path) -> None:
     terminal = open_project()
     terminal.until_text("hello.py", "ready")
@@ -136,6 +141,7 @@ def test_shell_opens_in_the_copy_of_a_run(open_project: Callable[..., Tmux], pro
     terminal.until_text("1 run", "Details")
 
 
+@pytest.mark.tmux
 def test_ctrl_l_redraws_over_foreign_output(open_project: Callable[..., Tmux]) -> None:
     terminal = open_project()
     for key, shown in (("", "ready"), ("7", "of the targets of")):

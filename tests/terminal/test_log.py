@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
-pytestmark = pytest.mark.terminal
-
 HOSTILE = r"""
 import sys
 out = sys.stdout.buffer
@@ -68,6 +66,7 @@ def run(terminal: Tmux, project: Project, script: str) -> None:
     terminal.press("C-r", "4", "z")
 
 
+@pytest.mark.tmux
 def test_script_output_cannot_control_the_terminal(terminal: Tmux, project: Project) -> None:
     run(terminal, project, HOSTILE)
     terminal.until_text("the last line", "11 lines")
@@ -90,12 +89,14 @@ def test_script_output_cannot_control_the_terminal(terminal: Tmux, project: Proj
     assert "stolen" not in buffers.stdout
 
 
+@pytest.mark.tmux
 def test_progress_bar_is_one_line(terminal: Tmux, project: Project) -> None:
     run(terminal, project, PROGRESS)
     terminal.until_text("100% of it", "done", "2 lines")
     assert terminal.text().count("% of it") == 1
 
 
+@pytest.mark.tmux
 def test_search_takes_a_burst_of_keys(terminal: Tmux, project: Project) -> None:
     run(terminal, project, MANY)
     terminal.until_text("hay 4999", "5,000 lines")
@@ -109,6 +110,7 @@ def test_search_takes_a_burst_of_keys(terminal: Tmux, project: Project) -> None:
     terminal.until_text("hay 4999")
 
 
+@pytest.mark.tmux
 def test_failure_shows_the_reason_above_the_log(terminal: Tmux, project: Project) -> None:
     run(terminal, project, FAILING)
     terminal.until_text("✗ ValueError: shapes [2, 3] do not match", "hello.py:2 in step")
@@ -116,6 +118,7 @@ def test_failure_shows_the_reason_above_the_log(terminal: Tmux, project: Project
     terminal.until_text("Traceback (most recent call last):")
 
 
+@pytest.mark.tmux
 def test_growing_log_is_read_with_keys(terminal: Tmux, project: Project) -> None:
     endless = "import itertools, time\nfor n in itertools.count():\n    print('line', n)\n    time.sleep(0.002)\n"
     run(terminal, project, endless)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
-pytestmark = pytest.mark.terminal
-
 WIDE, NARROW = (120, 36), (80, 24)
 
 COUNTING = """import time
@@ -50,6 +48,7 @@ def open_project(
             Runs(project).cancel(run.run_id, grace=0)
 
 
+@pytest.mark.tmux
 def test_one_key_runs_the_script(open_project: Callable[..., Tmux]) -> None:
     terminal = open_project()
     terminal.until_text("1 Files", "hello.py", "2 Compute targets", "ready", "3 Editor", "4 Log", "5 Jobs")
@@ -58,6 +57,7 @@ def test_one_key_runs_the_script(open_project: Callable[..., Tmux]) -> None:
     assert any(line.rstrip("│ ").endswith("hello") for line in terminal.lines())
 
 
+@pytest.mark.tmux
 def test_keyboard_alone_works_at_80_by_24(open_project: Callable[..., Tmux]) -> None:
     terminal = open_project(NARROW)
     terminal.until_text("1 Files  2 Targets  3 Editor  4 Log  5 Jobs", "hello.py ▾")
@@ -69,6 +69,7 @@ def test_keyboard_alone_works_at_80_by_24(open_project: Callable[..., Tmux]) -> 
     terminal.until_text('print("hello")')
 
 
+@pytest.mark.tmux
 def test_screen_follows_the_size_of_the_terminal(open_project: Callable[..., Tmux]) -> None:
     terminal = open_project()
     terminal.until_text("ready")
@@ -78,6 +79,7 @@ def test_screen_follows_the_size_of_the_terminal(open_project: Callable[..., Tmu
     terminal.until_text("1 Files", "5 Jobs", "ready")
 
 
+@pytest.mark.tmux
 def test_quit_restores_the_terminal(open_project: Callable[..., Tmux]) -> None:
     terminal = open_project()
     terminal.until_text("ready")
@@ -86,6 +88,7 @@ def test_quit_restores_the_terminal(open_project: Callable[..., Tmux]) -> None:
     assert "1 Files" not in terminal.text()
 
 
+@pytest.mark.tmux
 def test_log_is_complete_after_the_terminal_was_killed(
     open_project: Callable[..., Tmux], project: Project, project_root: Path
 ) -> None:
@@ -106,6 +109,7 @@ def test_log_is_complete_after_the_terminal_was_killed(
         assert file.read() == b"".join(b"line %d of the run\n" % number for number in range(1000))
 
 
+@pytest.mark.tmux
 def test_file_names_cannot_control_the_terminal(open_project: Callable[..., Tmux], project_root: Path) -> None:
     (project_root / "\x1b]0;stolen title\x07\x1b[2Jx.py").write_text("")
     terminal = open_project()

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
-pytestmark = pytest.mark.terminal
-
 FOCUS_LOST, FOCUS_CAME = "\x1b[O", "\x1b[I"
 READY = ("hello.py", "ready", "No runs yet")
 NOTIFIED = re.compile(rb"\x1b\]9;([^\x1b\x07]*)")
@@ -96,6 +94,7 @@ def test_focused_window_gets_no_notification(project: Project) -> None:
         assert heard.notifications == []
 
 
+@pytest.mark.tmux
 def test_notification_and_title_in_tmux(project: Project, home: Path) -> None:
     with Tmux(
         ["sh", "-c", f"printf '\\033]2;before\\033\\\\'; {' '.join(workbench(project.root))}"],

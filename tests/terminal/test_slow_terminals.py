@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
-pytestmark = pytest.mark.terminal
-
 TALKING = """import os, sys, time
 number = 0
 while not os.path.exists("enough"):

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
-pytestmark = pytest.mark.terminal
-
 CTRL_R, CTRL_S, CTRL_Z, DOWN, ENTER, ESCAPE = "\x12", "\x13", "\x1a", "\x1b[B", "\r", "\x1b"
 
 COUNTING = """import os, time
@@ -227,6 +225,7 @@ def test_burst_of_keys_over_a_slow_line_keeps_its_order(connect: Callable[..., T
         terminal.close()
 
 
+@pytest.mark.tmux
 def test_sigterm_restores_the_terminal(project: Project, home: Path) -> None:
     from tests.terminal.tmux import Tmux, workbench
 

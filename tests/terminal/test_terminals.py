@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
-pytestmark = pytest.mark.terminal
-
 SGR = re.compile(rb"\x1b\[([\d;]*)m")
 
 
@@ -155,6 +153,7 @@ def test_redirection_gets_an_error(project: Project, redirected: str) -> None:
     assert f"{redirected} is not a terminal" in done.stderr
 
 
+@pytest.mark.tmux
 @pytest.mark.parametrize("name", ["tmux-256color", "screen"])
 def test_tmux_shows_the_screen(project: Project, home: Path, name: str) -> None:
     command = ["env", f"TERM={name}", "COLORTERM=", *workbench(project.root)]
@@ -162,6 +161,7 @@ def test_tmux_shows_the_screen(project: Project, home: Path, name: str) -> None:
         terminal.until_text("╭─ 1 Files", "hello.py", "✓ local", "No runs yet")
 
 
+@pytest.mark.tmux
 def test_gnu_screen_shows_the_screen(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "screens"
     folder.mkdir(mode=0o700)

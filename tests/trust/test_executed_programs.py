@@ -155,6 +155,7 @@ def test_every_key_of_git_that_names_a_program_is_known() -> None:
     assert unknown_program_keys() == []
 
 
+@pytest.mark.system
 def test_traps_work(received: Received) -> None:
     """Git itself executes those of each scope."""
     for command in ("status", "diff"):
@@ -168,12 +169,14 @@ def test_traps_work(received: Received) -> None:
     assert "core-fsmonitor" in ran
 
 
+@pytest.mark.system
 def test_strace_finds_a_trap(received: Received, traced: Traced) -> None:
     python = received.root / "bin" / "python3"
     subprocess.run([*traced.strace, str(python)], check=True, stdin=subprocess.DEVNULL, capture_output=True)
     assert [path for path in traced.executed() if not traced.is_allowed(path)] == [str(python)]
 
 
+@pytest.mark.system
 @pytest.mark.timeout(1200)
 def test_reading_commands(traced: Traced, ssh_of_the_user: None) -> None:
     before = fingerprint(traced.received.root)
@@ -206,7 +209,7 @@ def go(terminal: Tmux, key: str, *texts: str) -> None:
     terminal.until_text(*texts)
 
 
-@pytest.mark.terminal
+@pytest.mark.system
 @pytest.mark.timeout(900)
 def test_screens(traced: Traced, home: Path, ssh_of_the_user: None) -> None:
     with screens(traced, home) as terminal:
@@ -259,6 +262,7 @@ def _ended(runs: Path) -> bool:
     return any('"completed"' in (each.parent / "events.jsonl").read_text() for each in runs.glob("*/provenance.json"))
 
 
+@pytest.mark.system
 async def test_tools_of_agents(traced: Traced) -> None:
     mcp = pytest.importorskip("mcp")
     from mcp.client.stdio import StdioServerParameters

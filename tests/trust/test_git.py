@@ -87,6 +87,7 @@ def test_filter_that_only_all_scopes_together_include_is_not_executed(trap: Trap
     trap.assert_nothing_runs()
 
 
+@pytest.mark.system
 def test_extension_of_git_lfs_is_not_executed(trap: Trap) -> None:
     require("git-lfs")
     git(trap.root, "lfs", "install")  # into the user's configuration

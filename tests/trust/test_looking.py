@@ -170,6 +170,7 @@ class TestOwnRuns:
         os.utime(record, ns=(status.st_atime_ns, status.st_mtime_ns))
         assert not directory.is_own
 
+    @pytest.mark.system
     def test_record_of_another_user_is_imported(self, directory: RunDirectory) -> None:
         if os.geteuid():
             pytest.skip("only root gives files away")
@@ -279,7 +280,6 @@ def assert_refused(hostile: Hostile) -> None:
     assert not hostile.canary.exists()
 
 
-@pytest.mark.terminal
 def test_screens_execute_and_change_nothing(hostile: Hostile, home: Path) -> None:
     before = fingerprint(hostile.root, hostile.victim)
     name = f"{os.getpid()}-hostile"
@@ -300,7 +300,6 @@ def test_screens_execute_and_change_nothing(hostile: Hostile, home: Path) -> Non
     assert not hostile.canary.exists()
 
 
-@pytest.mark.terminal
 @pytest.mark.parametrize("kind", ["sparse", "device", "nested", "numbers"])
 def test_screens_show_runs_with_huge_or_special_files(hostile: Hostile, home: Path, kind: str) -> None:
     hostile.plant(kind)

@@ -65,6 +65,7 @@ def open_to(hostile: Hostile, *, owner: int, modes: int) -> None:
 PROJECTS = {"of root": (0, 0o755), "of root, private runs": (0, 0), "that everybody can write": (OTHER, 0o777)}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", PROJECTS)
 def test_reading_another_users_project_changes_nothing(hostile: Hostile, looker: Path, kind: str) -> None:
     owner, modes = PROJECTS[kind]
@@ -78,12 +79,14 @@ def test_reading_another_users_project_changes_nothing(hostile: Hostile, looker:
     assert not any(ControllerLock.holder(directory) for directory in hostile.runs.values())
 
 
+@pytest.mark.system
 def test_read_only_project_shows_only_own_runs(hostile: Hostile, looker: Path) -> None:
     open_to(hostile, owner=0, modes=0o755)
     done = look(hostile, looker, ("history", "list"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
+@pytest.mark.system
 def test_runs_of_another_user_are_imported(hostile: Hostile, looker: Path) -> None:
     open_to(hostile, owner=OTHER, modes=0o777)
     listed = json.loads(look(hostile, looker, ("history", "list")).stdout)
@@ -91,6 +94,7 @@ def test_runs_of_another_user_are_imported(hostile: Hostile, looker: Path) -> No
     assert {run["reason"] for run in listed} == {"imported: not submitted by you on this machine"}
 
 
+@pytest.mark.system
 def test_run_of_another_user_cannot_be_taken_over(hostile: Hostile, looker: Path) -> None:
     open_to(hostile, owner=OTHER, modes=0o777)
     before = fingerprint(hostile.root, hostile.victim)

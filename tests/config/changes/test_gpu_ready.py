@@ -212,6 +212,7 @@ def test_target_with_incompatible_packages_is_not_ready(root: Path) -> None:
     assert ([one.code for one in again.problems], again.is_ready) == (["cannot-install"], False)
 
 
+@pytest.mark.corpus
 def test_real_projects_become_ready_or_have_problems(tmp_path: Path) -> None:
     done = 0
     for sample in ("tf", "cntk", "AerialImageClassification", "TDSPUCIAdultIncome"):

@@ -101,6 +101,7 @@ def test_fix_is_suggested_but_not_applied_automatically(tmp_path: Path) -> None:
     assert editing.text == sdk("docker", "enabled: true")
 
 
+@pytest.mark.corpus
 def test_docker_configurations_of_the_sdk_are_refused_on_local(tmp_path: Path) -> None:
     paths = sorted((corpus() / "mnist").glob("*-docker.runconfig"))
     assert len(paths) == 5

@@ -189,6 +189,7 @@ def test_every_code_is_documented_and_every_finding_has_one() -> None:
         assert explained.help.endswith("."), code
 
 
+@pytest.mark.corpus
 def test_share_of_a_copied_project_is_valid() -> None:
     """The Docker template of Azure ML Workbench has this value, and the share is mounted either way."""
     text = f"{DOCKER}sharedVolumes: false\nnativeSharedDirectory: ~/.azureml/share/\n"
@@ -240,6 +241,7 @@ def test_second_missing_comma_is_found_after_the_first() -> None:
     assert editing.get("TrackedRun") is True
 
 
+@pytest.mark.corpus
 def test_each_comma_of_real_json_files_is_needed() -> None:
     paths = [path for path in corpus().glob("*/*.runconfig") if path.read_text().lstrip().startswith("{")]
     assert len(paths) > 5

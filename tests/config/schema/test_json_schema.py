@@ -72,6 +72,7 @@ def kind_of(name: str) -> str:
     return "spark" if "spark" in name else "conda"
 
 
+@pytest.mark.corpus
 def test_schema_accepts_every_real_file() -> None:
     for folder, _, names in os.walk(corpus()):
         for name in names:

@@ -269,6 +269,7 @@ def mounted(tmp_path: Path) -> Iterator[Callable[..., None]]:
         subprocess.run(["umount", "--lazy", path], check=True)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_large_copy_on_another_mount_is_cleared_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: Callable[..., None], is_interrupted: bool

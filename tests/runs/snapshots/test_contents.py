@@ -262,6 +262,7 @@ def cloning(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
+@pytest.mark.system
 @pytest.mark.linux("mounts a file system")
 def test_copies_share_blocks(cloning: Path) -> None:
     source = Source(cloning)
@@ -283,6 +284,7 @@ def test_copies_share_blocks(cloning: Path) -> None:
     assert (source.root / "code.bin").read_bytes() == (copies[1] / "code.bin").read_bytes() == content
 
 
+@pytest.mark.system
 @pytest.mark.linux("mounts a file system")
 def test_file_changed_during_the_snapshot_equals_the_snapshot(cloning: Path) -> None:
     source = Source(cloning)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.targets.docker_fixtures import DockerHarness, files_of
-from tests.targets.harness import Harness, Script
+from tests.targets.harness import Harness, Script, harness_parameters
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.protocol import Target
 
@@ -16,7 +16,7 @@ NEVER = -1
 HARNESSES = ("localdocker", "shellless", "remotedocker", "remote")
 
 
-@pytest.fixture(params=HARNESSES)
+@pytest.fixture(params=harness_parameters(*HARNESSES))
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     harness: Harness = request.getfixturevalue(f"{request.param}_harness")
     yield harness

@@ -254,6 +254,7 @@ def test_podman_has_a_minimum_version_of_its_own(version: str, is_recent: bool) 
     assert "docker" not in f"{old.value.command}{old.value.remedy}"
 
 
+@pytest.mark.docker
 def test_podman_is_recognized() -> None:
     with open_folder() as folder:  # podman refuses long paths
         socket = folder / "socket"
@@ -330,6 +331,7 @@ def test_missing_nvidia_toolkit_fails(tools: Path) -> None:
     assert found.command == "workbench-tui computetarget prepare here"
 
 
+@pytest.mark.docker
 def test_gpus_are_checked_in_a_container_that_is_removed(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tools, "nvidia-smi", "echo 'Tesla T4, 580.65.06, 15360 MiB'")
     stand_in(tools, "nvidia-container-runtime-hook", "exit 0")

@@ -97,6 +97,7 @@ def use_context(name: str, endpoint: str) -> None:
     subprocess.run(["docker", "context", "use", name], check=True)
 
 
+@pytest.mark.docker
 def test_current_context_has_priority(
     without_system_socket: Path, connections: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +115,7 @@ def test_current_context_has_priority(
         assert docker_socket(LocalHost()) == path
 
 
+@pytest.mark.docker
 def test_context_of_another_machine_is_ignored(without_system_socket: Path, connections: Path) -> None:
     use_context("far", "tcp://10.0.0.1:2375")
     path = str(connections / "docker.sock")

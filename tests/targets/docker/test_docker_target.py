@@ -337,6 +337,7 @@ def test_missing_engine_fails_the_run(project: DockerProject, monkeypatch: pytes
     assert "DOCKER_HOST" in run.reason
 
 
+@pytest.mark.docker
 def test_gpus_are_requested_and_driver_errors_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a stand-in for NVIDIA's hook, which records the request."""
     folder = tmp_path / "hook"
@@ -357,6 +358,7 @@ def test_gpus_are_requested_and_driver_errors_reported(tmp_path: Path, monkeypat
         assert log(run) == "False\n"
 
 
+@pytest.mark.docker
 def test_engine_restart_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with docker_engine(options=["--shutdown-timeout", "1"]) as engine:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
@@ -374,6 +376,7 @@ def test_engine_restart_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert log(run) == "began\n"
 
 
+@pytest.mark.docker
 def test_run_survives_an_engine_restart_with_live_restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with docker_engine(options=["--live-restore"], images=[PYTHON_IMAGE, BARE_IMAGE]) as engine:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")

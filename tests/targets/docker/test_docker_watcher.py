@@ -75,7 +75,7 @@ def there(tmp_path: Path, gpubox: Machine, gpubox_engine: DockerEngine, ssh_fold
     return Containers(project, gpubox_engine, gpubox)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.docker) for kind in KINDS])
 def containers(tmp_path: Path, request: pytest.FixtureRequest) -> Containers:
     if request.param == "remotedocker":
         return request.getfixturevalue("there")  # type: ignore[no-any-return]
@@ -221,6 +221,7 @@ def test_watched_runs_on_a_lost_machine_are_unknown(there: Containers) -> None:
         assert log(run) == "began\nwent on\n"
 
 
+@pytest.mark.docker
 def test_restart_of_the_engine_ends_watched_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with docker_engine(options=["--shutdown-timeout", "1"]) as engine:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
@@ -237,6 +238,7 @@ def test_restart_of_the_engine_ends_watched_runs(tmp_path: Path, monkeypatch: py
         assert engine.containers() == []
 
 
+@pytest.mark.docker
 def test_watched_run_survives_an_engine_restart_with_live_restore(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

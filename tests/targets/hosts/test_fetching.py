@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.machines import Machine
 
 
-@pytest.fixture(params=["local", "ssh"])
+@pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.ssh)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Host, str, Path]:
     """Return a host, a folder on it with the files of a run, and the path of this folder on this machine."""
     if request.param == "local":
@@ -89,6 +89,7 @@ def test_only_what_was_made_later_is_fetched(
     assert back.exists() == bool(expected)
 
 
+@pytest.mark.system
 @pytest.mark.linux("mounts a file system")
 def test_names_that_the_file_system_does_not_distinguish_are_refused(tmp_path: Path) -> None:
     there = tmp_path / "outputs"
@@ -107,6 +108,7 @@ def test_names_that_the_file_system_does_not_distinguish_are_refused(tmp_path: P
         assert (disk / "back" / "loss.csv").read_text() == "lower case"
 
 
+@pytest.mark.system
 @pytest.mark.linux("mounts a file system")
 def test_complete_fetch_to_a_file_system_that_changes_names(tmp_path: Path) -> None:
     there = tmp_path / "outputs"

@@ -26,7 +26,7 @@ ODD_WORDS = ["", " ", "a b", "'", '"', "$(touch x)", "`id`", "a\nb", "\n", "\\",
 ODD_WORDS += ["\udcff\udcfe", "!!", "&", ";", "#", "{a,b}", "\t\x01\x7f"]
 
 
-@pytest.fixture(params=["local", "ssh"])
+@pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.ssh)])
 def any_host(request: pytest.FixtureRequest) -> Host:
     host: Host = LocalHost() if request.param == "local" else request.getfixturevalue("host")
     return host

@@ -46,7 +46,7 @@ class Folder:
         return found
 
 
-@pytest.fixture(params=["local", "ssh"])
+@pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.ssh)])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
     """Return a folder that does not exist yet."""
     if request.param == "local":

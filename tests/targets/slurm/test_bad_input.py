@@ -27,6 +27,7 @@ def project(each_project: SlurmProject) -> SlurmProject:
     return each_project
 
 
+@pytest.mark.slurm
 @pytest.mark.parametrize("cluster", ["slurm_accounting", "slurm_newer"])
 @pytest.mark.parametrize(
     ("options", "said", "fix"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.machines import make_key
 from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.main.test_main import opened, seen
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tui_workbench.projects.project import Project
+
+pytestmark = pytest.mark.ssh
 
 
 @proves("view.cloud_init cloud_init.key cloud_init.copy")

@@ -108,6 +108,7 @@ class TestRows:
         spark = form_rows(document_of(tmp_path, "spark_dependencies.yml", SPARK))
         assert spark[1].value == "com.microsoft:mmlspark:0.9"
 
+    @pytest.mark.corpus
     def test_real_files_have_rows_with_unique_keys(self) -> None:
         for path in sorted(corpus().rglob("*")):
             if path.suffix in (".compute", ".runconfig", ".yml"):
