@@ -276,8 +276,15 @@ class TestSsh:
         assert answer.message == "not running; keys in ~/.ssh: id_rsa"
         assert answer.command.endswith("ssh-add")
 
-    def test_invalid_ssh_config_is_reported_with_its_line(self, home: Path) -> None:
+    def test_valid_ssh_config_is_accepted(self, home: Path) -> None:
         assert doctor_tools.configuration().state == OK
+        (home / ".ssh").mkdir()
+        (home / ".ssh" / "config").write_text("Host box\n  Port 2222\n")
+        assert doctor_tools.configuration().state == OK
+
+    @pytest.mark.ssh
+    def test_invalid_ssh_config_is_reported_with_its_line(self, home: Path) -> None:
+        require("ssh")
         (home / ".ssh").mkdir()
         (home / ".ssh" / "config").write_text("Host box\n  Port many\n")
         answer = doctor_tools.configuration()

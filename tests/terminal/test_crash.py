@@ -6,11 +6,11 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from benchmarks.terminal import Terminal
@@ -41,8 +41,8 @@ class Session:
         self.sent += data
 
     def send_signal(self, number: int) -> None:
-        found = subprocess.run(["pgrep", "-P", str(self.terminal.pid)], capture_output=True, text=True, check=True)
-        os.kill(int(found.stdout.split()[0]), number)
+        child, *_ = psutil.Process(self.terminal.pid).children()
+        child.send_signal(number)
 
     def must_have_ended(self, code: int) -> str:
         """Wait for the end. Returns the report."""

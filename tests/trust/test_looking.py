@@ -280,6 +280,7 @@ def assert_refused(hostile: Hostile) -> None:
     assert not hostile.canary.exists()
 
 
+@pytest.mark.tmux
 def test_screens_execute_and_change_nothing(hostile: Hostile, home: Path) -> None:
     before = fingerprint(hostile.root, hostile.victim)
     name = f"{os.getpid()}-hostile"
@@ -300,6 +301,7 @@ def test_screens_execute_and_change_nothing(hostile: Hostile, home: Path) -> Non
     assert not hostile.canary.exists()
 
 
+@pytest.mark.tmux
 @pytest.mark.parametrize("kind", ["sparse", "device", "nested", "numbers"])
 def test_screens_show_runs_with_huge_or_special_files(hostile: Hostile, home: Path, kind: str) -> None:
     hostile.plant(kind)

@@ -57,7 +57,8 @@ class Shop:
         aside = Path(ended_copy(self.store.repository, copy.parent.name))
         aside.parent.mkdir(exist_ok=True)
         copy.rename(aside)
-        self.store.keep_spare(str(aside), commit or self.source.snapshot.commit_id, since or self.now())
+        with contextlib.suppress(StorageError):  # as at the end of a real run
+            self.store.keep_spare(str(aside), commit or self.source.snapshot.commit_id, since or self.now())
 
     def now(self) -> int:
         """Return the time of the file system's clock."""
@@ -251,7 +252,8 @@ def test_nothing_of_an_earlier_run_remains(shop: Shop, change: Callable[[Path], 
     remove_discarded(shop.store.repository)
     assert os.listdir(os.path.join(shop.store.repository, "spare")) == []
     assert not list(shop.source.root.rglob("executed"))
-    if change is not change_modes:  # it changes the folder of the file
+    # The first change is one of the folder of the file; only root can remove the second.
+    if change is not change_modes and (change is not lock_folder or os.geteuid() == 0):
         assert reused == (copy / "tools/run.sh").stat().st_ino, "the spare was not used"
 
 

@@ -290,11 +290,14 @@ class TestFile:
         let_everybody_in(Path(project.root))
         make_run(project, run_id(50), 50, **DONE)
         before = written(project)
+        index_path(project).chmod(0o444)
+        index_path(project).parent.chmod(0o555)
 
         def check() -> None:
             assert len(ids(project)) == 31
 
         as_anybody(check)
+        index_path(project).parent.chmod(0o755)
         assert written(project) == before
 
     def test_locked_index_is_answered_from_memory(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ _LIST_KEYS, _KEYS = b"\x00\x00\x00\x01\x0b", 12
 
 _READ_CONFIGURATION = (
     "import sys; from tui_workbench.targets.ssh.ssh_config import configuration_problem; "
-    "sys.exit(configuration_problem())"
+    "sys.exit(configuration_problem() or 0)"
 )
 _ANSWER_LIMIT = 1 << 20
 

@@ -39,7 +39,7 @@ class Style(NamedTuple):
 def render(value: Any, style: Style, old: Node | None = None) -> str:
     """Return a scalar (str, bool, int, float or None) as YAML, in the style of the node `old` that it replaces.
 
-    Raises ConfigurationError for a lone surrogate.
+    Raises ConfigurationError for a lone surrogate or a NUL character, with which `parse` refuses a text.
     """
     quote = old.style if old is not None else ""
     if value is None:
@@ -66,6 +66,8 @@ def _text(value: str, style: Style, old: Node | None) -> str:
         raise ConfigurationError(
             "the text contains an invalid character (a lone surrogate)", remedy="Remove the character."
         )
+    if "\0" in value:
+        raise ConfigurationError("the text contains a NUL character", remedy="Remove the character.")
     if style.json:
         return _quoted(value, '"', json=True)
     is_there = old is not None and old.start != old.end
