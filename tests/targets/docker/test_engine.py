@@ -113,7 +113,7 @@ def test_broken_connection_is_unreachable_in_every_call(call: Callable[[Engine],
 
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() - {"records", "get", "pull", "execute"}))
-@pytest.mark.parametrize("body", [b"[]", b"{}", b"17", b"null", b"<html>"])
+@pytest.mark.parametrize("body", [b"[]", b"{}", b"17", b"null", b"<html>", b"[" * 100_000])
 def test_invalid_answer_raises_a_workbench_error(name: str, body: bytes) -> None:
     with server(*[answer(body)] * 3) as path, contextlib.suppress(WorkbenchError):
         CALLS[name](Engine(path, "box"))

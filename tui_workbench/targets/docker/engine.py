@@ -38,7 +38,7 @@ NOT_THERE = "not found"  # the result of a call for a missing object, in the tra
 _CHUNK = 1 << 18
 
 # Errors that the package raises for an answer that is not an engine's JSON.
-_INVALID_ANSWER = (ValueError, KeyError, TypeError, AttributeError)
+_INVALID_ANSWER = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class EngineFacts(NamedTuple):
