@@ -352,3 +352,29 @@ class TestStore:
 )  # fmt: skip
 def test_paths_that_no_copy_holds(path: str, never: bool) -> None:
     assert is_never_taken(path) is never
+
+
+@pytest.mark.parametrize("source", ["git"], indirect=True)
+@pytest.mark.parametrize("name", ["", "objects", "objects/pack", "refs", "refs/runs"])
+def test_repository_that_leads_elsewhere_through_a_link_is_refused(source: Source, tmp_path: Path, name: str) -> None:
+    write_files(source.root, {"a": "one"})
+    source.take()
+    place = source.state / "snapshots.git" / name
+    outside = tmp_path / "outside"
+    place.rename(outside)
+    place.symlink_to(outside)
+    before = listing(outside)
+    write_files(source.root, {"a": "two"})
+    with pytest.raises(StorageError, match="a symbolic link is not allowed here"):
+        source.take()
+    assert listing(outside) == before
+
+
+@pytest.mark.parametrize("source", ["git"], indirect=True)
+def test_link_to_an_empty_folder_is_no_repository(source: Source, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (source.state / "snapshots.git").symlink_to(outside)
+    with pytest.raises(StorageError, match="a symbolic link is not allowed here"):
+        source.take()
+    assert listing(outside) == {}

@@ -45,6 +45,7 @@ from tui_workbench.runs.snapshots.snapshot_view import (
     LINK,
     REPOSITORY,
     imported_name,
+    make_folder,
     object_directories,
     read_with_git,
 )
@@ -85,7 +86,6 @@ _PARTS = ("HEAD", "config", "objects", "refs")
 _LOCKS = ("index.lock", "config.lock", "HEAD.lock", "packed-refs.lock")
 _LOCK = "workbench.lock"
 _FILE = "100644"  # mode in git
-
 _SECOND = 1_000_000_000  # nanoseconds
 _REMEDY = (
     "If files of the project were changing, try again. If the disk is full, free some space. Otherwise, move {} away "
@@ -357,7 +357,7 @@ class SnapshotStore:
         if self._lock >= 0:
             yield
             return
-        with storage_errors("write", self.repository):
+        with storage_errors("write", self.repository, exact=True):
             while self._lock < 0:
                 self._try_lock()
         with contextlib.ExitStack() as held:
@@ -378,7 +378,7 @@ class SnapshotStore:
         A repository that this user did not create here is renamed, because git must not use its configuration or hooks.
         Later snapshots only read its objects. Raises OSError.
         """
-        os.makedirs(self.repository, mode=0o700, exist_ok=True)
+        make_folder(self.repository)
         path = os.path.join(self.repository, _LOCK)
         with contextlib.ExitStack() as opened, contextlib.suppress(FileNotFoundError):
             lock = locks.open_lock(path)

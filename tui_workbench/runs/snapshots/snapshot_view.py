@@ -7,6 +7,7 @@ are not changed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -15,6 +16,8 @@ from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.git import GitError, reading_environment, run_git
 
 REPOSITORY = "snapshots.git"  # the hidden repository in the state directory of the project
+
+_WRITTEN = ("objects", "objects/pack", "refs", "refs/runs")  # the folders of a repository that git writes to
 
 IMPORTED_PREFIX = "snapshots-imported-"
 """Prefix of repositories that this user did not create here, for example because they came with the project."""
@@ -45,6 +48,17 @@ def imported_name(state_directory: str) -> str:
     while os.path.lexists(path := os.path.join(state_directory, f"{IMPORTED_PREFIX}{number}.git")):
         number += 1
     return path
+
+
+def make_folder(repository: str) -> None:
+    """Create the folder of a hidden repository if it is missing. Only this user can read it.
+
+    Raises OSError, also if the repository, or a folder in it that git would write to, is a link to another place.
+    """
+    for path in (repository, *(os.path.join(repository, name) for name in _WRITTEN)):
+        if os.path.islink(path):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    os.makedirs(repository, mode=0o700, exist_ok=True)
 
 
 def read_with_git(state_directory: str, *arguments: str, more: Sequence[str] = ()) -> bytes:
