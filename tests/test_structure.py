@@ -22,6 +22,7 @@ SEAMS = {
     "cli/shared/stream.py": "all that acts on runs is loaded when the followed run lacks a controller",
     "projects/project.py": "most commands that read runs read no configuration file",
     "targets/base/registry.py": "a target type is loaded when a target of that type is used",
+    "targets/docker/engine.py": "the docker package is loaded when an engine is used",
     "targets/hosts/host_for.py": "SSH is loaded when a machine elsewhere is used",
     "targets/ssh/workbench_key.py": "SSH is loaded when a key is to be made",
     "runs/gpu/gate.py": "the checks of a GPU are loaded when a run asks for one",

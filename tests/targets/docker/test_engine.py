@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gzip
 import json
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ import pytest
 
 from tests.engines import PYTHON_IMAGE, DockerEngine
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError
+from tui_workbench.targets.docker import engine as engine_module
 from tui_workbench.targets.docker.engine import Engine, EngineRefused
+from tui_workbench.targets.hosts.host import ConnectionLost
 
 PING = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 2\r\n\r\nOK"
 
@@ -129,8 +133,189 @@ def test_refusal_has_message_and_status(call: Callable[[Engine], object]) -> Non
 @pytest.mark.parametrize("name", sorted(CALLS.keys() - {"records", "get", "pull", "execute"}))
 def test_answer_without_end_is_refused(name: str) -> None:
     endless = chunked(*[b"x" * (1 << 20)] * 70)
-    with server(*[endless] * 3) as path, pytest.raises(EngineRefused, match="its answer is larger than 64 MiB"):
+    with server(*[endless] * 3) as path, pytest.raises(EngineRefused, match="its answer is larger than 16 MiB"):
         CALLS[name](Engine(path, "box"))
+
+
+STREAMS = {name: CALLS[name] for name in ("execute", "get", "records", "pull")}
+LOOKING = {name: CALLS[name] for name in ("facts", "image", "images", "container", "containers", "has_volume")}
+
+
+@contextlib.contextmanager
+def sender(*pieces: bytes, forever: bytes = b"", pause: float = 0.0) -> Iterator[str]:
+    """Run an engine that answers `_ping`; to other requests it sends `pieces`, and then `forever` until it is closed.
+
+    Without `forever`, it then keeps the connection open and sends nothing.
+    """
+    is_over = threading.Event()
+
+    def answer_one(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            if connection.recv(65536).startswith(b"GET /_ping"):
+                connection.sendall(PING)
+                return
+            for piece in pieces:
+                connection.sendall(piece)
+            while not is_over.wait(pause):
+                connection.sendall(forever)
+                if not forever:
+                    is_over.wait()
+
+    with tempfile.TemporaryDirectory(prefix="wb-") as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder}/s")
+        listener.listen()
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    threads.append(threading.Thread(target=answer_one, args=(connection,), daemon=True))
+                    threads[-1].start()
+
+        threads = [threading.Thread(target=serve, daemon=True)]
+        threads[0].start()
+        try:
+            yield f"{folder}/s"
+        finally:
+            is_over.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+SLOW: dict[str, tuple[bytes, bytes]] = {
+    "silent": (b"", b""),
+    "false length": (HEAD + b"Content-Length: 99999999999999\r\n\r\n{", b""),
+    "slow status": (b"H", b""),
+    "slow headers": (HEAD, b"X: y\r\n"),
+    "slow body": (HEAD + b"Content-Length: 1000\r\n\r\n", b" "),
+    "slow chunks": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    "slow refusal": (b"HTTP/1.1 500 Bad\r\nContent-Length: 1000\r\n\r\n", b" "),
+    "100 Continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize(("start", "then"), SLOW.values(), ids=SLOW)
+def test_engine_that_answers_slowly_is_unreachable_in_time(
+    monkeypatch: pytest.MonkeyPatch, start: bytes, then: bytes
+) -> None:
+    monkeypatch.setattr(engine_module, "LOOK_TIMEOUT", 0.5)
+    with sender(start, forever=then, pause=0.05) as path:
+        asked = Engine(path, "box")
+        begun = time.monotonic()
+        with pytest.raises(ConnectionLost, match="box does not answer"):
+            asked.facts()
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("call", LOOKING.values(), ids=LOOKING)
+def test_every_call_that_looks_has_the_short_limit(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[[Engine], object]
+) -> None:
+    monkeypatch.setattr(engine_module, "LOOK_TIMEOUT", 0.2)
+    with sender() as path, pytest.raises(ConnectionLost):
+        call(Engine(path, "box"))
+
+
+def test_engine_that_accepts_no_connection_is_unreachable_in_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(engine_module, "LOOK_TIMEOUT", 0.2)
+    with contextlib.ExitStack() as opened, tempfile.TemporaryDirectory(prefix="wb-") as folder:
+        listener = opened.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(f"{folder}/s")
+        listener.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                waiting = opened.enter_context(socket.socket(socket.AF_UNIX))
+                waiting.setblocking(False)
+                waiting.connect(f"{folder}/s")
+        with pytest.raises(TargetUnreachable):
+            Engine(f"{folder}/s", "box")
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("status", ["200 OK", "500 Bad"])
+def test_compressed_answer_is_refused(call: Callable[[Engine], object], status: str) -> None:
+    packed = gzip.compress(b"[" + b" " * 1_000_000 + b"]")
+    head = f"HTTP/1.1 {status}\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n".encode()
+    with server(*[head + packed] * 3) as path, pytest.raises(EngineRefused, match="its answer is compressed"):
+        call(Engine(path, "box"))
+
+
+def test_compressed_answers_are_not_asked_for() -> None:
+    seen: list[bytes] = []
+    with server(answer(b"{}"), answer(b"{}"), seen=seen) as path, contextlib.suppress(WorkbenchError):
+        Engine(path, "box").facts()
+        list(Engine(path, "box").pull("x"))
+    assert [b"accept-encoding: identity" in head.lower() for head in seen] == [True, True]
+
+
+def test_redirection_is_not_followed() -> None:
+    seen: list[bytes] = []
+    redirection = b"HTTP/1.1 307 X\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n"
+    with server(redirection, answer(b"{}"), seen=seen) as path, pytest.raises(TargetUnreachable):
+        Engine(path, "box").facts()
+    assert len(seen) == 1
+
+
+ENDLESS: dict[str, tuple[bytes, bytes]] = {
+    "100 Continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 5000),
+    "refusal": (b"HTTP/1.1 500 Bad\r\n\r\n", b"x" * 100_000),
+    "redirection": (b"HTTP/1.1 307 X\r\nLocation: /other\r\n\r\n", b"x" * 100_000),
+}
+
+
+@pytest.mark.parametrize("name", ["facts", *STREAMS])
+@pytest.mark.parametrize(("start", "then"), ENDLESS.values(), ids=ENDLESS)
+def test_endless_answer_is_refused_in_every_kind_of_call(name: str, start: bytes, then: bytes) -> None:
+    with sender(start, forever=then) as path, pytest.raises(EngineRefused, match="larger than 16 MiB"):
+        CALLS[name](Engine(path, "box"))
+
+
+@pytest.mark.parametrize("head", [HEAD + b"\r\n", HEAD + b"Transfer-Encoding: chunked\r\n\r\n8000000\r\n"])
+def test_message_of_a_pull_without_end_is_refused(head: bytes) -> None:
+    with sender(head + b'{"status": "', forever=b"x" * 100_000) as path, pytest.raises(TargetUnreachable):
+        list(Engine(path, "box").pull("x"))
+
+
+def test_messages_of_a_pull_arrive_in_any_pieces() -> None:
+    whole = b'{"status": "one"}\r\n{"status": "two"}\r\n\r\n{"status": "\xc3\xa9"}'
+    for size in (1, 7, 1000):
+        pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
+        with server(chunked(*pieces)) as path:
+            assert [message["status"] for message in Engine(path, "box").pull("x")] == ["one", "two", "é"]
+
+
+def test_stream_may_be_larger_than_an_answer() -> None:
+    with server(chunked(*[b"x" * (1 << 20)] * 40)) as path:
+        assert sum(map(len, Engine(path, "box").get("x", "/x") or ())) == 40 << 20
+    with server(chunked(*[frame(b"1 " + b"x" * (1 << 20))] * 40)) as path:
+        assert sum(map(len, Engine(path, "box").records("x"))) > 40 << 20
+
+
+@pytest.mark.parametrize(("record", "pause"), [(b"1 " + b"x" * 60_000, 0.0), (b"1 x", 0.05)], ids=["large", "slow"])
+def test_output_of_a_check_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, record: bytes, pause: float) -> None:
+    monkeypatch.setattr(engine_module, "TIMEOUT", 30.0 if not pause else 0.5)
+    reason = "takes longer than" if pause else "larger than 16 MiB"
+    with (
+        sender(HEAD + b"\r\n", forever=frame(record), pause=pause) as path,
+        pytest.raises(EngineRefused, match=reason),
+    ):
+        Engine(path, "box").output("x")
+
+
+def test_events_end_when_they_are_stopped() -> None:
+    event = b'{"Actor": {"Attributes": {"name": "a"}}}\n'
+    with sender(HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(event), event)) as path:
+        asked = Engine(path, "box")
+        with asked.ends("x") as events:
+            messages = events.messages()
+            assert next(messages) == json.loads(event)
+            events.stop()
+            with pytest.raises(TargetUnreachable), asked.translated("report events"):
+                next(messages)
 
 
 def test_record_of_gigabytes_is_refused() -> None:

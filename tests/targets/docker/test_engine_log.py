@@ -40,7 +40,9 @@ class Recorded(Engine):
     def text(self) -> bytes:
         return b"".join(text for _, text in self.lines)
 
-    def records(self, container: str, *, since: int = 0, follow: bool = True) -> Iterator[bytes]:
+    def records(
+        self, container: str, *, since: int = 0, follow: bool = True, seconds: float | None = None
+    ) -> Iterator[bytes]:
         self.asked.append(since)
         for number, (time, text) in enumerate(self.lines):
             if number == self.cut:
@@ -150,7 +152,9 @@ class Breaking(Engine):
 
     left = 0
 
-    def records(self, container: str, *, since: int = 0, follow: bool = True) -> Iterator[bytes]:
+    def records(
+        self, container: str, *, since: int = 0, follow: bool = True, seconds: float | None = None
+    ) -> Iterator[bytes]:
         for record in super().records(container, since=since, follow=follow):
             self.left -= 1
             if self.left < 0:

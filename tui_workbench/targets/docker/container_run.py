@@ -176,8 +176,10 @@ class ContainerRun:
         """
         if _keeps_log(found):
             return ""
-        records = [text.partition(b" ")[2] for text in self._engine.records(found.id, follow=False)]
-        return records[-1].decode("utf-8", "replace").strip() if records else ""
+        last = b""
+        for record in self._engine.records(found.id, follow=False):
+            last = record.partition(b" ")[2]
+        return last.decode("utf-8", "replace").strip()
 
     def stop(self, grace: float) -> bool:
         """Terminate all processes, and kill the container after `grace` seconds. Return True if it was killed."""

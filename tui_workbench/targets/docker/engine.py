@@ -1,4 +1,4 @@
-"""Typed calls to a Docker engine. The only module that uses the `docker` package.
+"""Typed calls to a Docker engine. Only this module and `engine_client` use the `docker` package.
 
 Calls block and are thread-safe; each opens a new connection. A failure raises TargetUnreachable if the engine does not
 answer, or EngineRefused with the engine's message and HTTP status.
@@ -10,25 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
-import socket
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from tui_workbench.core import trace
-from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError
-from tui_workbench.targets.docker.answer_limits import frames, limit_answer
+from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
+from tui_workbench.targets.docker.answer_limits import MOST_ANSWER, Stream
 from tui_workbench.targets.docker.create_command import create_words
 from tui_workbench.targets.docker.docker_socket import SYSTEM_SOCKET
 from tui_workbench.targets.hosts.host import ConnectionLost
 
-if TYPE_CHECKING:
-    import docker
-    import requests
-
-# Timeout in seconds of calls that do not wait for a container; creating a container on a busy disk can take 20 s.
+# Time limit in seconds of calls that only look.
+LOOK_TIMEOUT = 20.0
+# Time limit in seconds of calls that do not wait for a container; creating a container on a busy disk can take 20 s.
 TIMEOUT = 60.0
 CREATION_POLL_SECONDS = 0.02
 
@@ -36,6 +33,7 @@ NOT_FOUND, CONFLICT = 404, 409
 
 NOT_THERE = "not found"  # the result of a call for a missing object, in the trace of calls
 _CHUNK = 1 << 18
+_Part = TypeVar("_Part", bytes, bytes | int)
 
 # Errors that the package raises for an answer that is not an engine's JSON.
 _INVALID_ANSWER = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -147,14 +145,17 @@ class Engine:
         self._login = login
         self._docker = ("docker",) if login or path == SYSTEM_SOCKET else ("docker", "-H", f"unix://{path}")
         with self._called("connect", "version"):
-            version = _version(path, label)
-            self._api = _client(path, version, TIMEOUT, label)
+            clients = _clients()
+            refuse = functools.partial(refused, label, "answer")
+            version = clients.find_version(path, LOOK_TIMEOUT, refuse)
+            self._looking = clients.new_client(path, version, LOOK_TIMEOUT, refuse)
+            self._api = clients.new_client(path, version, TIMEOUT, refuse)
             # For calls without a time limit: copying, installing and waiting.
-            self._patient = _client(path, version, None, label)
+            self._patient = clients.new_client(path, version, None, refuse)
 
     def facts(self) -> EngineFacts:
         with self._called("report its properties", "info"):
-            info = self._api.info()
+            info = self._looking.info()
             return EngineFacts(
                 version=str(info.get("ServerVersion", "")),
                 os_type=str(info.get("OSType", "linux")),
@@ -167,7 +168,9 @@ class Engine:
     def is_podman(self) -> bool:
         """Return True for podman, which has the same API and other version numbers."""
         with self._called("report its version", "version"):
-            return "Podman Engine" in [str(part.get("Name")) for part in self._api.version().get("Components") or ()]
+            return "Podman Engine" in [
+                str(part.get("Name")) for part in self._looking.version().get("Components") or ()
+            ]
 
     def started_at(self) -> str:
         """Return the time of the engine's start in ISO 8601; "" if it is not known.
@@ -175,27 +178,27 @@ class Engine:
         This is the creation time of the default network, which the engine creates at each start.
         """
         with self._sought("inspect the network", "network", "inspect", "bridge"):
-            return str(self._api.inspect_network("bridge").get("Created", ""))
+            return str(self._looking.inspect_network("bridge").get("Created", ""))
         return ""
 
     def image(self, name: str) -> Image | None:
         if {"", ".", ".."} & set(name.split("/")):
             return None  # such a name would change the path of the URL
         with self._sought(f"inspect the image {name}", "image", "inspect", name):
-            return image_from(self._api.inspect_image(name))
+            return image_from(self._looking.inspect_image(name))
         return None
 
     def images(self, label: str) -> list[Image]:
         """Return the images with a label, `name` or `name=value`, the newest first."""
         with self._called("list images", "images", "--filter", f"label={label}"):
-            found = self._api.images(filters={"label": label})
+            found = self._looking.images(filters={"label": label})
             names = [image["Id"] for image in sorted(found, key=lambda image: -int(image.get("Created") or 0))]
         images = [image for image in map(self.image, names) if image is not None]
         return [image._replace(own_size=self._own_size(image.id)) for image in images]
 
     def _own_size(self, image: str) -> int:
         with self._called("read the history of the image", "history", image):
-            layers = self._api.history(image)
+            layers = self._looking.history(image)
             return int(layers[0].get("Size", -1)) if layers else -1
 
     def pull(self, name: str) -> Iterator[Mapping[str, Any]]:
@@ -206,14 +209,16 @@ class Engine:
         # Without a tag the engine would pull all tags.
         reference = name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
         with self._called(f"pull {name}", "pull", reference, log_start=True):
-            for message in self._api.pull(reference, stream=True, decode=True):
-                if "error" in message:
-                    raise EngineRefused(str(message["error"]))
-                yield message
+            request = _clients().pull_request(self._patient, reference)
+            with self._opened("POST", "/images/create", timeout=None, **request) as answer:
+                for message in answer.messages():
+                    if "error" in message:
+                        raise EngineRefused(str(message["error"]))
+                    yield message
 
     def has_volume(self, name: str) -> bool:
         with self._sought(f"inspect the volume {name}", "volume", "inspect", name):
-            self._api.inspect_volume(name)
+            self._looking.inspect_volume(name)
             return True
         return False
 
@@ -249,36 +254,37 @@ class Engine:
 
     def container(self, name: str) -> Container | None:
         with self._sought(f"inspect the container {name}", "inspect", name):
-            return container_from(self._api.inspect_container(name))
+            return container_from(self._looking.inspect_container(name))
         return None
 
     def containers(self, label: str) -> list[Container]:
         """Return all containers, running or not, with a label, `name` or `name=value`."""
         with self._called("list containers", "ps", "--all", "--filter", f"label={label}"):
-            found = [entry["Id"] for entry in self._api.containers(all=True, filters={"label": label})]
+            found = [entry["Id"] for entry in self._looking.containers(all=True, filters={"label": label})]
         return [each for each in map(self.container, found) if each is not None]
 
     def states(self, label: str) -> dict[str, str]:
         """Return the states of all containers with a label by name, with one request."""
         with self._called("list containers", "ps", "--all", "--filter", f"label={label}"):
-            found = self._api.containers(all=True, filters={"label": label})
+            found = self._looking.containers(all=True, filters={"label": label})
             return {name.lstrip("/"): str(entry["State"]) for entry in found for name in entry["Names"]}
 
-    def ends(self, label: str) -> Any:
+    def ends(self, label: str) -> Stream:
         """Return the events of containers with a label that end or are removed from now on; see `EngineEvents`.
 
-        The iterator of events must be used within `translated`. It stops when the connection is lost.
+        The stream must be used within `translated`.
         """
         wanted = {"type": ["container"], "event": ["die", "destroy"], "label": [label]}
         words = [
             word for name, values in wanted.items() for value in values for word in ("--filter", f"{name}={value}")
         ]
         with self._called("report events", "events", *words, log_start=True):
-            return self._api.events(filters=wanted, decode=True)
+            return self._opened("GET", "/events", params={"filters": json.dumps(wanted)})
 
-    def wait(self, container: str) -> None:
+    def wait(self, container: str, seconds: float | None = None) -> None:
+        """Wait until a container has ended. Raises ConnectionLost if it has not ended after `seconds`."""
         with self._sought("wait for the container", "wait", container, log_start=True):
-            self._patient.wait(container)
+            self._patient.wait(container, timeout=seconds)
 
     def kill(self, container: str, signal: str = "SIGKILL") -> None:
         """Send a signal to the container's first process, if the container is running."""
@@ -299,25 +305,47 @@ class Engine:
     def execute(self, container: str, argv: Sequence[str]) -> tuple[int, bytes]:
         """Run a program in a running container; return its exit code and output.
 
-        Raises EngineRefused if the container is not running. The code of a missing program is 126 or 127.
+        Raises EngineRefused if the container is not running, or if the program does not end within TIMEOUT or has too
+        much output. The code of a missing program is 126 or 127.
         """
-        *chunks, code = self.stream(container, argv)
+        *chunks, code = self._limited(self.stream(container, argv, seconds=TIMEOUT))
         return int(code), b"".join(chunk for chunk in chunks if isinstance(chunk, bytes))
 
+    def output(self, container: str) -> bytes:
+        """Return the log of a container, without the times. Raises EngineRefused if it is too large or slow."""
+        records = self.records(container, follow=False, seconds=TIMEOUT)
+        return b"".join(record.partition(b" ")[2] for record in self._limited(records))
+
+    def _limited(self, parts: Iterator[_Part]) -> Iterator[_Part]:
+        left = MOST_ANSWER
+        for part in parts:
+            left -= len(part) if isinstance(part, bytes) else 0
+            if left < 0:
+                raise refused(self.label, "return the output", f"it is larger than {MOST_ANSWER >> 20} MiB")
+            yield part
+
     def stream(
-        self, container: str, argv: Sequence[str], *, user: str = "", environment: Mapping[str, str] | None = None
+        self,
+        container: str,
+        argv: Sequence[str],
+        *,
+        user: str = "",
+        environment: Mapping[str, str] | None = None,
+        seconds: float | None = None,
     ) -> Iterator[bytes | int]:
         """Run a program in a running container; yield its output as it arrives, and finally its exit code.
 
         `environment` is passed only to the program, and is kept neither in the container nor in an image made from it.
+        Raises EngineRefused if the program does not end within `seconds`.
         """
         options = [word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")]
         words = ("exec", *(("--user", user) if user else ()), *options, container, *argv)
         with self._called(f"execute {argv[0]} in the container", *words, log_start=True) as call:
             made = self._api.exec_create(container, list(argv), user=user, environment=dict(environment or {}))["Id"]
-            with self._opened("POST", f"/exec/{made}/start", json={"Detach": False}) as answer:
-                yield from frames(answer)
-            found = self._api.exec_inspect(made)
+            start = f"/exec/{made}/start"
+            with self._opened("POST", start, seconds=seconds, json={"Detach": False}) as answer:
+                yield from answer.frames()
+            found = self._looking.exec_inspect(made)
             call.end(found.get("ExitCode"))
         if found.get("Running") or found.get("ExitCode") is None:
             raise unreachable(self.label)
@@ -337,13 +365,17 @@ class Engine:
     def get(self, container: str, path: str) -> Iterator[bytes] | None:
         """Return a file or folder of a container, running or not, as a tar archive; None if it does not exist."""
         with self._sought(f"copy {path} out of the container", "cp", f"{container}:{path}", "-"):
-            return self._translated_chunks(self._patient.get_archive(container, path, _CHUNK)[0])
+            archive = f"/containers/{quote(container)}/archive"
+            return self._translated_chunks(self._opened("GET", archive, timeout=None, params={"path": path}))
         return None
 
-    def records(self, container: str, *, since: int = 0, follow: bool = True) -> Iterator[bytes]:
+    def records(
+        self, container: str, *, since: int = 0, follow: bool = True, seconds: float | None = None
+    ) -> Iterator[bytes]:
         """Yield the records of a container's log, `TIMESTAMP text`, from the second `since` on.
 
         Records have the order of the log file. With `follow`, wait for more records until the container has ended.
+        Raises EngineRefused if this takes longer than `seconds`.
         """
         wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": str(since)}
         words = ("logs", "--timestamps", "--since", str(since), *(("--follow",) if follow else ()), container)
@@ -351,20 +383,21 @@ class Engine:
             self._called("read the container's log", *words, log_start=follow),
             _unless_gone(),
             # The package's call would treat a broken connection as the end of the log.
-            self._opened("GET", f"/containers/{quote(container)}/logs", params=wanted) as answer,
+            self._opened("GET", f"/containers/{quote(container)}/logs", seconds=seconds, params=wanted) as answer,
         ):
-            yield from frames(answer)
+            yield from answer.frames()
 
-    @contextlib.contextmanager
-    def _opened(self, method: str, path: str, **request: Any) -> Iterator[Any]:
-        url = f"{self._patient.base_url}/v{self._patient.api_version}{path}"
-        with self._patient.request(method, url, stream=True, **request) as response:
-            _raise_for_status(response)
-            yield response.raw
+    def _opened(
+        self, method: str, path: str, *, timeout: float | None = TIMEOUT, seconds: float | None = None, **request: Any
+    ) -> Stream:
+        stream: Stream = _clients().open_stream(
+            self._patient, method, path, timeout=timeout, seconds=seconds, **request
+        )
+        return stream
 
-    def _translated_chunks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        with self.translated("read from the container"):
-            yield from chunks
+    def _translated_chunks(self, answer: Stream) -> Iterator[bytes]:
+        with self.translated("read from the container"), answer:
+            yield from answer.pieces(_CHUNK)
 
     @contextlib.contextmanager
     def _called(self, action: str, *words: str, log_start: bool = False) -> Iterator[trace.Call]:
@@ -397,6 +430,12 @@ class Engine:
             raise unreachable(self.label, error) from error
 
 
+def _clients() -> Any:
+    from tui_workbench.targets.docker import engine_client
+
+    return engine_client
+
+
 def _errors() -> Any:
     import docker.errors
 
@@ -418,54 +457,6 @@ def _transport_errors() -> tuple[type[Exception], ...]:
     import urllib3.exceptions
 
     return requests.exceptions.RequestException, urllib3.exceptions.HTTPError
-
-
-def _version(path: str, label: str) -> str:
-    """Return the engine's API version. `_ping` is the fastest call that returns it.
-
-    An engine refuses requests with a much older or newer version.
-    """
-    import docker.constants
-
-    # First try to connect: the package does not close the socket after a failed connection.
-    with socket.socket(socket.AF_UNIX) as attempt:
-        attempt.connect(path)
-    api = _client(path, docker.constants.DEFAULT_DOCKER_API_VERSION, TIMEOUT, label)
-    answer = api.get(f"{api.base_url}/_ping", timeout=TIMEOUT)
-    _raise_for_status(answer)
-    return str(answer.headers["Api-Version"])
-
-
-def _client(path: str, version: str, timeout: float | None, label: str) -> docker.APIClient:
-    import docker
-    import docker.utils.config
-    from docker.transport import UnixHTTPAdapter
-
-    try:
-        api = docker.APIClient(base_url="unix:///var/run/docker.sock", version=version, timeout=timeout)
-    except (_errors().InvalidConfigFile, *_INVALID_ANSWER) as error:
-        raise ConfigurationError(
-            f"cannot read the configuration of Docker: {error}",
-            remedy="Correct the file, or move it away: `docker login` creates a new one.",
-            file=docker.utils.config.find_config_file() or "",
-        ) from error
-    # The path is not in `base_url`, in which `#` and `?` would end it.
-    api.mount("http+docker://", UnixHTTPAdapter(f"http+unix://{path}", timeout))
-    api.headers["Connection"] = "close"
-    refuse = functools.partial(refused, label, "answer")
-    api.hooks["response"].append(functools.partial(limit_answer, seconds=timeout or math.inf, refuse=refuse))
-    # Ignore ~/.netrc and proxies for a local socket.
-    api.trust_env = False
-    return api
-
-
-def _raise_for_status(response: requests.Response) -> None:
-    import requests.exceptions
-
-    try:
-        response.raise_for_status()
-    except requests.exceptions.HTTPError as error:
-        raise _errors().create_api_error_from_http_exception(error) from error
 
 
 _CHECK_ENGINE = "Fix the problem that the engine reports. `docker info` on that machine shows the state of the engine."

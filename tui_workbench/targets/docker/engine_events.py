@@ -7,9 +7,9 @@ import os
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from tui_workbench.core.waiting import waking_pipe
+from tui_workbench.targets.docker.answer_limits import Stream
 from tui_workbench.targets.docker.container import KIND_LABEL, RUN_KIND
 from tui_workbench.targets.docker.engine import Engine, unreachable
 
@@ -32,7 +32,7 @@ class EngineEvents:
         self._connect = connect
         self._names: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._error: Exception | None = None
-        self._events: Any = None
+        self._events: Stream | None = None
         self._is_closed = False
         self._lock = threading.Lock()
         threading.Thread(target=self._run, name="engine events", daemon=True).start()
@@ -70,8 +70,8 @@ class EngineEvents:
                     self._end()
             self.engine = engine
             self._wake()
-            with engine.translated("report events"):
-                for event in events:
+            with engine.translated("report events"), events:
+                for event in events.messages():
                     self._names.put(str(event["Actor"]["Attributes"]["name"]))
                     self._wake()
             raise unreachable(engine.label)
@@ -86,5 +86,5 @@ class EngineEvents:
 
     def _end(self) -> None:
         if self._events is not None:
-            with contextlib.suppress(OSError, AttributeError):  # the connection was lost, also meanwhile
-                self._events.close()
+            with contextlib.suppress(OSError):  # the connection was lost
+                self._events.stop()

@@ -23,8 +23,15 @@ from tui_workbench.targets.docker.container import KIND_LABEL, LOG, SHM_BYTES
 from tui_workbench.targets.docker.engine import Engine, EngineRefused, Image
 from tui_workbench.targets.docker.gpu_access import GpuAccess
 from tui_workbench.targets.gpu.frameworks import ALONE, LAUNCH, PROGRAM, SECONDS
+from tui_workbench.targets.hosts.host import ConnectionLost
 
 PROBE_KIND = "probe"
+
+PROBE_SECONDS = 120.0
+"""Time limit of a program in an image; the first start from a network disk can take a minute."""
+
+_FRAMEWORKS_SECONDS = 4.0 * SECONDS
+"""Time limit of the program that checks frameworks one after another."""
 
 # The names that images use for an engine's architecture.
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
@@ -162,10 +169,13 @@ def probe(
     command: Sequence[str],
     variables: Mapping[str, str],
     gpus: Mapping[str, Any] | None = None,
+    *,
+    seconds: float = PROBE_SECONDS,
 ) -> tuple[bytes, int]:
     """Run a program in a container of an image, without a network; return its output and exit code.
 
-    `gpus` is the part of HostConfig with which the container gets GPUs. Raises EngineRefused.
+    `gpus` is the part of HostConfig with which the container gets GPUs. Raises EngineRefused, and ConfigurationError if
+    the program does not end within `seconds`.
     """
     name = f"workbench-probe-{os.urandom(6).hex()}"
     host: dict[str, Any] = {"NetworkMode": "none", "LogConfig": LOG}
@@ -183,10 +193,15 @@ def probe(
     engine.create(name, configuration)
     try:
         engine.start(name)
-        engine.wait(name)
+        with contextlib.suppress(ConnectionLost):  # the engine, which is asked next, is silent or the time is over
+            engine.wait(name, seconds)
         found = engine.container(name)
-        text = b"".join(record.partition(b" ")[2] for record in engine.records(name, follow=False))
-        return text, (found.exit_code or 0) if found is not None else 0
+        if found is not None and not found.has_ended:
+            raise ConfigurationError(
+                f"a program of the image did not end within {seconds:g} s: {command[0]}",
+                remedy="Choose another baseDockerImage, or try again when the machine is less busy.",
+            )
+        return engine.output(name), (found.exit_code or 0) if found is not None else 0
     finally:
         engine.remove(name)
 
@@ -230,7 +245,9 @@ class InImage:
 
     def output(self, which: str) -> bytes:
         command = [self._python, "-c", LAUNCH, PROGRAM, str(SECONDS), which, ALONE]
-        return probe(self._engine, self._image.id, command, {"HOME": "/tmp", **self.variables}, self._gpus)[0]
+        variables = {"HOME": "/tmp", **self.variables}
+        found = probe(self._engine, self._image.id, command, variables, self._gpus, seconds=_FRAMEWORKS_SECONDS)
+        return found[0]
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
         return True  # nothing in an image changes
