@@ -14,6 +14,7 @@ from tui_workbench.runs.store.rundir import ControllerLock
 def test_run_that_cannot_be_collected_does_not_block_others(project: Project) -> None:
     directories = [make_run(project, f"project_170000000000{n}", n, state="failed", exit_code=1) for n in (1, 2, 3)]
     for each in directories:
+        each.append_event("step", step="prepare", status="done")
         each.append_event("step", step="fetch", status="begun")
     lock = ControllerLock.acquire(directories[1])
     assert lock is not None

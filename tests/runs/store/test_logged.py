@@ -109,6 +109,7 @@ def test_lines_stay_as_they_are_while_they_may_grow(run: Path, monkeypatch: pyte
     monkeypatch.setattr(logged, "LARGE", (run / PLAIN).stat().st_size + 1)
     compress(directory)
     monkeypatch.setattr(logged, "LARGE", 1000)
+    directory.append_event("step", step="prepare", status="done")
     directory.append_event("step", step="fetch", status="begun")  # its files are still on another machine
     compress(directory)
     directory.append_event("step", step="fetch", status="done")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -399,6 +400,70 @@ def test_full_disk_fails(target: ComputeTarget, gpubox: Machine) -> None:
         gpubox.run(["rmdir", folder])
     assert (found.name, found.command) == (DISK, "workbench-tui experiment clean -t gpubox")
     assert folder in found.message
+
+
+@contextlib.contextmanager
+def mounted(machine: Machine, options: str) -> Iterator[str]:
+    """Mount an empty file system with these options at `~/.workbench-tui`, and yield the path."""
+    folder = "/home/research/.workbench-tui"
+    machine.run(["mkdir", "-p", folder])
+    machine.run(["mount", "-t", "tmpfs", "-o", f"size=100g,mode=777,{options}", "tmpfs", folder])
+    try:
+        yield folder
+    finally:
+        machine.run(["umount", folder])
+        machine.run(["rmdir", folder])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem", "fix", "command"),
+    [
+        ("ro", "Read-only file system", "Mount the file system for reading and writing", ""),
+        ("nr_inodes=1", "No space left on device", "`df -i`", "workbench-tui experiment clean -t gpubox"),
+        ("uid=0,mode=755", "Permission denied", "a folder that you can write to", ""),
+    ],
+)
+def test_folder_of_runs_that_cannot_be_written_to_fails(
+    target: ComputeTarget, gpubox: Machine, options: str, problem: str, fix: str, command: str
+) -> None:
+    with mounted(gpubox, options) as folder:
+        found = failed_check(target._replace(type="remote", python_location="python3"))
+    assert (found.name, found.command) == (DISK, command)
+    assert found.message == f"cannot write to {folder}, where runs are stored: {problem}"
+    assert fix in found.remedy
+
+
+@pytest.mark.usefixtures("gpubox_engine")
+def test_folder_of_runs_is_checked_for_containers_too(target: ComputeTarget, gpubox: Machine) -> None:
+    with mounted(gpubox, "ro") as folder:
+        found = failed_check(target)
+    assert (found.name, found.message) == (
+        DISK,
+        f"cannot write to {folder}, where runs are stored: Read-only file system",
+    )
+
+
+def test_link_to_nowhere_in_place_of_the_folder_of_runs_fails(target: ComputeTarget, gpubox: Machine) -> None:
+    link = gpubox.home() / ".workbench-tui"
+    link.symlink_to("/nowhere")
+    try:
+        found = failed_check(target._replace(type="remote", python_location="python3"))
+    finally:
+        link.unlink()
+    assert found.message.endswith("where runs are stored: No such file or directory")
+
+
+@pytest.mark.parametrize("made", [(), (".workbench-tui",), (".workbench-tui", "runs")])
+def test_write_test_leaves_no_file(target: ComputeTarget, gpubox: Machine, made: tuple[str, ...]) -> None:
+    if made:
+        gpubox.home().joinpath(*made).mkdir(parents=True)
+        gpubox.run(["chown", "-R", "research", "/home/research/.workbench-tui"])
+    before = sorted(gpubox.home().rglob("*"))
+    try:
+        assert all_passed(run_checks(target._replace(type="remote", python_location="python3")))
+        assert sorted(gpubox.home().rglob("*")) == before
+    finally:
+        shutil.rmtree(gpubox.home() / ".workbench-tui", ignore_errors=True)
 
 
 def test_missing_folder_is_on_the_disk_of_its_parent(tmp_path: Path) -> None:

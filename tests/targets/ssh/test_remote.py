@@ -415,6 +415,23 @@ def test_script_runs_once_if_the_controller_is_killed(box: Remote, step: str) ->
     (box.machine.home() / "count").unlink()
 
 
+def test_run_whose_folder_was_never_made_lacks_no_files(box: Remote) -> None:
+    box.write("print('ran')")
+    folder = "/home/research/.workbench-tui"
+    box.machine.run(["mkdir", "-p", folder])
+    box.machine.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", folder])
+    try:
+        assert box.submit("train.py", configuration="box").code != 0
+    finally:
+        box.machine.run(["umount", folder])
+    run = box.history()[0]
+    assert run["status"] == "Failed"
+    assert "Read-only file system" in run["reason"]
+    assert "experiment collect" not in run["reason"]
+    collected = box.run("experiment", "collect")
+    assert (collected.code, json.loads(collected.out)) == (0, [])
+
+
 def test_git_is_not_needed(box: Remote, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()

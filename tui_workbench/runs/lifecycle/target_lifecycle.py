@@ -237,8 +237,10 @@ class TargetLifecycle:
         try:
             self.persist(self.collect)
         except (WorkbenchError, OSError) as error:
-            # The files stay on the target, and `collecting` can fetch them later.
-            self.progress.line(f"not all files were fetched: {error}")
+            # The files stay on the target. `collecting` can fetch those of the script later.
+            has_files = self._directory.status().has_files
+            what = "not all files were fetched" if has_files else "the copy of the project was not removed"
+            self.progress.line(f"{what}: {error}")
         finally:
             self._target.close()
 
@@ -249,8 +251,8 @@ class TargetLifecycle:
         """
         if self._target.starts_at_once:
             return
-        spec = self._record.spec
-        if "fetch" not in self._directory.status().done:
+        spec, status = self._record.spec, self._directory.status()
+        if status.has_files and "fetch" not in status.done:
             self.progress.begin("fetch", "")
             self._target.collect(spec)
             self.progress.done("fetch")

@@ -78,7 +78,12 @@ class Status(NamedTuple):
     @property
     def lacks_outputs(self) -> bool:
         """True if the run has ended and some of its files are still on its target."""
-        return bool(self.end) and "fetch" in self.begun - self.done
+        return bool(self.end) and self.has_files and "fetch" in self.begun - self.done
+
+    @property
+    def has_files(self) -> bool:
+        """True if the target may have files of the script: it starts only after the step `prepare` is done."""
+        return "prepare" in self.done
 
 
 def status_of(events: Iterable[Mapping[str, Any]]) -> Status:

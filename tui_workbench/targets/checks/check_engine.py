@@ -11,7 +11,7 @@ from functools import cached_property
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.targets.checks.check_machine import clean_command, disk
+from tui_workbench.targets.checks.check_machine import clean_command, disk, require_writable
 from tui_workbench.targets.checks.result import (
     CONTAINER,
     DOCKER,
@@ -75,10 +75,16 @@ class EngineChecks:
         return check_version(self._facts, is_podman=self.connected.is_podman())
 
     def disk(self) -> CheckResult:
-        """Check the free space for images and for `~/.workbench-tui`. Raises CheckFailed or another WorkbenchError."""
+        """Check the free space for images and for `~/.workbench-tui`, and that files can be written there.
+
+        Raises CheckFailed or another WorkbenchError.
+        """
         folders = list(dict.fromkeys((self._facts.root, self._host.home())))
         remedy = "Free some space: a CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."
-        return disk(self._host, folders, clean_command(self._target), remedy)
+        found = disk(self._host, folders, clean_command(self._target), remedy)
+        if not self._host.is_local:
+            require_writable(self._target, self._host)
+        return found
 
     def runtime(self) -> CheckResult:
         """Check that containers can get GPUs, with the NVIDIA Container Toolkit or the device files of AMD.

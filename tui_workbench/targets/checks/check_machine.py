@@ -1,4 +1,4 @@
-"""Checks of a machine: its tools, Python, disk and clock. A check changes nothing."""
+"""Checks of a machine: its tools, Python, disk and clock. A check changes no file that exists, and leaves none."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from tui_workbench.targets.checks.result import (
     CheckResult,
 )
 from tui_workbench.targets.hosts.clocks import clock_of
-from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.host import Host, is_disk_full
 from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
+from tui_workbench.targets.hosts.write_test import try_to_write
 from tui_workbench.targets.reservations.folder import Folder
 from tui_workbench.targets.reservations.watching import reserved_of
 
@@ -107,9 +108,32 @@ def python(target: ComputeTarget, host: Host) -> CheckResult:
 
 
 def disk_of_home(target: ComputeTarget, host: Host) -> CheckResult:
-    """Check the disk that holds `~/.workbench-tui` on a machine. Raises CheckFailed or another WorkbenchError."""
+    """Check the disk that holds `~/.workbench-tui` on a machine: its free space, and that files can be written.
+
+    Raises CheckFailed or another WorkbenchError.
+    """
     remedy = "Free some space: this disk holds copies of projects and the outputs of runs."
-    return disk(host, [host.home()], clean_command(target), remedy)
+    found = disk(host, [host.home()], clean_command(target), remedy)
+    require_writable(target, host)
+    return found
+
+
+def require_writable(target: ComputeTarget, host: Host) -> None:
+    """Write a small file where runs are stored on a machine, and remove it. Raises CheckFailed or TargetUnreachable."""
+    tried = try_to_write(host, f"{host.home()}/runs")
+    if not tried.complaint:
+        return
+    message = f"cannot write to {tried.folder}, where runs are stored: {tried.complaint}"
+    if is_disk_full(tried.complaint):
+        raise CheckFailed(
+            message,
+            "Free some space: the disk has no space or no inodes left, or your quota is used up. `df -h`, `df -i` and "
+            "`quota` show what is full. The command removes the files of old runs.",
+            clean_command(target),
+        )
+    if tried.is_read_only:
+        raise CheckFailed(message, "Mount the file system for reading and writing, or ask its administrator.")
+    raise CheckFailed(message, "Make this a folder that you can write to; `ls -ld` shows its owner and permissions.")
 
 
 def clean_command(target: ComputeTarget) -> str:

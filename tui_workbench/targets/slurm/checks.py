@@ -86,7 +86,7 @@ class SlurmChecks:
         return CheckResult(RUN_ROOT, OK, f"the login node can write to {folder}", remedy)
 
     def disk(self) -> CheckResult:
-        """Check the free space of `runRoot`. Raises WorkbenchError."""
+        """Check the disk of `runRoot`. Raises WorkbenchError."""
         return disk_of_home(self._target, self._host)
 
     @property

@@ -8,6 +8,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Problem, RunSpec
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.hosts.host import Completed
+from tui_workbench.targets.hosts.write_test import try_to_write
 from tui_workbench.targets.slurm.cluster import LoginHost, raise_if_silent
 from tui_workbench.targets.slurm.containers import container_support
 from tui_workbench.targets.slurm.options import resource_words
@@ -20,9 +21,6 @@ command -v sbatch >/dev/null || exit 69
 date +%Y-%m-%dT%H:%M:%S
 printf '#!/bin/sh\\n' | sbatch --test-only --chdir=/ --export=NONE "$@"
 """
-
-# $1: runRoot.
-_WRITABLE = 'umask 077; mkdir -p -- "$1/runs" && : >"$1/runs/.try.$$" && rm -f -- "$1/runs/.try.$$"'
 
 _START = re.compile(r"to start at (\S+) using \d+ processors on nodes (.*)")
 
@@ -60,10 +58,10 @@ def accepted(host: LoginHost, target: ComputeTarget) -> str:
 
 def writable(host: LoginHost, target: ComputeTarget) -> str:
     """Return the folder `runRoot` if the login node can write to it. Raises WorkbenchError."""
-    done = host.ask(_WRITABLE, host.home())
-    if done.code != 0:
+    tried = try_to_write(host, f"{host.home()}/runs")
+    if tried.complaint:
         raise WorkbenchError(
-            f"cannot write to runRoot {host.home()} on {host.label}: {done.complaint}",
+            f"cannot write to runRoot {host.home()} on {host.label}: {tried.folder}: {tried.complaint}",
             remedy="Set `runRoot` to a folder that you can write to, on a file system that the compute nodes share.",
             file=target.path,
         )
