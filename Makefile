@@ -82,7 +82,7 @@ portable: $(VENV)/.installed-test
 walk: $(VENV)/.installed-test
 	@WALK_KEYS="$${WALK_KEYS:-2000}" $(VENV)/bin/pytest tests/ui/test_key_walk.py --numprocesses=$(WORKERS) -o faulthandler_timeout=7200
 
-# Many more damaged files than in `make test`. A failure shows its seed.
+# Many more damaged files than in `make test`. A failure is shrunk, and shows what was changed.
 mutations: $(VENV)/.installed-test
 	@MUTATIONS="$${MUTATIONS:-20000}" $(VENV)/bin/pytest tests/faults/test_mutated_run.py -o faulthandler_timeout=90000
 

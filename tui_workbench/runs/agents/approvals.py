@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from tui_workbench.config.schema.data_references import data_in_project
-from tui_workbench.core.errors import UsageError, storage_errors
+from tui_workbench.core.errors import StorageError, UsageError, storage_errors
 from tui_workbench.core.files import load_json, write_atomically
 from tui_workbench.core.masking import mask_plan, mask_words
 from tui_workbench.core.model import RunRequest, RunSpec
@@ -79,8 +79,14 @@ def read_approvals() -> list[Approval]:
 
 
 def find_approval(number: int) -> Approval:
-    """Return a request. Raises UsageError if it does not exist or cannot be read."""
+    """Return a request. Raises UsageError if it does not exist, and StorageError if its file is damaged."""
     found = _read(number)
+    if found is None and os.path.lexists(_path(number)):
+        raise StorageError(
+            f"request {number} cannot be read",
+            remedy="Remove the file. The agent can then request the run again.",
+            file=_path(number),
+        )
     if found is None:
         raise UsageError(f"no request {number}", remedy="`workbench-tui agent list` lists the requests.")
     return found

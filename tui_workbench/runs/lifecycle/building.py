@@ -235,12 +235,9 @@ def _recovered_counters(project: Project) -> _Counters:
     return _Counters(number, milliseconds)
 
 
-ENVIRONMENT = "environment.json"  # the submitter's environment without secrets
-
-
 def save_environment(directory: RunDirectory, variables: Mapping[str, str]) -> None:
     """Store the environment, without secrets, for the process that will start the run. Raises StorageError."""
-    directory.write(ENVIRONMENT, json_bytes(without_secrets(variables)))
+    directory.write(rundir.ENVIRONMENT, json_bytes(without_secrets(variables)))
 
 
 def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
@@ -251,7 +248,7 @@ def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
 def environment_of(directory: RunDirectory, own: Mapping[str, str]) -> Mapping[str, str]:
     """Return the stored environment with the secrets of `own`, or `own` if no environment is stored."""
     try:
-        kept = load_json(directory.file(ENVIRONMENT))
+        kept = load_json(directory.file(rundir.ENVIRONMENT))
     except (OSError, ValueError):
         return own
     secrets = {name: value for name, value in own.items() if mask_value(name, value) != value}
@@ -261,7 +258,7 @@ def environment_of(directory: RunDirectory, own: Mapping[str, str]) -> Mapping[s
 def remove_environment(directory: RunDirectory) -> None:
     """Remove the stored environment of a run that has started or will never start."""
     with contextlib.suppress(OSError):
-        unlink_below(directory.path, ENVIRONMENT)
+        unlink_below(directory.path, rundir.ENVIRONMENT)
 
 
 def defer_copy(directory: RunDirectory) -> None:

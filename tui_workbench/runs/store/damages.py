@@ -24,7 +24,9 @@ from tui_workbench.runs.store.attempts import AttemptRecord
 from tui_workbench.runs.store.cluster_job import JOB
 from tui_workbench.runs.store.events import EVENTS, read_events
 from tui_workbench.runs.store.rundir import (
+    DEPENDENTS,
     DIFF,
+    ENVIRONMENT,
     GPU_SAMPLES,
     GPU_VERDICT,
     METRICS,
@@ -32,6 +34,7 @@ from tui_workbench.runs.store.rundir import (
     NOTIFICATIONS,
     OUTPUT,
     PROVENANCE,
+    QUEUE_ENTRY,
     STACKS,
 )
 
@@ -47,6 +50,10 @@ def _opens(path: str) -> None:
 
 def _is_object(path: str) -> None:
     check_type(Mapping[str, Any], load_json(path), "")
+
+
+def _is_json(path: str) -> None:
+    load_json(path)  # earlier versions wrote a list
 
 
 def _attempt(path: str) -> None:
@@ -68,6 +75,7 @@ def _summary(path: str) -> None:
 _FILES: dict[str, _Check] = {
     METRICS_SUMMARY: _summary, GPU_VERDICT: _verdict, JOB: _job, PROVENANCE: _is_object,
     OUTPUT: _opens, METRICS: _opens, GPU_SAMPLES: _opens, DIFF: _opens, TRACE: _opens,
+    QUEUE_ENTRY: _is_json, ENVIRONMENT: _is_object, DEPENDENTS: _opens,
 }  # fmt: skip
 
 

@@ -351,7 +351,9 @@ class RunIndex:
             return (size, mtime), _run_ids(self._folder)  # too large to be from the workbench: read all runs
         *lines, torn = data.split(b"\n")
         names = (shown_id(os.fsdecode(line)) for line in lines)
-        return (size - len(torn), mtime), {name for name in names if name and "/" not in name and name[0] != "."}
+        return (size - len(torn), mtime), {
+            name for name in names if name and not {"/", "\0"} & {*name} and name[0] != "."
+        }
 
     def _row(self, run_id: str, stored: tuple[str, str, float] | None) -> IndexRow | None:
         """Read a run, even if this version cannot parse it. Return None if its directory was removed.

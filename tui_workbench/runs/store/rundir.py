@@ -60,6 +60,7 @@ CONTROLLER_LOCK = "controller.lock"
 CANCEL_REQUEST = "cancel"
 WAITING = "waiting"  # exists while a run is queued
 QUEUE_ENTRY = "queue.json"  # the limits that apply to a run, if any
+ENVIRONMENT = "environment.json"  # the submitter's environment without secrets, if another process may start the run
 DEPENDENTS = "dependents"  # IDs of the runs that start after this run has ended, one per line
 EARLIER = "earlier"  # the working copy of earlier attempts, while an ended run gets a new one
 UNCHANGED = "unchanged"  # the working copy of an ended run, while the files of the run are moved out of it
@@ -136,6 +137,10 @@ class RunDirectory:
         if os.fsencode(self.run_id).decode("utf-8", "replace") != self.run_id:
             message = f"the name {self.run_id!r} of this run directory is not UTF-8"
             raise RunNotFound(message, remedy="Rename the folder, or move it away.", file=self.path)
+        if "\0" in self.run_id:
+            raise RunNotFound(
+                f"no run can have the name {self.run_id!r}", remedy="`workbench-tui history list` lists the runs."
+            )
         try:
             return self._parsed(read_regular(self.file(RECORD), LARGEST_FOREIGN_RECORD))
         except OSError as error:

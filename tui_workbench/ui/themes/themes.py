@@ -104,7 +104,7 @@ def load_theme(name: str) -> WorkbenchTheme:
     """
     for directory in directories.theme_directories():
         path = os.path.join(directory, name + SUFFIX)
-        if os.path.isfile(path):
+        if os.path.lexists(path):
             return read_theme(path)
     raise UsageError(f"unknown theme {name!r}", remedy=f"Choose one of: {', '.join(theme_names())}.")
 
