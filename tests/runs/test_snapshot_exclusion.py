@@ -9,6 +9,7 @@ import pytest
 
 from tests.runs.sources import Source, listing
 from tests.runs.support import as_anybody, write_files
+from tui_workbench.core.errors import StorageError
 
 
 class TestExclusion:
@@ -118,6 +119,13 @@ class TestExclusion:
     def test_ignore_files_of_other_systems_work(self, source: Source, content: bytes) -> None:
         write_files(source.root, {".amlignore": content, "data": "1"})
         assert not (source.take() / "data").exists()
+
+    @pytest.mark.parametrize("name", [".amlignore", ".gitignore", "sub/.gitignore"])
+    def test_project_with_an_unusable_ignore_file_is_refused(self, source: Source, name: str) -> None:
+        write_files(source.root, {name: b"secret.txt\n" + bytes(4 << 20), "sub/secret.txt": "1"})
+        with pytest.raises(StorageError, match="larger than 4 MiB") as caught:
+            source.take()
+        assert caught.value.file == os.path.join(source.root, name)
 
     def test_virtual_environment_is_left_out_in_any_folder(self, source: Source) -> None:
         write_files(source.root, {"my env/pyvenv.cfg": "", "my env/lib/a.py": "", "sub/conda/conda-meta/history": ""})

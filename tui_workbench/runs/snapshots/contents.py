@@ -75,7 +75,7 @@ class Contents(NamedTuple):
 
 
 def contents_of(root: str, state_directory: str, data: Mapping[str, str] = NO_DATA, *, old_root: str = "") -> Contents:
-    """Count the files that a run of the project would get now. `old_root`: see `project_files`. Raises OSError."""
+    """Count the files that a run of the project would get now. Arguments and errors: see `project_files`."""
     paths: dict[Kind, list[str]] = defaultdict(list)
     files: list[str] = []
     too_large: list[Part] = []

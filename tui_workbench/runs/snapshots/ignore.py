@@ -9,20 +9,22 @@ take years and would block the screens.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import string
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tui_workbench.core.files import read_file
+from tui_workbench.core.errors import StorageError
+from tui_workbench.core.files import LARGEST, read_file
 from tui_workbench.core.patterns import compile_bytes
 
 LONGEST_PATTERN = 1 << 12
-"""Maximum length of a pattern in bytes. No path is longer, so a longer pattern is ignored."""
+"""Maximum length of a pattern in bytes."""
 
 MOST_PATTERNS = 10_000
-"""Maximum number of patterns of a file. Later ones are ignored."""
+"""Maximum number of patterns of a file."""
 
 _GROUP = 200
 """Maximum number of patterns in one expression. RE2 refuses expressions that need too much memory."""
@@ -81,18 +83,50 @@ class IgnoreFile(NamedTuple):
 
 
 def read_ignore_file(root: str, folder: str, name: str) -> IgnoreFile:
-    """Read an ignore file of a folder in the tree at `root`. A missing or unreadable file has no patterns."""
+    """Read an ignore file of a folder in the tree at `root`. A missing file has no patterns.
+
+    Raises StorageError if the file cannot be read or used completely: without its patterns, a run would get files that
+    the user excludes.
+    """
+    path = os.path.join(root, folder, name)
     try:
-        return parse(read_file(os.path.join(root, folder, name)), folder)
-    except OSError:
-        return IgnoreFile(folder, ())
+        return parse(read_file(path), folder)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError | NotADirectoryError) and not os.path.lexists(path):
+            return IgnoreFile(folder, ())
+        raise _refusal(path, _REASONS.get(error.errno or 0) or error.strerror or str(error)) from error
+    except ValueError as error:
+        raise _refusal(path, str(error)) from error
+
+
+_REASONS = {
+    errno.ENOENT: "it is a link to a missing file",
+    errno.ELOOP: "its symbolic links form a loop",
+    errno.EISDIR: "it is a folder",
+    errno.EFBIG: f"it is larger than {LARGEST >> 20} MiB",
+}
+
+
+def _refusal(path: str, reason: str) -> StorageError:
+    return StorageError(
+        f"cannot use this ignore file: {reason}",
+        remedy="Runs would get the files that it excludes. Make it a readable file of at most "
+        f"{LARGEST >> 20} MiB and {MOST_PATTERNS} patterns (a pattern for a folder replaces many), or remove it.",
+        file=path,
+    )
 
 
 def parse(content: bytes, folder: str = "") -> IgnoreFile:
-    """Parse the content of an ignore file in `folder` (see IgnoreFile). Invalid patterns are ignored."""
+    """Parse the content of an ignore file in `folder` (see IgnoreFile).
+
+    Patterns that git ignores, such as `[` without an end, are ignored. Raises ValueError for too many patterns, and for
+    a pattern that is too long or too complex.
+    """
     lines = content.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
     rules = [rule for rule in (_rule(line.removesuffix("\r")) for line in lines) if rule is not None]
-    return IgnoreFile(folder, tuple(_groups(rules[:MOST_PATTERNS])))
+    if len(rules) > MOST_PATTERNS:
+        raise ValueError(f"it has {len(rules)} patterns, and at most {MOST_PATTERNS} are possible")
+    return IgnoreFile(folder, tuple(_groups(rules)))
 
 
 def _groups(rules: Sequence[Rule]) -> Iterator[Group]:
@@ -104,13 +138,15 @@ def _groups(rules: Sequence[Rule]) -> Iterator[Group]:
 
 
 def _compiled(rules: Sequence[Rule]) -> Iterator[Group]:
-    """Yield groups of these patterns: one, or several if it would need too much memory."""
+    """Yield groups of these patterns: one, or several if it would need too much memory. Raises ValueError."""
     together = "|".join(f"(?:{rule.expression})" for rule in rules)
     try:
         whole, inside = (compile_bytes(form.encode("latin-1")) for form in (together, f"\\x00(?:{together})\\x00"))
     except ValueError:
         half = len(rules) // 2
-        for part in (rules[:half], rules[half:]) if half else ():
+        if not half:
+            raise ValueError("one of its patterns is too complex") from None
+        for part in (rules[:half], rules[half:]):
             yield from _compiled(part)
         return
     yield Group(rules[0].excludes, rules[0].folders_only, whole, inside)
@@ -133,8 +169,10 @@ def pattern_of(path: str) -> str:
 
 def _rule(line: str) -> Rule | None:
     pattern = _without_trailing_spaces(line)
-    if not pattern or pattern.startswith("#") or len(pattern) > LONGEST_PATTERN:
+    if not pattern or pattern.startswith("#"):
         return None
+    if len(pattern) > LONGEST_PATTERN:
+        raise ValueError(f"one of its patterns is longer than {LONGEST_PATTERN} bytes")
     excludes = not pattern.startswith("!")
     pattern = pattern if excludes else pattern[1:]
     folders_only = pattern.endswith("/")

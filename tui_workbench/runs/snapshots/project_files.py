@@ -24,6 +24,7 @@ from tui_workbench.config.schema.data_references import (
 )
 from tui_workbench.config.secret_values import RUN_CONFIGURATION_SUFFIX, Unreadable, copy_for_snapshot, looks_secret
 from tui_workbench.core.directories import CONFIG_DIRECTORY
+from tui_workbench.core.errors import StorageError
 from tui_workbench.core.files import open_file
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec, RunState
@@ -159,7 +160,7 @@ def project_files(root: str, data: Mapping[str, str] = NO_DATA, *, old_root: str
     `data` contains the paths of kind LINKED, and the data that they lead to. The top-level ignore files of `old_root`,
     an older state of the project, apply too. `room` is the maximum length in bytes of the path to which the project is
     copied. `outputs/`, NEVER_TAKEN, APPLE_DOUBLE, sockets, pipes and devices are skipped. Raises OSError if `root`
-    cannot be read.
+    cannot be read, and StorageError if an ignore file cannot be used.
     """
     always = [read_ignore_file(each, "", IGNORE_FILE) for each in (root, old_root) if each]
     above = (read_ignore_file(old_root, "", GIT_IGNORE),) if old_root else ()
@@ -332,7 +333,7 @@ def _not_copied(spec: RunSpec, path: str) -> str:
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
     try:
         kinds = {item.path: item.kind for item in project_files(spec.project_root, data)}
-    except OSError:
+    except (OSError, StorageError):
         return ""
     top = path
     while top not in kinds and os.path.dirname(top):

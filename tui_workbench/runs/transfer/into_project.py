@@ -60,7 +60,7 @@ def keep_outputs(directory: RunDirectory, record: Record) -> None:
     state_directory = os.path.dirname(os.path.dirname(directory.path))
     try:
         text = kept_outputs(directory.path, record.spec.project_root, state_directory, record.spec.keep_outputs).text
-    except OSError as error:
+    except (OSError, ValueError) as error:
         text = f"no file was copied into the project: {error}"
     directory.append_event("step", step="keep", status="done", text=text)
 
@@ -68,7 +68,8 @@ def keep_outputs(directory: RunDirectory, record: Record) -> None:
 def kept_outputs(directory: str, project_root: str, state_directory: str, patterns: Sequence[str]) -> CopyResult:
     """Copy files that match `patterns` from a run to the project. Replaced files are saved first.
 
-    Patterns have the syntax of `.gitignore`, and match paths in the project: `out/*.pt`, `data/`, `outputs/`.
+    Patterns have the syntax of `.gitignore`, and match paths in the project: `out/*.pt`, `data/`, `outputs/`. Raises
+    OSError, and ValueError as `parse` does.
     """
     rules = parse("\n".join(patterns).encode("utf-8", "surrogateescape"))
     made = [*files_below(directory, OUTPUTS), *written_files(directory)]

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tui_workbench.core.errors import StorageError
 from tui_workbench.core.notebooks import is_notebook
 from tui_workbench.core.progress import meter
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, is_excluded, read_ignore_file
@@ -145,9 +146,18 @@ def is_script(path: str) -> bool:
     return path.endswith(".py") or is_notebook(path)
 
 
-def read_ignore_files(root: str) -> tuple[IgnoreFile, ...]:
-    """Read the ignore files in the root of the project. Blocks; an unreadable file counts as empty."""
-    return tuple(read_ignore_file(root, "", name) for name in IGNORE_FILES)
+def read_ignore_files(root: str) -> tuple[tuple[IgnoreFile, ...], str]:
+    """Return the ignore files in the root of the project, and the problem of a file that cannot be used, or "".
+
+    Blocks. In the tree, a file that cannot be used excludes nothing; runs are refused.
+    """
+    files, problem = [], ""
+    for name in IGNORE_FILES:
+        try:
+            files.append(read_ignore_file(root, "", name))
+        except StorageError as error:
+            problem = problem or f"{name}: {error.message}"
+    return tuple(files), problem
 
 
 def is_ignored(path: str, files: tuple[IgnoreFile, ...], *, is_folder: bool) -> bool:

@@ -40,6 +40,7 @@ class FileLooks:
         self._root = root
         self.dirty: frozenset[str] = frozenset()  # absolute paths of files with unsaved edits
         self.ignored: tuple[IgnoreFile, ...] = ()
+        self.problem = ""  # of an ignore file that cannot be used
 
     def tree_row(self, row: file_tree.TreeRow) -> Row:
         indent = "  " * row.depth
@@ -77,6 +78,7 @@ class FilesPane(Pane):
 
         files: list[str]
         ignored: tuple[IgnoreFile, ...]
+        problem: str  # of an ignore file that cannot be used, or ""
 
     @dataclass(eq=False)
     class FolderRead(Message):
@@ -182,14 +184,15 @@ class FilesPane(Pane):
         with listening(lambda progress: self.post_message(ProgressReported(progress))):
             files = file_tree.walk(self.file_tree.root, lambda: worker.is_cancelled)
         if not worker.is_cancelled:
-            self.post_message(self.FilesWalked(files, file_tree.read_ignore_files(self.file_tree.root)))
+            self.post_message(self.FilesWalked(files, *file_tree.read_ignore_files(self.file_tree.root)))
 
     @on(FilesWalked)
     def _files_walked(self, event: FilesWalked) -> None:
         if event.files == self.all_files:
             event.stop()
-        if event.files != self.all_files or event.ignored != self._looks.ignored:
-            self.all_files, self._looks.ignored = event.files, event.ignored
+        looks = self._looks
+        if (event.files, event.ignored, event.problem) != (self.all_files, looks.ignored, looks.problem):
+            self.all_files, looks.ignored, looks.problem = event.files, event.ignored, event.problem
             self._show()
 
     def _entry(self) -> file_tree.Entry | None:
@@ -208,6 +211,8 @@ class FilesPane(Pane):
             self._show_found(self._search.value)
             return
         rows = [self._looks.tree_row(row) for row in self.file_tree.rows()]
+        if self._looks.problem:
+            rows.append(Row("", Piece(safe_text(self._looks.problem), "error")))
         found = any(row.key == self._wanted for row in rows)
         self._list.show_rows(
             rows,
