@@ -108,6 +108,12 @@ class TestHistory:
         assert [line.split()[0] for line in table.out.splitlines()[2:]] == [f"project_170000000000{n}" for n in (1, 4)]
         assert "of snapshots" in table.err
 
+    @pytest.mark.usefixtures("three_runs")
+    def test_last_is_the_newest_run_with_a_record(self, workbench: Installed) -> None:
+        (workbench.folder / ".workbench" / "runs" / "project_1800000000000").mkdir()
+        assert workbench.history()[0]["run_id"] == "project_1800000000000"
+        assert json.loads(workbench.run("history", "last").out)["run_number"] == 3
+
     def test_list_without_runs_is_empty(self, workbench: Installed) -> None:
         for form, empty in (("json", "[]\n"), ("table", ""), ("tsv", "")):
             assert workbench.run("history", "list", "-o", form).out == empty

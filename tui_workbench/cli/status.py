@@ -57,7 +57,7 @@ def _runs_of(project: Project) -> tuple[list[Run], Run | None]:
     """Return the active runs, newest first, and the newest run of the project (None if there is no run)."""
     with RunIndex(project) as index:
         active = [RunDirectory(os.path.join(project.runs_directory, run_id)).run() for run_id in index.active()]
-        return sorted(active, key=lambda run: -run.created), next(iter(index.runs(1)), None)
+        return sorted(active, key=lambda run: -run.created), index.newest()
 
 
 def _line(project: str, active: list[Run], last: Run | None) -> str:

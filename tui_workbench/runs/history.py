@@ -54,8 +54,9 @@ class History:
         return unfinished_purge(self.project)
 
     def last(self) -> Run | None:
+        """Return the newest run with a readable record, or None."""
         with RunIndex(self.project) as index:
-            return next(iter(index.runs(1)), None)
+            return index.newest()
 
     def group(self, group: str) -> builtins.list[Run]:
         """Return the runs of a sweep, newest first."""

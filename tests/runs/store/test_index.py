@@ -57,7 +57,7 @@ def written(project: Project) -> tuple[bytes, int]:
 def test_project_without_runs_has_no_index_file(project: Project) -> None:
     with RunIndex(project) as index:
         assert index.runs() == []
-        assert index.runs(1) == []
+        assert index.newest() is None
         assert index.active() == []
         assert index.history_json() == b""
     assert not os.path.exists(project.state_directory)
@@ -71,7 +71,7 @@ def test_runs_are_sorted_newest_first(project: Project) -> None:
             runs = index.runs()
             assert [run.run_number for run in runs] == [3, 2, 1]
             assert runs == [RunDirectory(run.directory).run() for run in runs]
-            assert index.runs(1) == runs[:1]
+            assert index.newest() == runs[0]
 
 
 def test_history_is_one_json_list_of_the_same_records(project: Project) -> None:

@@ -125,10 +125,17 @@ class RunIndex:
         self._connection.close()
 
     @_rebuilds
-    def runs(self, limit: int = -1) -> list[Run]:
-        """Return at most `limit` runs, newest first; -1 means all."""
-        rows = self._execute(f"SELECT run FROM runs {_NEWEST_FIRST} LIMIT ?", limit)
+    def runs(self) -> list[Run]:
+        """Return all runs, newest first."""
+        rows = self._execute(f"SELECT run FROM runs {_NEWEST_FIRST}")
         return [run_from_text(text) for (text,) in rows]
+
+    @_rebuilds
+    def newest(self) -> Run | None:
+        """Return the newest run with a readable record, or None. Only such runs have a number."""
+        newest = f"SELECT run_id FROM listed WHERE number > 0 {_NEWEST_FIRST} LIMIT 1"
+        rows = self._execute(f"SELECT run FROM runs WHERE run_id = ({newest})")
+        return next((run_from_text(text) for (text,) in rows), None)
 
     @_rebuilds
     def find(self, run_id: str) -> Run | None:
