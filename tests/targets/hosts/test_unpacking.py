@@ -95,3 +95,36 @@ def test_repeated_link_stays_inside(tmp_path: Path) -> None:
     )
     assert "door" in unpack(io.BytesIO(archive(*members)), str(place)).skipped
     assert list((tmp_path / "outside").iterdir()) == []
+
+
+class Endless:
+    """A header, then bytes without end. Counts the bytes that were read."""
+
+    def __init__(self, header: bytes) -> None:
+        self._header = header
+        self.read_bytes = 0
+
+    def read(self, size: int) -> bytes:
+        self.read_bytes += size
+        if self.read_bytes > 100 << 20:
+            raise MemoryError("the reader does not stop")
+        data, self._header = self._header[:size], self._header[size:]
+        return data + b"x" * (size - len(data))
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE])
+def test_header_of_any_size_is_refused(tmp_path: Path, kind: bytes) -> None:
+    info = tarfile.TarInfo("name")
+    info.type, info.size = kind, 1 << 40
+    stream = Endless(info.tobuf(tarfile.GNU_FORMAT))
+    with pytest.raises(tarfile.ReadError):
+        unpack(stream, str(tmp_path))
+    assert stream.read_bytes < 1 << 20
+    assert os.listdir(tmp_path) == []
+
+
+def test_long_names_are_unpacked(tmp_path: Path) -> None:
+    name = "/".join(["outputs", "n" * 200, "m" * 200])
+    place, left_out = unpacked(tmp_path, member(f"outputs/{'n' * 200}", tarfile.DIRTYPE, mode=0o755), member(name))
+    assert left_out == []
+    assert (place / ("n" * 200) / ("m" * 200)).read_bytes() == b"bytes"

@@ -16,7 +16,7 @@ import shutil
 import tarfile
 import zlib
 from collections.abc import Callable, Container
-from typing import IO, NamedTuple, Protocol, cast
+from typing import IO, NamedTuple, Protocol, Self, cast
 
 from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.files import (
@@ -135,6 +135,26 @@ class Unpacked:
                 self.skipped.append(name)
 
 
+LARGEST_HEADER = 1 << 20
+"""Maximum size in bytes of a header with a long name or attributes; the tarfile module reads it as a whole."""
+
+_EXTENSIONS = (
+    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
+)  # fmt: skip
+
+
+class _Member(tarfile.TarInfo):
+    """A member of an archive that another machine sends."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Read a header of 512 bytes. Raises tarfile.ReadError if it announces more headers than the limit."""
+        header = super().frombuf(buf, encoding, errors)
+        if header.type in _EXTENSIONS and header.size > LARGEST_HEADER:
+            raise tarfile.ReadError(f"a header has {header.size} bytes")
+        return header
+
+
 def unpack(
     stream: Stream,
     folder: str,
@@ -147,8 +167,9 @@ def unpack(
     """
     found = Unpacked(folder, on_progress)
     with tarfile.open(
-        fileobj=cast("IO[bytes]", stream), mode="r|*", encoding="utf-8", errors="surrogateescape", bufsize=_CHUNK
-    ) as archive:
+        fileobj=cast("IO[bytes]", stream), mode="r|*", encoding="utf-8", errors="surrogateescape", bufsize=_CHUNK,
+        tarinfo=_Member,
+    ) as archive:  # fmt: skip
         for member in archive:
             if is_wanted(member):
                 found.add(archive, member)
