@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +37,8 @@ from tui_workbench.targets.hosts.host import READ_SIZE
 MARK = "workbench-environment.json"  # the file in a complete environment, with the lines of its recipe
 UNKNOWN_VERSION = "0"  # fits no version that a recipe names, so that conda installs that version
 LINES_KEPT = 20  # lines of a program's output that the trace of calls keeps
+LINES_SEARCHED = 10_000  # last lines that can name a line of the recipe after a failure
+LONGEST_LINE = 1 << 16  # bytes; a longer line is divided
 DEFAULT_CHANNELS = ("conda-forge",)
 # The URLs of the channel `defaults`.
 _DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
@@ -192,7 +195,7 @@ class _Build:
 
     def _run(self, title: str, command: Sequence[str]) -> None:
         """Run a program and report its lines. Raises ConfigurationError, or Interrupted after killing the program."""
-        said: list[str] = []
+        said: deque[str] = deque(maxlen=LINES_SEARCHED)
         watched = [self._report.interrupted] if self._report.interrupted >= 0 else []
         with (
             trace.Call(trace.PROCESS, command, log_start=True) as call,
@@ -215,12 +218,14 @@ class _Build:
                     raise Interrupted
                 data = os.read(output, READ_SIZE)
                 *lines, rest = (rest + data).split(b"\n") if data else ([rest] if rest else []) + [b""]
+                if len(rest) > LONGEST_LINE:
+                    lines, rest = [*lines, rest], b""
                 for line in lines:
                     said.append(line.decode("utf-8", "replace").rstrip())
                     self._report.line(f"  {said[-1]}")
                 if not data:
                     break
-            call.end(process.wait(), "\n".join(said[-LINES_KEPT:]))
+            call.end(process.wait(), "\n".join([*said][-LINES_KEPT:]))
         if process.returncode:
             raise self._failure(title, "\n".join(said) or f"exit code {process.returncode}")
 
