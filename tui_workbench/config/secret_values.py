@@ -16,7 +16,8 @@ import hmac
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from tui_workbench.config.loading import top_level_keys
@@ -26,7 +27,7 @@ from tui_workbench.config.yaml_edit.editing import set_value
 from tui_workbench.config.yaml_edit.syntax import Path, parse, plain_value, read
 from tui_workbench.core.directories import CONFIG_DIRECTORY, user_state_directory
 from tui_workbench.core.errors import ConfigurationError, StorageError, storage_errors
-from tui_workbench.core.files import load_json, read_below, write_below
+from tui_workbench.core.files import load_json, read_below, unlink_below, write_below
 from tui_workbench.core.masking import MASK, SHORTEST_SECRET, mask_text, mask_words, secret_values, secrets_of
 from tui_workbench.core.secret_names import is_secret
 from tui_workbench.core.text_files import TextFile
@@ -37,6 +38,8 @@ FOLDER = "variables"  # in the user's state directory
 _KEY = "key"  # a random key, so that an ID does not tell the value
 _KEY_BYTES = 32
 _ID_CHARACTERS = 32
+_NUMBER = re.compile(rb"#([0-9a-f]{32})(?![0-9a-f])")
+_ONLY_FOR_RUNS = "only_for_runs"  # in the file of a value
 _PAIR = re.compile(r"""([\w.-]+)["']?\s*:\s*["']?([^\s"',:{}\[\]]*)""")
 _REFERENCE = re.compile(rf"{PREFIX}[^\s#]*#[^\s#]*#[0-9a-f]+")
 _SEPARATORS = re.compile(r"""[\s,\[\]{}"']+""")
@@ -50,20 +53,57 @@ class Unreadable(StorageError):
         super().__init__("this file may contain a secret, and cannot be read", remedy=remedy, file=path)
 
 
-def store_value(root: str, name: str, value: str) -> str:
+def store_value(root: str, name: str, value: str, *, only_for_runs: bool = False) -> str:
     """Store the value of a variable of the project at `root`, and return its reference.
 
-    The same value always has the same reference. Raises StorageError.
+    The same value always has the same reference. With `only_for_runs`, `remove_unneeded` may remove the value, because
+    a file of the project still contains it. Raises StorageError.
     """
     root = os.path.realpath(root)
     facts = "\0".join((root, name, value)).encode("utf-8", "surrogateescape")
     number = hmac.new(_key(), facts, hashlib.sha256).hexdigest()[:_ID_CHARACTERS]
-    data = json.dumps({"project": root, "variable": name, "value": value}).encode()
     file = os.path.join(_folder(), number)
     with storage_errors("write", file):
-        if not os.path.exists(file):
-            write_below(_folder(), number, data, durable=True)
+        if not os.path.exists(file) or (not only_for_runs and _is_only_for_runs(number, root)):
+            _write(number, root, name, value, only_for_runs=only_for_runs)
     return _reference(root, name, number)
+
+
+def _write(number: str, root: str, name: str, value: str, *, only_for_runs: bool) -> None:
+    stored = {"project": root, "variable": name, "value": value, _ONLY_FOR_RUNS: only_for_runs}
+    write_below(_folder(), number, json.dumps(stored).encode(), durable=True)
+
+
+def _is_only_for_runs(number: str, root: str) -> bool:
+    """Return True if a value of the project was stored only for runs. Values of earlier versions are not marked."""
+    stored = _stored(number)
+    return stored is not None and stored["project"] == root and stored.get(_ONLY_FOR_RUNS) is True
+
+
+def numbers_in(text: bytes) -> set[str]:
+    """Return the IDs of the references in a text, and possibly similar words."""
+    return {number.decode() for number in _NUMBER.findall(text)}
+
+
+def keep_values(root: str, text: bytes) -> None:
+    """Keep the values of all references in a text, which becomes a file of the project. Raises StorageError."""
+    root = os.path.realpath(root)
+    for number in numbers_in(text):
+        if _is_only_for_runs(number, root) and (stored := _stored(number)) is not None:
+            with storage_errors("write", os.path.join(_folder(), number)):
+                _write(number, root, str(stored["variable"]), str(stored["value"]), only_for_runs=False)
+
+
+def remove_unneeded(root: str, needed: Collection[str]) -> None:
+    """Remove the values that were stored only for runs of the project, except those with the IDs `needed`.
+
+    Values that `config fix` moved out of the project, or to which a restored file refers, stay. Raises OSError.
+    """
+    root = os.path.realpath(root)
+    with contextlib.suppress(FileNotFoundError):
+        for number in os.listdir(_folder()):
+            if number not in needed and _is_only_for_runs(number, root):
+                unlink_below(_folder(), number)
 
 
 def _reference(root: str, name: str, number: str) -> str:
@@ -78,15 +118,21 @@ def _sample_reference(root: str, name: str, _value: str) -> str:
 
 def value_of(root: str, name: str, reference: str) -> str | None:
     """Return the value of a variable that is stored under a reference; None if there is none for this project."""
-    number = reference.rpartition("#")[2]
+    stored = _stored(reference.rpartition("#")[2])
+    is_for = stored is not None and stored["project"] == os.path.realpath(root) and stored["variable"] == name
+    return str(stored["value"]) if stored is not None and is_for else None
+
+
+def _stored(number: str) -> dict[str, Any] | None:
+    """Return the project, the variable and the value that are stored under an ID; None if there are none."""
     if len(number) != _ID_CHARACTERS or not set(number) <= set("0123456789abcdef"):
         return None
     try:
-        stored: Any = load_json(os.path.join(_folder(), number))
-        is_for = stored["project"] == os.path.realpath(root) and stored["variable"] == name
-        return str(stored["value"]) if is_for else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        stored = load_json(os.path.join(_folder(), number))
+    except (OSError, ValueError):
         return None
+    is_complete = isinstance(stored, dict) and {"project", "variable", "value"} <= stored.keys()
+    return stored if is_complete else None
 
 
 def resolved(root: str, variables: Mapping[str, str], path: str = "") -> dict[str, str]:
@@ -117,6 +163,11 @@ def known_secrets(root: str, variables: Mapping[str, str]) -> tuple[str, ...]:
     return secret_values({name: value for name, value in values.items() if value is not None})
 
 
+def is_run_configuration(path: str) -> bool:
+    """Return True if a path, relative to the project, is that of a run configuration."""
+    return path.endswith(RUN_CONFIGURATION_SUFFIX) and os.path.dirname(path) == CONFIG_DIRECTORY
+
+
 def copy_for_snapshot(root: str, path: str, *, store: bool) -> bytes | None:
     """Return the content of a run configuration with references in place of secrets.
 
@@ -124,7 +175,7 @@ def copy_for_snapshot(root: str, path: str, *, store: bool) -> bytes | None:
     `store`, the values are stored; otherwise, the references are only samples. Raises Unreadable, and StorageError if
     the values cannot be stored.
     """
-    if not path.endswith(RUN_CONFIGURATION_SUFFIX) or os.path.dirname(path) != CONFIG_DIRECTORY:
+    if not is_run_configuration(path):
         return None
     whole = os.path.join(root, path)
     try:
@@ -133,7 +184,7 @@ def copy_for_snapshot(root: str, path: str, *, store: bool) -> bytes | None:
         if not os.path.lexists(whole):
             return None
         raise Unreadable(whole) from error
-    return _with_references(root, file, store_value if store else _sample_reference)
+    return _with_references(root, file, partial(store_value, only_for_runs=True) if store else _sample_reference)
 
 
 def _with_references(root: str, file: TextFile, refer: Callable[[str, str, str], str]) -> bytes | None:

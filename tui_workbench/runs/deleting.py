@@ -21,6 +21,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.dependencies import waiting_for
 from tui_workbench.runs.lifecycle.resuming import lock_of_ended
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
+from tui_workbench.runs.snapshots.unneeded_values import remove_unneeded_values
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.annotations import read_annotations
 from tui_workbench.runs.store.index import RunIndex, find_run
@@ -171,8 +172,10 @@ def purge(
                 rename_below(project.runs_directory, DELETED_PREFIX + run_id, PURGED_PREFIX + run_id)
         known = unfinished_purge(project)
         freed = 0
+        snapshots = SnapshotStore(project.root, project.state_directory)
         with _noted(problems, "snapshots"):
-            freed = SnapshotStore(project.root, project.state_directory).discard()
+            freed = snapshots.discard()
+            remove_unneeded_values(project, snapshots)
         problems += delete_copies(frozenset(run_id for run_id in known if _is_own_purged(project, run_id)))
         size, done = 0, []
         for run_id in metered("deleting", "runs", known):

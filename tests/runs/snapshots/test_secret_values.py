@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,9 +13,9 @@ import pytest
 from tests.runs.gated_project import GatedProject
 from tests.runs.support import write_files
 from tui_workbench.config.changes import file_edits
-from tui_workbench.config.secret_values import FOLDER, copy_for_snapshot, value_of
+from tui_workbench.config.secret_values import FOLDER, copy_for_snapshot, store_value, value_of
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.core.model import RunRequest
+from tui_workbench.core.model import Run, RunRequest
 
 SAY = "import os, sys; print(os.environ['DB_PASS'], os.environ['LR'], sys.argv[1:])\n"
 CONFIGURATION = """\
@@ -28,6 +30,7 @@ EnvironmentVariables:
 ArgumentVector: [$file, --token, hunter2-token]
 """
 REQUEST = RunRequest("local", "say.py")
+IMPORTED = "snapshots-imported-1.git"
 
 
 @pytest.fixture
@@ -146,3 +149,73 @@ def test_reference_is_not_resolved_for_another_project_or_variable(project: Gate
     (reference,) = re.findall(r"AzureMlSecret=\S+[0-9a-f]{32}", text)
     assert value_of(str(project.root), "DB_PASS", reference) == "hunter2-value"
     assert value_of(str(tmp_path), "DB_PASS", reference) is None
+
+
+def stored(home: Path) -> list[str]:
+    """Return the values that are stored in the state directory."""
+    folder = home / ".local" / "state" / "workbench-tui" / FOLDER
+    return sorted(json.loads(path.read_text())["value"] for path in folder.iterdir() if path.name != "key")
+
+
+def purge(project: GatedProject, *runs: Run) -> None:
+    for run in runs:
+        project.runs.delete(run.run_id)
+    assert project.runs.purge([run.run_id for run in runs]).problems == ()
+
+
+def set_password(project: GatedProject, value: str) -> None:
+    text = CONFIGURATION.replace("hunter2-value", value)
+    write_files(project.root, {"aml_config/local.runconfig": text})
+
+
+def test_purge_removes_the_values_that_only_the_purged_runs_need(project: GatedProject, home: Path) -> None:
+    first = project.ended(project.runs.submit(REQUEST))
+    set_password(project, "second-value")
+    second = project.ended(project.runs.submit(REQUEST))
+    others = ["https://me:hunter2-url@host/x", "hunter2-token"]
+    assert stored(home) == [*others, "hunter2-value", "second-value"]
+    project.runs.delete(first.run_id)
+    assert "hunter2-value" in stored(home), "a run in the trash can be restored"
+    assert project.runs.purge([first.run_id]).problems == ()
+    assert stored(home) == [*others, "second-value"]
+    purge(project, second)
+    assert stored(home) == []
+    again = project.ended(project.runs.submit(REQUEST))
+    assert Path(again.log_path).read_text().startswith("second-value ")
+
+
+def test_purge_keeps_the_values_of_other_projects(project: GatedProject, home: Path, tmp_path: Path) -> None:
+    run = project.ended(project.runs.submit(REQUEST))
+    store_value(str(tmp_path / "other"), "DB_PASS", "of-another-project", only_for_runs=True)
+    purge(project, run)
+    assert stored(home) == ["of-another-project"]
+
+
+def test_purge_keeps_moved_values(project: GatedProject, home: Path) -> None:
+    """Another branch of the user's repository may still have the reference."""
+    run = project.ended(project.runs.submit(REQUEST))
+    path = project.root / "aml_config" / "local.runconfig"
+    file_edits.fix(str(path), code="secret-in-file")
+    path.unlink()
+    purge(project, run)
+    assert stored(home) == ["hunter2-value"]
+
+
+def test_purge_keeps_the_values_of_restored_references(project: GatedProject, home: Path) -> None:
+    run = project.ended(project.runs.submit(REQUEST))
+    path = project.root / "aml_config" / "local.runconfig"
+    path.write_text(path.read_text().replace("LR: 0.1", "LR: 0.2"))
+    project.runs.restore(run.run_id)
+    assert "hunter2" not in path.read_text()
+    moved = path.rename(project.root / "elsewhere")
+    purge(project, run)
+    moved.rename(path)
+    again = project.ended(project.runs.submit(RunRequest("local", "say.py", ("x",))))
+    assert Path(again.log_path).read_text().startswith("hunter2-value 0.1 ")
+
+
+def test_purge_keeps_values_while_some_snapshots_are_unknown(project: GatedProject, home: Path) -> None:
+    run = project.ended(project.runs.submit(REQUEST))
+    shutil.copytree(Path(run.directory).parents[1] / "snapshots.git", Path(run.directory).parents[1] / IMPORTED)
+    purge(project, run)
+    assert "hunter2-value" in stored(home)

@@ -20,9 +20,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tui_workbench.config.schema.data_references import declared_in_project
+from tui_workbench.config.secret_values import is_run_configuration, keep_values
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import UsageError, storage_error, storage_errors
-from tui_workbench.core.files import leads_through_folders, load_json, write_below
+from tui_workbench.core.files import leads_through_folders, load_json, read_regular, write_below
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.snapshots.file_copy import copy_file
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
@@ -198,6 +199,10 @@ def _apply(store: SnapshotStore, project: Project, commit: str, changes: Iterabl
         if arriving:
             with store.index_of(commit):
                 store.git("checkout-index", "-z", "--force", f"--prefix={staging}/", "--stdin", stdin=arriving)
+        for relative in filter(is_run_configuration, arriving):
+            path = os.path.join(staging, relative)
+            if not os.path.islink(path):
+                keep_values(project.root, read_regular(path))
         for change in changes:
             path = os.path.join(project.root, change.path)
             if change.kind == REMOVED:
