@@ -15,6 +15,7 @@ _HARMLESS_NAMES = frozenset(("pwd", "oldpwd"))
 """Variables of the shell with a folder."""
 
 _LONGEST_NAME = 256  # characters; of a longer name, only the end is compared
+_NOT_IN_SHELL_NAME = re.compile(r"[^A-Za-z0-9_]")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -128,6 +129,17 @@ _PLAIN = re.compile(
 )
 _LONGEST_PLAIN = 512  # characters
 _SWITCHES = frozenset(("", "true", "false", "none", "null"))
+
+
+def is_shell_name(name: str) -> bool:
+    """Return True if a shell can pass on a variable of this name. Others are visible in the arguments of `env`."""
+    return name.isascii() and name.isidentifier()
+
+
+def shell_name(name: str) -> str:
+    """Return a similar name that a shell can pass on."""
+    plain = _NOT_IN_SHELL_NAME.sub("_", name)
+    return plain if is_shell_name(plain) else f"_{plain}"
 
 
 def is_secret_name(name: str) -> bool:

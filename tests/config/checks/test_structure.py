@@ -59,6 +59,13 @@ def fixed(text: str, name: str, code: str) -> str:
             ERROR,
             (3, 24),
         ),
+        (
+            "a.runconfig",
+            "Target: x\nFramework: Python\nEnvironmentVariables: {api-key: hunter2xyz}\n",
+            "visible-secret",
+            ERROR,
+            (3, 24),
+        ),
         ("a.compute", "type: remote\naddress: h\npassword: hunter2\n", "plain-password", ERROR, (3, 11)),
         ("a.compute", "type: local\nodd: 1\n", "unknown-key", WARNING, (2, 1)),
         ("a.compute", "type: local\nbaseDockerImage: x:1\n", "no-effect", INFO, (2, 18)),

@@ -131,6 +131,9 @@ CODES: dict[str, Code] = {
     "bad-address": Code(ERROR, "The address contains a user, a scheme or a wrong port, or is not a valid host name."),
     "bad-username": Code(ERROR, "The user name contains characters that `ssh` refuses."),
     "bad-variable": Code(ERROR, "The name of an environment variable is empty, or contains `=` or a NUL character."),
+    "visible-secret": Code(
+        ERROR, "The name of a secret variable is not made of letters, digits and `_`, so `ps` would show its value."
+    ),
     "data-reference": Code(
         ERROR,
         "An item of `DataReferences` is impossible: the script cannot open its path, the workbench uses this path for "

@@ -38,7 +38,7 @@ from tui_workbench.config.yaml_edit.values import Fault, is_placeholder
 from tui_workbench.core import target_types
 from tui_workbench.core.addresses import address_mistake, username_mistake
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.core.secret_names import is_secret
+from tui_workbench.core.secret_names import is_secret, is_shell_name, shell_name
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -392,6 +392,10 @@ def _variables(subject: Subject, key: str) -> Iterator[Finding]:
         if not name.text or "=" in name.text or "\0" in name.text:
             message = f"{name.text!r} is not a valid name of an environment variable"
             yield subject.finding("bad-variable", message, "Use letters, digits and _.", key, at=name)
+        elif is_secret(name.text, value.text) and not is_shell_name(name.text):
+            message = f"the secret variable {name.text!r} would be visible in the list of processes"
+            remedy = f"Rename it, for example to {shell_name(name.text)}, and read this name in the script."
+            yield subject.finding("visible-secret", message, remedy, key, at=name)
         elif is_placeholder(value.text):
             message = f"`{name.text}` is still the placeholder {value.text!r}"
             yield subject.finding("placeholder", message, "Enter the real value.", key, at=value, severity=WARNING)

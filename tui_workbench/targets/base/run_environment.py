@@ -21,10 +21,13 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 
 import tui_workbench
+from tui_workbench.config.secret_values import PREFIX as SECRET_PREFIX
 from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.masking import MASK, mask_text
 from tui_workbench.core.model import RunConfiguration, RunSpec
 from tui_workbench.core.notebooks import is_notebook
 from tui_workbench.core.plaintext import counted
+from tui_workbench.core.secret_names import is_secret, is_shell_name, shell_name
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.spark import Spark, framework_reason, submit_words
 from tui_workbench.targets.hosts import supervisor
@@ -87,6 +90,7 @@ def refuse_impossible(path: str, variables: Mapping[str, str], command: Sequence
             file=path,
             line=line_of_key(path, "EnvironmentVariables"),
         )
+    _refuse_visible(path, variables)
     named = [f"the value of {name}" for name, value in variables.items() if "\0" in value]
     if named or any("\0" in word for word in command):
         raise ConfigurationError(
@@ -94,6 +98,29 @@ def refuse_impossible(path: str, variables: Mapping[str, str], command: Sequence
             remedy="Remove the NUL character; YAML writes it as `\\0`.",
             file=path,
         )
+
+
+def _refuse_visible(path: str, variables: Mapping[str, str]) -> None:
+    """Raise ConfigurationError for secrets that `prefix_env` would put into an argument list, which `ps` shows."""
+    for name, value in variables.items():
+        is_hidden = value.startswith(SECRET_PREFIX) or MASK in value or is_secret(name, value)
+        if (is_hidden or mask_text(value) != value) and not _passes_shell(name):
+            raise ConfigurationError(
+                f"the secret variable {name!r} has a name that a shell drops or overwrites, so it could only be passed "
+                "in an argument list, which other users of the machine can read",
+                remedy=f"Rename it, for example to {_other_name(name)}, and read this name in the script.",
+                file=path,
+                line=line_of_key(path, name),
+            )
+
+
+def _other_name(name: str) -> str:
+    plain = shell_name(name)
+    return plain if _passes_shell(plain) else f"MY_{plain}"
+
+
+def _passes_shell(name: str) -> bool:
+    return is_shell_name(name) and name not in _SHELL_VARIABLES
 
 
 def script_command(
@@ -190,9 +217,7 @@ def prefix_env(
     `reserved` is given, variables that it does not contain do not count as overwritten.
     """
     taken = _SHELL_VARIABLES if reserved is None else _SHELL_VARIABLES.intersection(reserved)
-    passing = {
-        name: value for name, value in variables.items() if name.isascii() and name.isidentifier() and name not in taken
-    }
+    passing = {name: value for name, value in variables.items() if is_shell_name(name) and name not in taken}
     prefixed = [f"{name}={value}" for name, value in variables.items() if name not in passing]
     return (("/usr/bin/env", "--", *prefixed) if prefixed else ()) + tuple(command), passing
 
