@@ -135,6 +135,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     _running[:] = [item]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """Forget the test: the fixtures that end now may be those of earlier tests."""
+    _running.clear()
+
+
 def needs_second_ring(reason: str) -> None:
     """Fail the running test if it belongs to the first ring."""
     if any(not ring_marks(item) for item in _running):

@@ -41,6 +41,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.linux
 @pytest.mark.parametrize("code", PROGRAMS.values(), ids=PROGRAMS)
 def test_imports_execute_no_program(tmp_path: Path, code: str) -> None:

@@ -65,6 +65,7 @@ def without_system_socket(connections: Path, monkeypatch: pytest.MonkeyPatch) ->
     return home
 
 
+@pytest.mark.system
 def test_rootless_engine_is_found(
     without_system_socket: Path, connections: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

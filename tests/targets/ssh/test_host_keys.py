@@ -107,6 +107,7 @@ def test_missing_files_are_empty(known: KnownHosts) -> None:
     assert list(known.entries()) == []
 
 
+@pytest.mark.ssh
 def test_fingerprints_are_those_of_openssh(tmp_path: Path) -> None:
     path = make_key(tmp_path / "key").with_suffix(".pub")
     assert known_hosts.fingerprint(path.read_text().split()[1]) == fingerprint(path)
