@@ -118,6 +118,72 @@ def test_secret_values_are_masked_by_shape(words: list[str], masked: list[str]) 
     assert find_mask(masked)
 
 
+D, H, L = "0123456789", "0123456789abcdef", "aB3dE5gH7jK9mN1pQ3sT5vW7xZ"
+
+TOKENS = [
+    f"hf_{L}{L[:8]}", f"ghp_{L}{L[:10]}", f"gho_{L}{L[:10]}", f"ghs_{L}{L[:10]}", f"github_pat_{L[:22]}_{L}{L}{L[:7]}",
+    f"glpat-{L[:20]}", f"glpat-{L[:20]}.01.{L[:9]}", f"gldt-{L[:20]}", f"glrt-{L[:20]}", f"glcbt-{L[:20]}",
+    f"sk-{L}{L[:22]}", f"sk-proj-{L}-{L[:10]}_{L}", f"sk-ant-api03-{L}-{L}_{L[:20]}AA", f"sk-or-v1-{H * 4}",
+    f"AKIA{L[:16].upper()}", f"ASIA{L[:16].upper()}", f"AIza{L}{L[:9]}", f"ya29.a0{L}{L}", f"GOCSPX-{L}", f"1//0{L}{L}",
+    f"eyJ{L}.eyJ{L}.{L}", f"eyJ{L}..{L[:16]}.{L}.{L[:22]}", f"eyJhcGlfYWRkcmVzcyI6{L}{L}",
+    f"xoxb-{D}12-{D}34-{L[:24]}", f"xapp-1-A{D}-{D}123-{H * 4}", f"npm_{L}{L[:10]}", f"pypi-AgEIcHlwaS5vcmc{L}{L}",
+    f"SG.{L[:22]}.{L}{L[:17]}", f"sk_live_{L[:24]}", f"rk_live_{L[:24]}", f"sk_test_{L[:24]}", f"whsec_{L}",
+    f"SK{H * 2}", f"dop_v1_{H * 4}", f"dckr_pat_{L}", f"shpat_{H * 2}", f"hvs.{L}{L}{L}", f"dapi{H * 2}",
+    f"lin_api_{L}", f"nvapi-{L}{L}", f"gsk_{L}{L}", f"r8_{L}{L[:11]}", f"xai-{L}{L}{L}", f"pplx-{L}{L}",
+    f"AGE-SECRET-KEY-1{L.upper() * 3}", f"sntrys_{L}{L}", f"glc_{L}{L}", f"tskey-auth-{L[:12]}-{L}", f"wandb_v1_{L}{L}",
+    f"lsv2_pt_{H * 2}_{H[:10]}",
+    f"ATATT3xFf{L}{L}{L}", f"pul-{H * 2}{H[:8]}", f"{L[:14]}.atlasv1.{L}{L}{L}", f"dp.pt.{L}{L}", f"{D}:AA{L}{L[:7]}",
+    f"sqp_{H * 2}{H[:8]}", f"PMAK-{H}{H[:8]}-{H * 2}{H[:2]}", f"NRAK-{L.upper()}1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_token_is_masked_wherever_it_is(token: str) -> None:
+    """The letters and digits are made up; only the shapes are real."""
+    assert mask_words([token, f"--x={token}", "--x", token]) == [MASK, f"--x={MASK}", "--x", MASK]
+    assert mask_text(f"see ({token}), or '{token}'") == f"see ({MASK}), or '{MASK}'"
+    assert mask_command(f"tool {token}") == f"tool {MASK}"
+    assert mask_tree({"note": [token]}) == {"note": [MASK]}
+
+
+@pytest.mark.parametrize(
+    ("words", "masked"),
+    [
+        (["mysql", "-u", "root", "-phunter2"], ["mysql", "-u", "root", "-p***"]),
+        (["/usr/bin/mysqldump", "-uroot", "-pS3cret"], ["/usr/bin/mysqldump", "-uroot", "-p***"]),
+        (["sshpass", "-phunter2", "ssh", "box"], ["sshpass", "-p***", "ssh", "box"]),
+        (["curl", "-ume:hunter2", "x"], ["curl", "-ume:***", "x"]),
+        (["me:hunter2@registry.example.com/image:1"], ["me:***@registry.example.com/image:1"]),
+        (["me:hunter2@10.0.0.1:5000/image"], ["me:***@10.0.0.1:5000/image"]),
+        (["--image=me:hunter2@localhost:5000/image"], ["--image=me:***@localhost:5000/image"]),
+    ],
+)
+def test_passwords_in_one_word_are_masked(words: list[str], masked: list[str]) -> None:
+    assert mask_words(words) == masked
+    assert mask_words(masked) == masked
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "-pretrained", "-p8080", "-pFP16", "-patience5", "-use_amp", "-u", "-u1000:1000", "-Uniform", "-p", "me@x.com",
+        "email:jane.doe@example.com", "git@github.com:me/x.git", "python:3.11@sha256:0123456789abcdef", "cosine:0.1@10",
+        "ckpt:best@model.pt", "meta-llama/Llama-3.1-8B-Instruct", "hf_hub_download", "hf_transformers_model_v2",
+        "xai-explainable-features-v2", "pypi-package-index-2", "hf_bert2_v3", "sk-resnet-50-pretrained-on-imagenet",
+        "0123456789abcdef0123456789abcdef01234567", "sk-learn-pipeline-with-very-long-name-and-no-token",
+        "glcm_features", "gsk_small", "r8_step", "xai-explain", "npm_install", "pypi-package", "SKU1234",
+        "dp.train.data", "eyJhbGci", "3f9d6c1e-7b1a-4a53-9c55-2f1d2c3b4a59", "2026-01-02T03:04:05", "s3://bucket/path@1",
+        "b7f783baed8297f0db917462184ff4f08e69c2d5e95f79a942600f9725f58ce1", "resnet50.a1_in1k",
+        "bert-base-uncased@main", "vit_base_patch16_clip_224.laion2b_ft_in12k_in1k",
+        "lr:0.1,wd:0.01@cosine", "host:8080", "ATATT3", "pul-1",
+    ],
+)  # fmt: skip
+def test_harmless_words_stay(word: str) -> None:
+    assert mask_words([word]) == [word]
+    assert mask_words(["--x", word]) == ["--x", word]
+    assert mask_command(f"tool {word}") == f"tool {word}"
+
+
 def test_values_below_a_secret_name_are_masked_in_a_tree() -> None:
     tree = {
         "credentials": {"user": "me", "data": {"x": "hunter2"}},

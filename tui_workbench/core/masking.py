@@ -42,15 +42,32 @@ _WEBHOOK = re.compile(
 _SHORTEST_TOKEN = 14  # characters, of the values that _TOKEN finds
 _TOKEN = re.compile(
     r"""
-    \b (?: gh[pousr]_[A-Za-z0-9]{20,} | github_pat_\w{20,} | glpat-[\w-]{16,} | hf_[A-Za-z0-9]{20,}
-        | sk-(?:[a-z0-9]{1,12}-){0,3}\w{20,} | xox[a-z]-[\w-]{10,} | A(?:KIA|SIA)[A-Z0-9]{16}\b | AIza[\w-]{30,}
-        | npm_[A-Za-z0-9]{30,} | pypi-[\w-]{40,} | ya29[.][\w-]{20,} | SG[.][\w-]{16,}[.][\w-]{16,}
-        | eyJ[\w-]{8,}[.]eyJ[\w-]{8,}(?:[.][\w-]+)? )
+    \b (?: (?: gh[pousr]_ | github_pat_ | hf_ | npm_ | [sr]k_(?:live|test)_ | whsec_ | gsk_ | r8_ | do[op]_v1_
+        | dckr_[op]at_ | shp(?:at|ss|ca|pa)_ | lin_api_ | sntry[su]_ | glc_ | glsa_ | lsv2_(?:pt|sk)_ | sqp_ | wandb_v1_
+        | ntn_ | figd_ ) (?=[A-Za-z]{0,64}\d) [A-Za-z0-9]{16,} \w*
+    | (?: xai- | pplx- | nvapi- | gl(?:agent|cbt|dt|ffct|ft|imt|oas|pat|ptt|rt|soat)- | xapp- | GOCSPX- | pypi- | AIza
+        | tskey-[a-z]{1,9}- | ya29[.] | hv[sbr][.] | 1//0 | sk-(?:[a-z0-9]{1,12}-){1,3}
+      ) (?=[\w-]{0,64}\d) (?=[\w-]{0,64}[A-Z]) [\w-]{16,} (?:[.][\w-]{2,})*
+    | sk-(?:[a-z0-9]{1,12}-){0,3}\w{20,} | pul-[0-9a-f]{40}
+    | xox[a-z]-[\w-]{10,} | A(?:KIA|SIA)[A-Z0-9]{16}\b | SG[.][\w-]{16,}[.][\w-]{16,}
+    | (?:SK|dapi)[0-9a-f]{32}\b | AGE-SECRET-KEY-1[A-Z0-9]{50,} | PMAK-[0-9a-f]{24}-[0-9a-f]{34} | NRAK-[A-Z0-9]{27}\b
+    | \d{8,10}:AA[\w-]{33}\b | [A-Za-z0-9]{14}[.]atlasv1[.][\w-]{60,} | dp[.][a-z]{2,5}[.][A-Za-z0-9]{40,}
+    | ATATT3[\w=-]{60,} | eyJhcGlfYWRkcmVzcyI6[\w+/-]{20,}={0,2}
+    | (?<![\w-]) eyJ[\w-]{8,}[.](?:eyJ[\w-]{8,}(?:[.][\w-]+)? | [\w-]*[.][\w-]+[.][\w-]+[.][\w-]+) )
     | -----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]{0,40}PRIVATE\ KEY-----|\Z)
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""A token of a well-known service, or a private key."""
+"""A token of a well-known service, or a private key. Shapes that commit IDs and names of models have are missing."""
+
+_LOGIN = re.compile(
+    r"""
+    (?<![\w.:@+-]) ([A-Za-z_][\w.+-]{0,63}) : ([^\s/@:'"]{4,256}) @
+    (?= (?:(?:[A-Za-z0-9-]{1,63}[.]){1,8}[A-Za-z]{2,24} | \d{1,3}(?:[.]\d{1,3}){3} | localhost) (?:/|:\d) )
+    """,
+    re.VERBOSE,
+)
+"""A user and a password without a scheme before a host with a port or a path, such as a registry with an image."""
 
 # A match starts only at the start of a name. Otherwise, a long name would take quadratic time.
 _PAIR = re.compile(r"""(?<![\w.-])([\w.-]+)=("[^"]*"|'[^']*'|[^\s;&,'"]+)""")
@@ -78,6 +95,9 @@ _BEARER = re.compile(r"\b(bearer) +([^\s'\"]+)", re.IGNORECASE)
 _USER_OPTIONS = frozenset(("-u", "-U", "--user", "--username", "--user-name", "--login", "--proxy-user", "--userpwd"))
 """Options with a user name. A command that has one uses `-p` for the password."""
 
+_PASSWORD_PROGRAM = re.compile(r"(?:.*/)?(?:sshpass|mysql[a-z]*|mariadb[a-z-]*|mongo[a-z]*)")
+"""Programs whose `-p`, also with the value in the same word, is a password."""
+
 _USER_AND_PASSWORD = re.compile(r"([^\s:/]+):(?!\d+\Z)([^\s/]+)")
 
 
@@ -87,6 +107,8 @@ def mask_text(text: str) -> str:
         if "@" in text:
             text = _USER_IN_URL.sub(_masked_user, text)
         text = _WEBHOOK.sub(rf"\1{MASK}", text)
+    if "@" in text:
+        text = _LOGIN.sub(_masked_login, text)
     if len(text) >= _SHORTEST_TOKEN:
         text = _TOKEN.sub(MASK, text)
     if ":" in text:
@@ -176,7 +198,8 @@ def _differences(tree: Any, masked: Any, path: tuple[str | int, ...]) -> Iterato
 def mask_words(words: Iterable[str]) -> list[str]:
     """Return the words of a command, or the arguments of a script, with their secrets masked."""
     words = list(words)
-    has_user = any(word.partition("=")[0] in _USER_OPTIONS or word.endswith("sshpass") for word in words)
+    is_program = any(map(_PASSWORD_PROGRAM.fullmatch, words))
+    has_user = is_program or any(word.partition("=")[0] in _USER_OPTIONS for word in words)
     found = []
     option = ""  # the option before the word
     for word in words:
@@ -184,10 +207,13 @@ def mask_words(words: Iterable[str]) -> list[str]:
         if option and not word.startswith("--"):
             found.append(_masked_argument(option, word, has_user=has_user))
         elif equals and (name.startswith("-") or name.isidentifier()):
-            found.append(f"{name}={_masked_argument(name, value, has_user=has_user)}")
+            found.append(f"{mask_text(name)}={_masked_argument(name, value, has_user=has_user)}")
+        elif word[:2] in ("-p", "-u", "-U") and len(word) > 2:
+            found.append(_masked_short(word, is_program=is_program))
         else:
             found.append(mask_text(word))
-        option = name if not equals and name.startswith("-") else ""
+        takes_next = name.startswith("-") and not (is_program and name[:2] in ("-p", "-u") and len(name) > 2)
+        option = name if not equals and takes_next else ""
     return found
 
 
@@ -198,6 +224,15 @@ def _masked_argument(name: str, value: str, *, has_user: bool) -> str:
     if name in _USER_OPTIONS and (found := _USER_AND_PASSWORD.fullmatch(value)):
         return f"{found[1]}:{MASK}"
     return mask_text(value)
+
+
+def _masked_short(word: str, *, is_program: bool) -> str:
+    """Return an option of one letter and its value in the same word masked."""
+    option, value = word[:2], word[2:]
+    if option == "-p":
+        return f"{option}{MASK}" if is_program and is_secret("pass", value) else mask_text(word)
+    found = _USER_AND_PASSWORD.fullmatch(value)
+    return f"{option}{found[1]}:{MASK}" if found else mask_text(word)
 
 
 def mask_command(command: str) -> str:
@@ -227,6 +262,10 @@ def _masked_user(found: re.Match[str]) -> str:
     before = found.string[: found.start()].lower()
     # The user name may be a token, except in SSH URLs.
     return f"{name}:{MASK}@" if colon else found[0] if before.endswith("ssh://") else f"{MASK}@"
+
+
+def _masked_login(found: re.Match[str]) -> str:
+    return f"{found[1]}:{MASK}@" if is_secret("pass", found[2]) else found[0]
 
 
 def _masked_pair(found: re.Match[str]) -> str:
