@@ -20,7 +20,7 @@ from tui_workbench.core.secret_names import is_secret, is_secret_name
 
 SECRET_NAMES = """
     PASSWORD db_passwd DB_PASS DBPASS DB_PASS_2 dbPassword PGPASSWORD SSHPASS MYSQL_PWD userpwd pass PASSPHRASE passcode
-    MY_SECRET client_secret clientSecret AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID SECRETS credentials GIT_CREDS
+    pw DB_PW MY_SECRET client_secret clientSecret AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID SECRETS credentials GIT_CREDS
     HF_TOKEN HFToken hftoken GITHUB_TOKEN_READ token access_token API_TOKENS accessToken TOKEN1
     KEY OPENAI_KEY openaiKey apikey api-key X-Api-Key AZURE_STORAGE_KEY ssh_key API_KEYS signing.key SSH_KEY_PROD
     account.key AccountKey GITHUB_PAT SAS_URL AZURE_SAS HF_AUTH BASIC_AUTH auth AUTH_HEADER Authorization
@@ -35,7 +35,7 @@ HARMLESS_NAMES = """
     key_dim KEY_PATH keyring author authors authority authored no_auth auth_type auth_url requires_auth passes n_passes
     compass bypass forward_pass low_pass n_pass passthrough pass_rate passive passenger license_plate license_type
     license_server cookie_domain cookiecutter webhook_port hook patch patience path spatial sasha dispatch sassy
-    secretary signature compat design assign sigma passwordless dsn_name pin_memory bearing
+    secretary pos_pw pw_loss power signature compat design assign sigma passwordless dsn_name pin_memory bearing
 """
 
 
@@ -263,6 +263,14 @@ def test_secret_arguments_are_masked(words: list[str], masked: list[str]) -> Non
 )  # fmt: skip
 def test_settings_of_a_training_stay(words: list[str]) -> None:
     assert mask_words(words) == words
+
+
+@pytest.mark.parametrize(
+    "name", ["DB_P\u0410SS", "\u0421OOKIE", "\uff24\uff22_\uff30\uff21\uff33\uff33", "T\u041eKEN", "\u03a1ASSWORD"]
+)
+def test_names_with_letters_that_look_alike_are_secret(name: str) -> None:
+    assert is_secret(name, "hunter2xyz")
+    assert mask_variables({name: "hunter2xyz"}) == {name: MASK}
 
 
 def test_long_name_is_masked() -> None:

@@ -41,6 +41,8 @@ _ID_CHARACTERS = 32
 _NUMBER = re.compile(rb"#([0-9a-f]{32})(?![0-9a-f])")
 _ONLY_FOR_RUNS = "only_for_runs"  # in the file of a value
 _PAIR = re.compile(r"""([\w.-]+)["']?\s*:\s*["']?([^\s"',:{}\[\]]*)""")
+_COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
+_COMMENTED = re.compile(r"""(?<![\w.-])([\w.-]{1,100}["']?\s{0,9}[:=]\s{0,9})("[^"]*"|'[^']*'|[^\s"',{}\[\]]+)""")
 _REFERENCE = re.compile(rf"{PREFIX}[^\s#]*#[^\s#]*#[0-9a-f]+")
 _SEPARATORS = re.compile(r"""[\s,\[\]{}"']+""")
 
@@ -197,12 +199,28 @@ def _with_references(root: str, file: TextFile, refer: Callable[[str, str, str],
             kind = kind_of(file.path, top_level_keys(tree)) or fields.RUNCONFIG
             text = set_value(tree, path, refer(root, str(path[-1]), str(value)), kind)
         text = _without_values(text, [str(value) for value in secrets.values()])
-        parse(text)
+        masked = _masked_comments(text)
+        if plain_value(parse(masked).root) != plain_value(parse(text).root):
+            raise Unreadable(file.path)  # a value looks like a comment
     except ConfigurationError as error:
         if looks_secret(file.text):
             raise Unreadable(file.path) from error
         return None
-    return file._replace(read_only="").encode(text) if secrets else None
+    return file._replace(read_only="").encode(masked) if masked != file.text else None
+
+
+def _masked_comments(text: str) -> str:
+    """Mask the secrets in comments, such as those of a variable that is commented out."""
+    return _COMMENT.sub(lambda found: _COMMENTED.sub(_masked_comment, found[0]), text)
+
+
+def _masked_comment(found: re.Match[str]) -> str:
+    value = found[2].strip("'\"")
+    return (
+        f"{found[1]}{MASK}"
+        if value and not value.startswith(PREFIX) and is_secret(found[1].rstrip("\"' \t:="), value)
+        else found[0]
+    )
 
 
 def _secrets_in(text: str) -> dict[Path, Any]:

@@ -8,6 +8,7 @@ table describes one of the words and its neighbors. Names that only look similar
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,6 +16,11 @@ _HARMLESS_NAMES = frozenset(("pwd", "oldpwd"))
 """Variables of the shell with a folder."""
 
 _LONGEST_NAME = 256  # characters; of a longer name, only the end is compared
+_LOOK_ALIKE = str.maketrans(
+    "АВЕЅZІЈКМНОРСТУХаеѕіјкорсухԁԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνυıſ", "ABESZIJKMHOPCTYXaesijkopcyxdwABEZHIKMNOPTYXopvuis"
+)
+"""Cyrillic, Greek and other letters that look like Latin letters."""
+
 _NOT_IN_SHELL_NAME = re.compile(r"[^A-Za-z0-9_]")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -48,7 +54,7 @@ class _Row(NamedTuple):
         )
 
 
-_LAST = frozenset(("",))
+_FIRST = _LAST = frozenset(("",))
 _KEY_OWNERS = _words(
     "access account api app auth azure client consumer decryption deploy encryption functions hmac jwt licence "
     "license master openai private rsa secret service shared signing ssh storage subscription wandb webhook"
@@ -65,6 +71,8 @@ _TABLE = (
     ),
     _Row(re.compile("creds"), is_weak=False),
     _Row(re.compile(".*pwd"), is_weak=False),
+    _Row(re.compile("pw"), after=_words("admin db ftp ldap login mail my mysql root smtp ssh user") | _FIRST,
+         before=_LAST),
     _Row(re.compile("keys?"), after=_KEY_OWNERS, not_before=_words("file path size bits length len type name"),
          is_weak=False),
     _Row(re.compile("string|str"), after=_words("connection conn"), is_weak=False),
@@ -164,6 +172,8 @@ def is_secret(name: str, value: str) -> bool:
 @lru_cache(4096)
 def _row_of(name: str) -> _Row | None:
     """Return the first row that matches a word of a name, or None. Rows that are not weak come first."""
+    if not name.isascii():
+        name = unicodedata.normalize("NFKC", name).translate(_LOOK_ALIKE)
     words = [word.lower() for word in _WORD.findall(name)]
     neighbors = list(zip(["", *words], words, [*words[1:], ""], strict=False))
     return next((row for row in _TABLE if any(row.matches(*each) for each in neighbors)), None)

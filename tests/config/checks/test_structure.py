@@ -354,3 +354,10 @@ def test_fix_dedents_a_line_below_a_value() -> None:
     )
     on_one_line = found("Target: local Framework: Python\n", "a.runconfig", "syntax")
     assert on_one_line.message == "this line has a second `key: value`"
+
+
+def test_password_in_an_image_name_is_not_shown() -> None:
+    text = "type: localdocker\nbaseDockerImage: me:hunter2x@registry.example.com/a/b:1\n"
+    finding = found(text, "engine.compute", "bad-image")
+    assert "hunter2x" not in f"{finding}"
+    assert "docker login" in finding.remedy

@@ -82,8 +82,25 @@ def test_value_that_remains_elsewhere_is_masked(project: GatedProject) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "copied"),
+    [
+        ("# DB_PASS: hunter2-value", "# DB_PASS: ***"),
+        ("Target: local  # was DB_PASS='hunter2 value', LR: 0.1", "Target: local  # was DB_PASS=***, LR: 0.1"),
+        ('#"API_TOKEN" : "hunter2-value"', '#"API_TOKEN" : ***'),
+        ("# epochs: 3, max_tokens: 100", "# epochs: 3, max_tokens: 100"),
+    ],
+)
+def test_secret_in_a_comment_is_masked(project: GatedProject, line: str, copied: str) -> None:
+    rest = "Framework: Python\nEnvironmentVariables:\n    LR: 0.1\n"
+    write_files(project.root, {"aml_config/other.runconfig": f"{line}\n{rest}"})
+    copy = copy_for_snapshot(str(project.root), "aml_config/other.runconfig", store=True)
+    assert copy == (f"{copied}\n{rest}".encode() if copied != line else None)
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "EnvironmentVariables:\n  NOTE: |\n    # DB_PASS = hunter2-value\n",
         "EnvironmentVariables: {DB_PASS: hunter2-value\n",
         "EnvironmentVariables:\n  DB_PASS: hunter2-value\n bad\n",
         "a: &x {DB_PASS: hunter2-value}\nEnvironmentVariables:\n  <<: *x\n",

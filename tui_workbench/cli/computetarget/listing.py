@@ -6,6 +6,7 @@ import argparse
 
 from tui_workbench.cli.shared.output import emit, output, problem_text
 from tui_workbench.cli.shared.parser import options
+from tui_workbench.core.masking import mask_text
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.hosts.contacts import is_contacted
 
@@ -21,7 +22,7 @@ def run_list(arguments: argparse.Namespace) -> int:
             "type": target.type or None,
             "address": target.address or None,
             "interpreter": target.python_location if target.kind.uses_interpreter else None,
-            "base_docker_image": target.base_docker_image or None,
+            "base_docker_image": mask_text(target.base_docker_image) or None,
             "file": target.path,
             "contacted": is_contacted(target),
             "problem": problem_text(target.problem),

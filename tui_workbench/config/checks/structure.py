@@ -38,6 +38,7 @@ from tui_workbench.config.yaml_edit.values import Fault, is_placeholder
 from tui_workbench.core import target_types
 from tui_workbench.core.addresses import address_mistake, username_mistake
 from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.masking import MASK, mask_text
 from tui_workbench.core.secret_names import is_secret, is_shell_name, shell_name
 
 
@@ -324,20 +325,23 @@ def _compute(subject: Subject) -> Iterator[Finding]:
 
 def _bad_image(subject: Subject, image: str) -> Finding:
     """Return the finding for an image name that Docker does not accept, with a fix if possible."""
-    key = "baseDockerImage"
+    key, shown = "baseDockerImage", repr(mask_text(image))
     stripped = "".join(image.split())
     name, colon, tag = image.rpartition(":")
     small = f"{name.lower()}{colon}{tag}" if name and "/" not in tag else image.lower()
     if stripped != image and parse_image(stripped) is not None:
         at_end = image.strip() == stripped
-        message = f"the image name {image!r} {'begins or ends with' if at_end else 'contains'} a space"
+        message = f"the image name {shown} {'begins or ends with' if at_end else 'contains'} a space"
         fix = set_field(key, stripped, is_choice=not at_end)
         return subject.finding("bad-image", message, "Remove the space.", key, fix)
     if parse_image(small) is not None:
-        message = f"{image!r} is not an image name: the repository has uppercase letters"
+        message = f"{shown} is not an image name: the repository has uppercase letters"
         remedy = "Write the repository in lowercase."
         return subject.finding("bad-image", message, remedy, key, set_field(key, small, is_choice=True))
-    return subject.finding("bad-image", f"{image!r} is not an image name", "Write REPOSITORY:TAG.", key)
+    remedy = (
+        "Write REPOSITORY:TAG." if MASK not in shown else "Remove the login, and use `docker login` on the machine."
+    )
+    return subject.finding("bad-image", f"{shown} is not an image name", remedy, key)
 
 
 def _old_cluster(subject: Subject) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.masking import mask_text
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import CHANGES, TARGETS
@@ -51,7 +52,7 @@ class ShownTarget(NamedTuple):
         target, kind = self.target, self.target.kind
         if kind.runs_here:
             return f"Python {self.version}" if self.version else target.python_location
-        here = "this machine" if kind.has_scheduler else target.base_docker_image
+        here = "this machine" if kind.has_scheduler else mask_text(target.base_docker_image)
         place = target.address or ", ".join(target.members) or here
         return f"{kind.label or kind.name} {place}"
 
