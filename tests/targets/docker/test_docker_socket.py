@@ -156,12 +156,14 @@ def test_user_in_the_group_reaches_the_engine(host: SshHost) -> None:
 @pytest.mark.usefixtures("engine")
 def test_forwarded_socket_ends_with_the_connection(host: SshHost, gpubox: Machine) -> None:
     path = docker_socket(host)
-    gpubox.kill_connections()
-    # A timeout is not suppressed.
-    with contextlib.suppress(ConnectionError, FileNotFoundError), socket.socket(socket.AF_UNIX) as connection:
+    with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE)
         connection.connect(path)
-        assert connection.recv(1) == b""
+        connection.sendall(b"hello")
+        assert connection.recv(100) == b"HELLO"
+        gpubox.kill_connections()
+        with contextlib.suppress(ConnectionError):  # a timeout is not suppressed
+            assert connection.recv(1) == b""
     assert docker_socket(host) == path
 
 
