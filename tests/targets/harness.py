@@ -1,6 +1,6 @@
 """Harnesses of the conformance suite: one per kind of target, which writes its scripts and starts its runs.
 
-To add a target, write a subclass of Harness, a fixture `NAME_harness` that gives one, and add NAME to _MARKS.
+To add a target, write a subclass of Harness, a fixture `NAME_harness` that gives one, and add NAME to MARKS.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.targets.base.protocol import Target
 
-_MARKS = {
+MARKS = {
     "fake": "",
     "fakecluster": "",
     "local": "",
@@ -38,12 +38,14 @@ _MARKS = {
     "slurm": "slurm",
     "localslurm": "slurm",
 }
-HARNESSES = tuple(_MARKS)
+"""The harnesses, with the mark of tests/rings.py for what each needs, or ""."""
+
+HARNESSES = tuple(MARKS)
 
 
 def harness_parameters(*names: str) -> list[Any]:
     """Return the names of harnesses as parameters with the marks of their rings; see tests/rings.py."""
-    return [pytest.param(name, marks=[getattr(pytest.mark, mark)] if (mark := _MARKS[name]) else []) for name in names]
+    return [pytest.param(name, marks=[getattr(pytest.mark, mark)] if (mark := MARKS[name]) else []) for name in names]
 
 
 class Script(NamedTuple):

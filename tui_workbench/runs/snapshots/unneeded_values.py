@@ -50,7 +50,7 @@ def _files(project: Project) -> Iterator[bytes]:
     for root in (project.root, *copies):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for name in os.listdir(os.path.join(root, CONFIG_DIRECTORY)):
-                # A link or a large file is no run configuration.
+                # A link or a large file is not a run configuration.
                 with contextlib.suppress(OSError):
                     if name.endswith(RUN_CONFIGURATION_SUFFIX):
                         yield read_below(os.path.join(root, CONFIG_DIRECTORY), name, LARGEST)

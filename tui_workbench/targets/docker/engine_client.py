@@ -52,7 +52,7 @@ class _Adapter(UnixHTTPAdapter):  # type: ignore[misc]
         self._refuse = refuse
 
     def get_connection(self, url: str, proxies: Any = None) -> _Pool:
-        # A pool for each request, so that no request gets a connection whose limits another one has used.
+        # A pool for each request, so that no request gets the connection of another request, with its used limits.
         pool = _Pool(url, self.socket_path)
         pool.refuse = self._refuse
         return pool

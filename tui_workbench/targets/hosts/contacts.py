@@ -1,8 +1,8 @@
 """The machines that this user has contacted.
 
 A received project can name any machine. Commands and screens that only look connect only to machines in this list, so
-that opening a project contacts nobody. Everything that the user starts on a machine, such as a check or a run, adds the
-machine before it connects (`SshHost`, and `record` for the rest).
+that opening a project contacts no machine. Everything that the user starts on a machine, such as a check or a run,
+adds the machine before it connects (`SshHost`, and `record` for the rest).
 
 An entry is a file in the user's state directory. Its name is a digest of the login as the target file spells it: user,
 host and port, or all keys of a target whose type another package adds. A target with another address is therefore not

@@ -23,7 +23,7 @@ PREFIX = "answer "
 """The references of answers begin with this, so that they differ from those of secrets."""
 
 LONGEST_PROMPT = 300
-"""Maximum number of characters of a prompt that are shown. A longer one is shortened in the middle."""
+"""Maximum number of characters of a prompt that are shown. A longer prompt is shortened in the middle."""
 
 _numbers = itertools.count(1)
 
@@ -111,7 +111,7 @@ class Questions:
 
 
 def _shown(prompt: str) -> str:
-    """Return an untrusted prompt as one line. The end of a long one is the question itself."""
+    """Return an untrusted prompt as one line. The end of a long prompt is the question itself."""
     text = visible(" ".join(prompt.split()).rstrip(": "))
     half = LONGEST_PROMPT // 2
     return text if len(text) <= LONGEST_PROMPT else f"{text[: half - 1]} … {text[2 - half :]}"

@@ -24,7 +24,7 @@ from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.planning import nothing_to_prepare
 from tui_workbench.targets.base.login_secrets import store_typed
 from tui_workbench.targets.base.secrets import SECRET_ATTEMPTS
-from tui_workbench.targets.hosts.contacts import is_contacted
+from tui_workbench.targets.hosts.contacts import require_contacted
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
@@ -75,10 +75,15 @@ class Login:
 
         A machine that the user has not contacted is not contacted now either.
         """
-        if not _is_elsewhere(target) or not is_contacted(target):
+        if not _is_elsewhere(target):
             return False
+
+        def log_in() -> None:
+            require_contacted(target)
+            ssh_host_of(target).run(["true"])
+
         try:
-            await in_thread(lambda: ssh_host_of(target).run(["true"]))
+            await in_thread(log_in)
         except SecretNeeded:
             return True
         except HostKeyRefused as error:
