@@ -20,6 +20,7 @@ from tui_workbench.core.directories import user_data_directory
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.processes import clean_environment
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.core.waiting import BackgroundCall, wait_ready
 
 if TYPE_CHECKING:
@@ -39,19 +40,7 @@ MOST_OUTPUT = 256 << 20
 _KILLED = frozenset((129, 137, 143))
 """Exit codes after SIGHUP, SIGKILL and SIGTERM."""
 
-_FOLLOW = """\
-exec 3<&0
-{ until [ -f "$2" ]; do sleep 0.05; done; exec tail -c "+$1" -f -- "$2"; } </dev/null 3<&- 2>/dev/null &
-follower=$!
-{ cat <&3; kill "$follower"; } >/dev/null 2>&1 &
-exec 3<&-
-wait "$follower"
-"""
-"""$1: the number of the first byte, from 1, $2: the file.
-
-While the file is unchanged, `tail` does not notice a lost connection. `cat` then reaches the end of its input, and the
-script kills `tail`.
-"""
+_FOLLOW = shell_script("targets/hosts/scripts/follow_file.sh")
 
 
 class ConnectionLost(TargetUnreachable):

@@ -21,6 +21,7 @@ from tui_workbench.core import locks
 from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.files import make_folders, open_below, remove_below, write_all
 from tui_workbench.core.numbers import whole_number
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
 from tui_workbench.targets.hosts.supervisor import GPU, METRICS, RANKS, SPARK, SPARK_BYTES
@@ -147,32 +148,8 @@ LEAST_BYTES = 64 << 10
 SHARES = 8
 """A command fetches at most MOST_BYTES / SHARES of one file, so that a rank's long log does not delay other files."""
 
-# $1: a separator, then the directories of runs. Prints the separator, and then sizes and names, for each run. The run
-# has written the event files that are newer than `placed`.
-_SIZES = """\
-separator=$1
-shift
-for run; do
-    echo "$separator"
-    cd -- "$run" 2>/dev/null || continue
-    [ -f metrics.jsonl ] && [ ! -L metrics.jsonl ] && wc -c metrics.jsonl
-    [ -d ranks ] && find ranks -type f -name '*.log' -exec wc -c {} \\;
-    [ -d gpu ] && find gpu -type f -exec wc -c {} \\;
-    [ -d spark ] && find spark -type f ! -name '.*' -exec wc -c {} \\;
-    [ -e placed ] && find work outputs -type f -newer placed -name '*tfevents*' -exec wc -c {} \\; 2>/dev/null
-done
-exit 0
-"""
-
-# $1: the run's directory, then path, first byte (from 1) and count of each part.
-_PARTS = """\
-cd -- "$1" || exit
-shift
-while [ $# -gt 2 ]; do
-    [ -L "$1" ] || tail -c "+$2" -- "$1" | head -c "$3"
-    shift 3
-done
-"""
+_LIST_FILES = shell_script("targets/hosts/scripts/list_live_files.sh")
+_READ_PARTS = shell_script("targets/hosts/scripts/read_parts.sh")
 
 
 class LiveFiles:
@@ -307,9 +284,9 @@ class LiveFiles:
 
 
 def _list_sizes(host: Host, folders: Sequence[str]) -> list[str]:
-    """Return the lines of _SIZES for each folder. Raises TargetUnreachable."""
+    """Return the lines of _LIST_FILES for each folder. Raises TargetUnreachable."""
     separator = secrets.token_hex(8)  # a script can choose the names of its files, but does not know the separator
-    found = host.run(["sh", "-c", _SIZES, "sh", separator, *folders]).stdout.decode("utf-8", "surrogateescape")
+    found = host.run(["sh", "-c", _LIST_FILES, "sh", separator, *folders]).stdout.decode("utf-8", "surrogateescape")
     sizes = found.split(f"{separator}\n")[1:]
     if len(sizes) != len(folders):
         raise ConnectionLost(f"{host.label}: the list of the files of runs was incomplete", remedy="Try again.")
@@ -322,7 +299,7 @@ def fetch_parts(host: Host, folder: str, parts: Sequence[tuple[str, int, int]]) 
     Raises TargetUnreachable.
     """
     arguments = [text for path, start, size in parts for text in (path, str(start + 1), str(size))]
-    data = io.BytesIO(host.run(["sh", "-c", _PARTS, "sh", folder, *arguments]).stdout)
+    data = io.BytesIO(host.run(["sh", "-c", _READ_PARTS, "sh", folder, *arguments]).stdout)
     found = [data.read(size) for _, _, size in parts]
     is_complete = all(len(each) == size for each, (_, _, size) in zip(found, parts, strict=True)) and not data.read()
     return found if is_complete else None
