@@ -157,6 +157,14 @@ def test_fix_applies(name: str, text: str, code: str, after: str | None) -> None
         assert fixed(text, name, code) == after
 
 
+def test_very_many_duplicates_of_a_key_are_found_and_have_no_fix() -> None:
+    # The file is parsed again for each removed line, which would take minutes.
+    problems = document("type: local\n" * 3000, "a.compute").problems()
+    duplicates = [finding for finding in problems if finding.code == "duplicate-key"]
+    assert len(duplicates) == 2999
+    assert {finding.fix for finding in duplicates} == {None}
+
+
 def test_valid_file_has_no_findings() -> None:
     assert document(DOCKER + "sharedVolumes: true\nnativeSharedDirectory: ~/x\n", "a.compute").problems() == []
     assert document("Target: x\nFramework: Python\n", "a.runconfig").problems() == []

@@ -317,6 +317,14 @@ def test_edit_that_changes_other_values_is_refused(text: str, path: Path, said: 
     assert editing.text == text
 
 
+def test_key_that_occurs_very_often_is_not_removed() -> None:
+    editing = document("a: 1\n" * 30)
+    with pytest.raises(EditRefusedError, match="`a` occurs 30 times") as caught:
+        editing.unset("a")
+    assert "text editor" in caught.value.remedy
+    assert editing.text == "a: 1\n" * 30
+
+
 def test_lone_surrogate_cannot_be_written() -> None:
     editing = document("Target: x\n")
     with pytest.raises(ConfigurationError, match="surrogate"):

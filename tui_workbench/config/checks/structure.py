@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -30,9 +31,9 @@ from tui_workbench.config.schema import field_types, fields
 from tui_workbench.config.schema.data_references import KEY
 from tui_workbench.config.schema.field_types import FALSE_WORDS, TRUE_WORDS, Field
 from tui_workbench.config.schema.slurm_options import SECTION, corrected
-from tui_workbench.config.yaml_edit.editing import drop_earlier
+from tui_workbench.config.yaml_edit.editing import DUPLICATES, drop_earlier
 from tui_workbench.config.yaml_edit.layout import line_end, line_start
-from tui_workbench.config.yaml_edit.syntax import LIST, SCALAR, Node, parse
+from tui_workbench.config.yaml_edit.syntax import LIST, SCALAR, Node, Path, parse
 from tui_workbench.config.yaml_edit.syntax_errors import indent_above, neighbors_columns
 from tui_workbench.config.yaml_edit.values import Fault, is_placeholder
 from tui_workbench.core import target_types
@@ -44,10 +45,12 @@ from tui_workbench.core.secret_names import is_secret, is_shell_name, shell_name
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Yield the findings that follow from the file alone, and those about the members of a group."""
+    duplicates = _duplicate_fixes(subject)
     for fault in subject.reading.faults:
         names = ".".join(step for step in fault.path if isinstance(step, str))
         key = fault.field.key if fault.field is not None else names
-        fix, at = _fix_of(subject, fault), (fault.start, fault.end)
+        fix = duplicates.get(fault.path) if fault.code == "duplicate-key" else _fix_of(subject, fault)
+        at = (fault.start, fault.end)
         yield subject.finding(fault.code, fault.message, fault.remedy, key, fix, at=at)
     for fault in missing_fields(subject.tree, subject.kind, subject.reading, subject.target_type):
         yield _missing(subject, fault)
@@ -120,6 +123,18 @@ def _line_out(text: str, offset: int) -> ReplaceText:
     return ReplaceText(line_start(text, offset), after + 1 if after >= 0 else len(text), "")
 
 
+def _duplicate_fixes(subject: Subject) -> dict[Path, Fix]:
+    """Return the fixes of duplicate keys by their paths. A file with very many of them gets none: each takes time."""
+    paths = [fault.path for fault in subject.reading.faults if fault.code == "duplicate-key"]
+    fixes: dict[Path, Fix] = {}
+    for path in dict.fromkeys(paths if len(paths) < DUPLICATES else ()):
+        with contextlib.suppress(ConfigurationError):
+            # Most YAML readers use the last value of a key.
+            text = drop_earlier(subject.tree, path)
+            fixes[path] = Fix(f"keep the last `{path[-1]}`", (ReplaceText(0, len(subject.tree.text), text),))
+    return fixes
+
+
 def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
     field = fault.field
     node = subject.nodes.get(field.key) if field is not None else None
@@ -128,13 +143,6 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
             return Fix("remove the line", (_line_out(subject.tree.text, fault.start),))
         case "missing-space":
             return _syntax_fix(fault.code, fault.start, subject.tree.text)
-        case "duplicate-key":
-            # Most YAML readers use the last value of a key.
-            try:
-                text = drop_earlier(subject.tree, fault.path)
-            except ConfigurationError:
-                return None
-            return Fix(f"keep the last `{fault.path[-1]}`", (ReplaceText(0, len(subject.tree.text), text),))
         case "wrong-choice" if field is not None and node is not None:
             words = {word.lower(): word for word in field.choices}
             near = get_close_matches(node.text.lower(), words, 1, 0.5)

@@ -18,7 +18,6 @@ from tui_workbench.config.yaml_edit.scalars import Style, block, flow, means, re
 from tui_workbench.config.yaml_edit.splices import (
     EditRefusedError,
     Splice,
-    apply,
     first_good,
     image,
     item_candidates,
@@ -58,11 +57,14 @@ def unset(tree: Tree, path: Path) -> str:
         indices = [int(path[-1]) % len(parent.items)]
     else:
         indices = [i for i, (key, _) in enumerate(parent.entries) if key.text == path[-1]]
-    splices = remove(tree, path[:-1], parent, indices[-1])
     if len(indices) > 1:
         # Remove all entries of a duplicate key, because otherwise an earlier value would apply.
-        return unset(parse(apply(tree.text, splices)), path)
-    return first_good([splices], tree, removes(tree, path), path)
+        return unset(parse(drop_earlier(tree, path)), path)
+    return first_good([remove(tree, path[:-1], parent, indices[0])], tree, removes(tree, path), path)
+
+
+DUPLICATES = 20
+"""Number of entries of a key that are removed at most: the whole file is parsed again for each."""
 
 
 def drop_earlier(tree: Tree, path: Path) -> str:
@@ -72,6 +74,9 @@ def drop_earlier(tree: Tree, path: Path) -> str:
         indices = [i for i, (key, _) in enumerate(parent.entries if parent else ()) if key.text == path[-1]]
         if parent is None or len(indices) < 2:
             return tree.text
+        if len(indices) > DUPLICATES:
+            remedy = "Remove the lines in a text editor, except for one."
+            raise refused(tree, parent, f"`{dotted(path)}` occurs {len(indices):,} times", remedy)
         is_good = reads(tree, path, _says(find(tree, path)), path)
         tree = parse(first_good([remove(tree, path[:-1], parent, indices[0])], tree, is_good, path))
 
