@@ -1,10 +1,12 @@
 # The targets create the virtual environment and install the packages that they need:
 #   make run        open the sample project in the workbench
 #   make dev        open the sample project with the development console of Textual, which `make console` shows
-#   make test       run all checks and tests
+#   make check      run the checks: ruff, mypy, lint-imports and tests/bounded_reading.py
+#   make test       run the checks, and the tests that need only Python and git
+#   make test-all   run `make test`, then all other tests; those of missing programs are skipped
+#   make test-ssh   run the tests with the mark `ssh`; other marks are in tests/rings.py
+#   make test-portable  run tests with the features of Linux removed, as root
 #   make hooks      let git run ruff and mypy before each commit
-#   make portable   run tests with the features of Linux removed, as root
-#   make check      run only the checks: ruff, mypy, lint-imports and tests/bounded_reading.py
 #   make walk       press random keys on the screens
 #   make mutations  damage the files of a run at random and read them
 #   make bench      run the benchmarks and write docs/performance.md
@@ -19,9 +21,10 @@
 VENV ?= .venv
 PYTHON ?=
 SAMPLE ?= sample_project
-# Number of test files that run at the same time; most tests wait for other programs. Each worker starts its own
-# machines and Docker engines.
+# Number of test files that run at the same time. The tests of the first ring compute; most others wait for programs.
+# Each worker starts its own machines and Docker engines.
 WORKERS ?= 5
+FIRST_WORKERS ?= logical
 
 # Without bytecode, every start of the program would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -31,7 +34,7 @@ unexport PYTHONPATH
 # Install again if the base interpreter of the virtual environment was removed or upgraded.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run dev console hooks test portable check walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures lock release clean
+.PHONY: run dev console hooks check check-lint check-mypy check-mypy-mac test test-all test-portable walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures lock release clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
@@ -47,22 +50,39 @@ console: $(VENV)/.installed-dev
 hooks: $(VENV)/.installed-test $(VENV)/.installed-dev
 	@$(VENV)/bin/pre-commit install
 
-# Run pytest with the command $(1). With RERUN=1, failed tests run a second time, one after the other. The output of the
-# first time stays visible, and a test that fails twice is an error. Thousands of tests start other programs, so on a
-# busy machine one may be late.
-run_tests = $(1) --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder || \
+# Run pytest with the command $(1) and $(2) workers. With RERUN=1, failed tests run a second time, one after the other.
+# The output of the first time stays visible, and a test that fails twice is an error. Thousands of tests start other
+# programs, so on a busy machine one may be late.
+run_tests = $(1) --numprocesses=$(2) --dist=loadfile --no-loadscope-reorder || \
 	{ test $$? -eq 1 && test -n "$(RERUN)" && echo "The tests that failed run again:" && $(1) --last-failed; }
 
-test: check
-	@$(call run_tests,$(VENV)/bin/pytest)
-
+# The parts of `make check` run at the same time. Each platform has its own cache: mypy checks everything again if the
+# cache is of another platform.
 check: $(VENV)/.installed-test
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-mypy check-mypy-mac check-lint
+
+check-mypy: $(VENV)/.installed-test
+	$(VENV)/bin/mypy
+
+check-mypy-mac: $(VENV)/.installed-test
+	$(VENV)/bin/mypy --platform darwin --cache-dir .mypy_cache/mac -p tui_workbench -p workbench -p workbench_children -p azureml
+
+check-lint: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
-	$(VENV)/bin/mypy
-	$(VENV)/bin/mypy --platform darwin -p tui_workbench -p workbench -p workbench_children -p azureml
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python -m tests.bounded_reading
+
+test: check
+	@$(call run_tests,$(VENV)/bin/pytest -m first --durations=10,$(FIRST_WORKERS))
+
+test-all: test
+	@$(call run_tests,$(VENV)/bin/pytest -m "not first" --durations=20,$(WORKERS))
+	@if test "$$(id -u)" = 0; then $(MAKE) --no-print-directory test-portable; \
+	else echo "Not run, because they need root: the tests with the features of Linux removed (make test-portable)."; fi
+
+test-%: $(VENV)/.installed-test
+	@$(call run_tests,$(VENV)/bin/pytest -m "$*",$(WORKERS))
 
 # Tests without /proc, /dev/shm, the tools of GNU and the functions of Python that only Linux has: all tests of runs on
 # this machine and over SSH, and a few files for each other part of the workbench. `tests/portable/run.sh` explains how.
@@ -74,9 +94,9 @@ PORTABLE = tests/core tests/faults/test_processes.py tests/runs/test_canceling.p
 	tests/ui/editor tests/ui/main/test_main.py tests/ui/runs/test_history_screen.py tests/ui/test_notifications.py \
 	tests/ui/terminal/test_clipboard.py tests/terminal/test_clipboard.py tests/terminal/test_main_screen.py \
 	tests/terminal/test_notifications.py
-portable: $(VENV)/.installed-test
-	@$(call run_tests,tests/portable/run.sh $(VENV)/bin/pytest \
-		-m "not linux" -k "(not docker or docker_socket) and not shellless and not slurm and not cluster" $(PORTABLE))
+test-portable: $(VENV)/.installed-test
+	@$(call run_tests,tests/portable/run.sh $(VENV)/bin/pytest -m "not linux" \
+		-k "(not docker or docker_socket) and not shellless and not slurm and not cluster" $(PORTABLE),$(WORKERS))
 
 # Many more random keys than in `make test`. A failure shows its seed.
 walk: $(VENV)/.installed-test

@@ -96,6 +96,7 @@ hypothesis.settings.load_profile("workbench")
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marks of the rings."""
     config.addinivalue_line("markers", f"{rings.FIRST}: needs only Python and git")
+    config.addinivalue_line("markers", f"{rings.SMOKE}: goes through the whole program, so it may take longer")
     for mark, description in rings.MARKS.items():
         config.addinivalue_line("markers", f"{mark}(reason): {description}")
 
@@ -135,6 +136,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     _running[:] = [item]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """On CI, fail a test of the first ring that takes too long. Other machines may be slower."""
+    before = processor_time()
+    yield
+    seconds = processor_time() - before
+    is_limited = rings.FIRST in item.keywords and rings.SMOKE not in item.keywords
+    if on_ci() and is_limited and seconds > rings.SECONDS:
+        reason = "make the test faster, or give it the mark `processes` or `slow`"
+        pytest.fail(f"the test took {seconds:.1f} s of processor time: {reason}", pytrace=False)
+
+
+def processor_time() -> float:
+    """Return the processor time of this process and of its ended child processes, in seconds."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown() -> None:
     """Forget the test: the fixtures that end now may be those of earlier tests."""
@@ -142,8 +161,8 @@ def pytest_runtest_teardown() -> None:
 
 
 def needs_second_ring(reason: str) -> None:
-    """Fail the running test if it belongs to the first ring."""
-    if any(not ring_marks(item) for item in _running):
+    """Fail the running test if its marks say that it needs only Python and git."""
+    if any(ring_marks(item) <= rings.TIME_ONLY for item in _running):
         pytest.fail(f"{reason}: give the test a mark of tests/rings.py", pytrace=False)
 
 

@@ -2,7 +2,8 @@
 
 Each test of the second ring has at least one mark of `MARKS`; `pytest -m MARK` runs them. Most tests get their marks
 from their fixtures, so that they cannot be forgotten. The others have them in their source text: a test of the first
-ring fails if it needs another program (`require` in tests/conftest.py).
+ring fails if it needs another program (`require` in tests/conftest.py), and on CI also if it takes longer than
+`SECONDS`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ if TYPE_CHECKING:
 FIRST = "first"
 """The mark of the tests of the first ring, which tests/conftest.py adds."""
 
+SECONDS = 1.0
+"""Processor time that a test of the first ring may take with its child processes, on a machine that `.ci/run` uses."""
+
+SMOKE = "smoke"
+"""The mark of the few tests of the first ring that may take longer, because they go through the whole program."""
+
 MARKS = {
+    "processes": "starts the program or its processes many times",
+    "slow": "computes or draws for longer than the first ring allows",
+    "train": "trains with PyTorch",
+    "packaging": "builds or installs packages",
     "ssh": "starts an SSH server, most often in a network namespace",
     "docker": "starts Docker engines",
     "slurm": "starts a Slurm cluster in network namespaces",
@@ -26,6 +37,9 @@ MARKS = {
     "corpus": "reads the collection of configuration files beside the repository",
 }
 """The marks of the second ring, with their descriptions."""
+
+TIME_ONLY = {"processes", "slow", "train", "packaging"}
+"""Marks of tests that need only Python, its packages and git, but time."""
 
 _FIXTURES = {
     "gpubox": "ssh",

@@ -13,6 +13,7 @@ import pytest
 
 from docs.make_pages import PAGES
 from docs.make_pictures import SCREENS
+from tests import rings
 from tests.cli.support import Installed, options_of
 from tests.conftest import REPOSITORY, require
 from tests.runs.support import make_run
@@ -41,6 +42,7 @@ def cells(text: str) -> list[list[str]]:
     return [row for row in rows if not row[0].startswith(("It says", "Message", "Screen"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_generated_page_is_current(name: str) -> None:
     assert text_of(f"reference/{name}") == PAGES[name](), "run python -m docs.make_pages"
@@ -82,7 +84,8 @@ class TestContributing:
 
     def test_named_make_targets_exist(self) -> None:
         targets = re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text("utf-8"), re.MULTILINE)
-        assert set(re.findall(r"make ([a-z-]+)", re.sub(r"`make`", "", self.TEXT))) <= set(targets)
+        named = re.findall(r"(?:`| {4})make ([a-z-]+)", self.TEXT)
+        assert set(named) <= {*targets, *(f"test-{mark}" for mark in rings.MARKS)}
 
     @pytest.mark.parametrize(
         ("name", "path"),
@@ -187,6 +190,7 @@ def texts_in_the_code() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_troubleshooting_quotes_current_messages() -> None:
     quoted = [row[0].strip("`") for row in cells(text_of("troubleshooting.md"))]
     said = "\n".join(texts_in_the_code())

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import REPOSITORY
 from tests.gpu.test_tutorial import Shell
+
+pytestmark = pytest.mark.processes
 
 PAGE = REPOSITORY / "docs" / "research-day.md"
 _VARYING = re.compile(r"research_\d+|\d[\d:.-]*T?[\d:.]+\+00:00|0:00:\d\d\.\d+|\d+\.\d s|\d+\.\d [kM]B|\b\d{5,}\b")

@@ -171,6 +171,7 @@ async def open_screens(client: aiohttp.ClientSession, served: Served, address: s
         return Opened(served.root.rstrip("/") + path, headers)
 
 
+@pytest.mark.processes
 async def test_killed_server_leaves_no_workbench_behind(served: Served, client: aiohttp.ClientSession) -> None:
     page, headers = await open_screens(client, served, served.address)
     async with client.ws_connect(f"{page}ws", headers=headers) as websocket:
@@ -182,6 +183,7 @@ async def test_killed_server_leaves_no_workbench_behind(served: Served, client: 
         await until_gone(children)
 
 
+@pytest.mark.processes
 async def test_dead_workbench_closes_its_page(served: Served, client: aiohttp.ClientSession) -> None:
     page, headers = await open_screens(client, served, served.address)
     async with client.ws_connect(f"{page}ws", headers=headers) as websocket:
@@ -264,6 +266,7 @@ NONSENSE = (
 )
 
 
+@pytest.mark.processes
 async def test_invalid_messages_close_the_page(served: Served, client: aiohttp.ClientSession) -> None:
     page, headers = await open_screens(client, served, served.address)
     for nonsense in NONSENSE:

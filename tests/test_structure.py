@@ -48,11 +48,13 @@ def test_modules_import_each_other_without_cycles() -> None:
     graphlib.TopologicalSorter(imports).prepare()  # raises CycleError, which names the modules
 
 
+@pytest.mark.slow
 def test_own_modules_are_imported_at_the_top() -> None:
     found = {path for path in PACKAGE.rglob("*.py") if "templates_data" not in path.parts and _imports_late(path)}
     assert sorted(str(path.relative_to(PACKAGE)) for path in found) == sorted(SEAMS)
 
 
+@pytest.mark.slow
 def test_files_and_programs_are_read_with_limits() -> None:
     assert bounded_reading.problems() == []
 

@@ -60,6 +60,7 @@ def test_restore_reports_mistakes(workbench: Installed) -> None:
     workbench.run(*RESTORE, "--run-id", "1").error(2, "no run '1'")
 
 
+@pytest.mark.processes
 def test_folder_is_copied_or_added_as_project(tmp_path: Path) -> None:
     workbench = Installed(tmp_path)
     write_files(tmp_path, {"old/train.py": "x"})

@@ -84,6 +84,7 @@ def test_stacks_contain_no_secrets_and_no_values(workbench: Installed) -> None:
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.processes
 def test_ranks_of_torchrun_are_first(workbench: Installed) -> None:
     write_configuration(workbench.folder, ProcessesPerNode=2)
     run_id = begin(workbench, "ranks.py", count=2)

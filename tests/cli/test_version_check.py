@@ -81,6 +81,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIn
         yield index
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("has_pip", [True, False], ids=["pip", "uv"])
 def test_index_is_asked_with_the_installer(index: PackageIndex, monkeypatch: pytest.MonkeyPatch, has_pip: bool) -> None:
     monkeypatch.setattr(version, "has_pip", lambda: has_pip)  # an environment of uv has no pip

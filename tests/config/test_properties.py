@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from tui_workbench.config.yaml_edit.scalars import means
 from tui_workbench.config.yaml_edit.splices import EditRefusedError, image
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path, Tree, find, parse, plain_value
 from tui_workbench.core.errors import ConfigurationError
+
+pytestmark = pytest.mark.slow
 
 
 def paths_of(tree: Tree) -> list[tuple[Path, Node]]:

@@ -27,6 +27,7 @@ def moments(longest: float) -> list[float]:
     return [longest * number / MOMENTS for number in range(MOMENTS)]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("tracked", [False, True], ids=["in place", "in a copy"])
 def test_submit_killed_at_any_moment(tmp_path: Path, tracked: bool) -> None:
     root = write_project(tmp_path / "project", tracked=tracked)

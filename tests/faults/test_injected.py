@@ -15,6 +15,8 @@ from tests.faults import injecting
 from tests.faults.support import Workbench, until
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.processes
+
 STEP = 4
 """Interval between tested calls: each costs a run, and consecutive calls usually fail in the same way."""
 

@@ -22,6 +22,8 @@ from tests.faults.mutated_project import CONFIG, RUNS, STATE, MutatedProject
 from tests.faults.mutating import Mutation, mutations
 from tests.faults.readings import OF_HOME, Answer, Readings
 
+pytestmark = pytest.mark.slow
+
 MUTATIONS = int(os.environ.get("MUTATIONS", "200"))
 READINGS = 4
 """Number of readings that hypothesis chooses for each mutation."""

@@ -17,6 +17,7 @@ def workbench(project_root: Path) -> Workbench:
     return Workbench(project_root)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("tracked", ["false", "true"])
 def test_concurrent_submits_all_run_with_unique_numbers(workbench: Workbench, tracked: str) -> None:
     configuration = workbench.folder / "aml_config" / "local.runconfig"
@@ -89,6 +90,7 @@ def test_closed_standard_stream_is_harmless(workbench: Workbench, case: str, clo
         assert workbench.log(run["run_id"]) == "hello\n"
 
 
+@pytest.mark.processes
 def test_output_is_readable_without_utf8_locale(workbench: Workbench) -> None:
     (workbench.folder / "träining.py").write_text("print('grün 🧪')\n", encoding="utf-8")
     workbench.environment = {

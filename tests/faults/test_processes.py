@@ -131,6 +131,7 @@ def test_next_follower_replaces_a_killed_controller(workbench: Workbench, place:
     assert information["reason"] == "exit code 7"
 
 
+@pytest.mark.processes
 def test_follower_survives_several_killed_controllers(workbench: Workbench, place: Path) -> None:
     run = gated(workbench, place, code=7)
     follower = workbench.start("logs", "-f", run.run_id)

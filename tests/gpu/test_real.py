@@ -31,6 +31,7 @@ def test_suite_passes_with_stand_ins(tmp_path: Path) -> None:
     assert "compute.py" in (tmp_path / "monitor.txt").read_text()
 
 
+@pytest.mark.processes
 def test_suite_starts_with_its_wheels_alone(tmp_path: Path) -> None:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     words = [sys.executable, "-m", "tests.gpu.real.wheels", str(tmp_path / "wheels"), version]

@@ -114,6 +114,7 @@ def test_readme_claims_are_in_the_tutorial() -> None:
     assert set(shown) <= typed
 
 
+@pytest.mark.train
 def test_tutorial_steps_on_this_machine(shell: Shell) -> None:
     for block in blocks(TUTORIAL):
         if block.mark == "tested: here":

@@ -10,7 +10,11 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import REPOSITORY
+
+pytestmark = pytest.mark.packaging
 
 OURS = {"tui_workbench", "tests", "benchmarks", "docs", "workbench", "azureml", "workbench_children"}
 """The last three are modules of `tui_workbench/sdk`, which scripts and the launcher of ranks import."""

@@ -82,6 +82,7 @@ def files_below(source: Path, *folders: str) -> set[str]:
     } - set(LEFT_BEHIND)
 
 
+@pytest.mark.packaging
 def test_wheel_holds_package_themes_and_sample_only(source: Path, wheel: Path) -> None:
     names = {name.partition(".data/data/")[2] or name for name in names_in(wheel) if ".dist-info/" not in name}
     wanted = files_below(source, "tui_workbench") | {
@@ -93,6 +94,7 @@ def test_wheel_holds_package_themes_and_sample_only(source: Path, wheel: Path) -
     assert any(name.startswith(DATA + "themes/") for name in names)
 
 
+@pytest.mark.packaging
 def test_source_distribution_holds_what_make_needs(source: Path, sdist: Path) -> None:
     names = names_in(sdist)
     assert files_below(source, "tui_workbench", "themes", "sample_project", "tests", "benchmarks", ".ci") <= names
@@ -100,6 +102,7 @@ def test_source_distribution_holds_what_make_needs(source: Path, sdist: Path) ->
     assert not set(LEFT_BEHIND) & names
 
 
+@pytest.mark.packaging
 def test_source_distribution_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as opened:
         # Python 3.11.2 of Debian 12 has no extraction filters.
@@ -148,6 +151,7 @@ def run(installed: Path, command: str, *arguments: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.packaging
 def test_installed_program_is_the_wheel(installed: Path, wheel: Path, tmp_path: Path) -> None:
     place = run(installed, "python", "-c", "import tui_workbench; print(tui_workbench.__file__)", folder=tmp_path)
     assert place.startswith(str(installed.parent))
@@ -221,6 +225,7 @@ INSTALLERS = {
 """For each installer, the command that installs the wheel, and the environment in the home folder."""
 
 
+@pytest.mark.packaging
 @pytest.mark.parametrize("installer", INSTALLERS)
 def test_installs_without_a_compiler_and_extends_itself(
     bare: Bare, wheel: Path, project_root: Path, installer: str

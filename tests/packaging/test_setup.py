@@ -74,6 +74,7 @@ def test_unsuitable_python_is_named(path: Path, tmp_path: Path) -> None:
     assert done.stderr.startswith("/nowhere/python is not Python 3.11 or newer")
 
 
+@pytest.mark.packaging
 def test_unsuitable_pythons_are_skipped(path: Path, tmp_path: Path) -> None:
     python(path, "python3.13", TOO_OLD)
     python(path, "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')

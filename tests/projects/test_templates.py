@@ -24,6 +24,7 @@ from tui_workbench.projects import templates
 from tui_workbench.projects.project import Project
 
 
+@pytest.mark.train
 def test_digits_resume_continues_after_a_failure(tmp_path: Path) -> None:
     root = Path(templates.create_project("resumed", str(tmp_path), "digits-resume"))
     for name, old, new in (
@@ -336,6 +337,7 @@ class TestAddFolder:
             templates.add_folder(str(tmp_path / "nowhere"))
 
 
+@pytest.mark.train
 def test_digits_ddp_trains_with_one_or_two_processes(tmp_path: Path) -> None:
     root = Path(templates.create_project("several", str(tmp_path), "digits-ddp"))
     compute = root / "aml_config" / "local.compute"

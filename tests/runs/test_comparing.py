@@ -229,6 +229,7 @@ def test_note_about_many_runs_is_shown_once(project: Project) -> None:
     )
 
 
+@pytest.mark.slow
 def test_incomplete_metrics_are_reported(project: Project) -> None:
     made = [make_run(project, f"project_{number}", number, state="completed") for number in (1, 2)]
     log = b"loss: 2\n" + (b"x" * 899 + b"\n") * 10_000 + b"loss: 1\n"

@@ -54,6 +54,7 @@ class TestLife:
         assert shop.ended(shop.runs.submit(REQUEST)).state == "completed"
         assert RunDirectory(first.directory).run().state == "running"
 
+    @pytest.mark.processes
     def test_runs_can_be_submitted_from_many_threads(self, shop: GatedProject) -> None:
         before = descriptors()
         with ThreadPoolExecutor(6) as pool:
@@ -204,6 +205,7 @@ class TestFailures:
         assert os.listdir(shop.project.runs_directory) == []
         assert not (shop.root / "ran").exists() or shop.times_run() <= 1
 
+    @pytest.mark.processes
     def test_script_that_cannot_start_fails_the_run(self, shop: GatedProject) -> None:
         run = shop.ended(shop.runs.submit(RunRequest("local", "hello.py", tuple("x" * 100_000 for _ in range(100)))))
         assert run.state == "failed"

@@ -77,6 +77,7 @@ class TestResuming:
         assert take_over(RunDirectory(run.directory)) is False
         assert shop.controller(run) == controller
 
+    @pytest.mark.processes
     def test_killed_controller_is_replaced(self, shop: GatedProject) -> None:
         run = shop.submit(3)
         script = shop.script(run)

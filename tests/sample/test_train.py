@@ -66,6 +66,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.
     return root, run(root / "train.py", folder=elsewhere, HOME=str(elsewhere))
 
 
+@pytest.mark.train
 def test_defaults_reach_95_percent_on_new_writers(
     trained: tuple[Path, subprocess.CompletedProcess[str]], train: ModuleType
 ) -> None:
@@ -122,6 +123,7 @@ def one_thread(train: ModuleType) -> Iterator[None]:
     train.torch.set_num_threads(before)
 
 
+@pytest.mark.train
 @pytest.mark.usefixtures("one_thread")
 def test_seed_determines_the_result(
     train: ModuleType,
@@ -147,6 +149,7 @@ def test_seed_determines_the_result(
     assert in_this_process("4") != first
 
 
+@pytest.mark.train
 def test_missing_gpu_is_reported_and_fails_if_required(
     trained: tuple[Path, subprocess.CompletedProcess[str]], train: ModuleType, sample: Path
 ) -> None:
@@ -160,6 +163,7 @@ def test_missing_gpu_is_reported_and_fails_if_required(
     assert re.fullmatch(r"train\.py: no GPU to train on \(.*\)\. To train on the CPU, .*\n", refused.stdout)
 
 
+@pytest.mark.train
 def test_invalid_numbers_are_refused_before_loading(sample: Path) -> None:
     refused = run(sample / "train.py", "--epochs", "0")
     assert refused.returncode == 2

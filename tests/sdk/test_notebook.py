@@ -34,6 +34,7 @@ def test_other_files_and_languages_are_refused(tmp_path: Path, text: str, said: 
         launcher.Execution(str(path), []).run()
 
 
+@pytest.mark.processes
 def test_executed_notebook_is_written_while_a_cell_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "SAVE_SECONDS", 0.05)
     monkeypatch.setenv("WORKBENCH_OUTPUTS_DIRECTORY", str(tmp_path))

@@ -308,6 +308,7 @@ def start_nodes(folder: Path, script: str) -> tuple[subprocess.Popen[bytes], ...
     return first, start(folder, script, **shared, WORKBENCH_NODE="two", FIRST_RANK="2")
 
 
+@pytest.mark.processes
 def test_first_node_copies_the_lines_of_all_nodes(tmp_path: Path) -> None:
     script = "import os\nprint(os.environ['RANK'], os.environ['WORKBENCH_NODE'], 'WORKBENCH_NODES' in os.environ)"
     for _ in range(2):  # the second time, only new lines are copied

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.processes
+
 
 TEXT = "needle ü\n" + "".join(f"line {number} of the file\n" for number in range(40))
 

@@ -19,6 +19,8 @@ from tests.terminal import failing_program
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.processes
+
 TURNED_OFF = ("?1049l", "?1000l", "?1003l", "?1006l", "?2004l", "?1004l", "?25h")
 """Sequences that restore screen, mouse, paste, focus and cursor."""
 

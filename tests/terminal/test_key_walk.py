@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.processes
+
 SIZES = [(80, 24), (160, 48)]
 KEYS = int(os.environ.get("TERMINAL_WALK_KEYS", "12"))
 SEED = os.environ.get("WALK_SEED", "1")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.processes
+
 FOCUS_LOST, FOCUS_CAME = "\x1b[O", "\x1b[I"
 READY = ("hello.py", "ready", "No runs yet")
 NOTIFIED = re.compile(rb"\x1b\]9;([^\x1b\x07]*)")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.processes
+
 TALKING = """import os, sys, time
 number = 0
 while not os.path.exists("enough"):

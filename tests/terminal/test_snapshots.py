@@ -21,6 +21,8 @@ from tui_workbench.targets.gpu.vendors import may_have_gpu_here
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.processes
+
 FOLDER = Path(__file__).parent / "snapshots"
 SIZES = [(80, 24), (120, 40), (200, 60)]
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "", "LANG": "C.UTF-8", "LC_ALL": "", "LC_CTYPE": ""}

@@ -76,6 +76,7 @@ def seen(project: Project) -> Iterator[Callable[..., Seen]]:
         one.terminal.close()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("environment", "arguments", "colors", "unicode"),
     [
@@ -104,6 +105,7 @@ def test_output_suits_the_terminal(
     assert (left.bg, left.reverse, left.underscore) != (other.bg, other.reverse, other.underscore)
 
 
+@pytest.mark.processes
 def test_focused_pane_has_another_frame_without_color(seen: Callable[..., Seen]) -> None:
     one = seen({"TERM": "vt100"})
     lines = one.terminal.text().splitlines()

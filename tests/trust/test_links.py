@@ -200,6 +200,7 @@ LOOKS = (
 )  # fmt: skip
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("words", LOOKS, ids=" ".join)
 def test_pipe_in_place_of_a_run_file_does_not_block_commands(project: Project, words: tuple[str, ...]) -> None:
     piped = (FILES[2:], ("events.jsonl",), ("run.json",), ())

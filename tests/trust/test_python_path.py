@@ -120,6 +120,7 @@ def test_python_m_imports_nothing_from_the_current_folder(hostile: Hostile) -> N
     assert (done.returncode, hostile.started) == (0, ""), done.stderr
 
 
+@pytest.mark.processes
 async def test_served_screens_import_nothing_from_the_project(hostile: Hostile, home: Path) -> None:
     served = start(hostile.root, home, CONSOLE_SCRIPT)
     try:
@@ -159,6 +160,7 @@ def test_link_imports_nothing_from_the_project(hostile: Hostile) -> None:
     assert hostile.started == ""
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -47,6 +47,7 @@ def test_folder_without_project_is_refused_before_any_screen(tmp_path: Path) -> 
         run(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_leaving_prints_the_active_runs(project_root: Path) -> None:
     (project_root / "hello.py").write_text("import time\ntime.sleep(600)\n")
     with Terminal([sys.executable, "-m", "tui_workbench", str(project_root)], columns=100, rows=40) as terminal:

@@ -18,6 +18,8 @@ from tests.ui.walk import Walk
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.slow
+
 KEYS = int(os.environ.get("WALK_KEYS", "100"))
 SEED = os.environ.get("WALK_SEED", "1")
 SIZES = [(80, 24), (100, 30), (120, 40), (160, 48)]

@@ -122,6 +122,7 @@ def test_file_without_mapping_is_refused(tmp_path: Path, text: str) -> None:
     assert "mine.yaml" in error_of(tmp_path, text)
 
 
+@pytest.mark.slow
 def test_theme_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
     assert "invalid YAML: " in error_of(tmp_path, "[" * 20_000)
 

@@ -87,6 +87,7 @@ async def table_of(pilot: Pilot[list[Run]]) -> DashboardScreen:
     return pilot.app.screen
 
 
+@pytest.mark.slow
 async def test_annotations_are_undone_on_any_screen(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("ctrl+r")
@@ -112,6 +113,7 @@ async def test_annotations_are_undone_on_any_screen(project: Project) -> None:
         await until(lambda: "Undone: annotate hello.py [1]." in screen_of(pilot).panes.run_bar.notice.text)
 
 
+@pytest.mark.slow
 async def test_quick_annotations_are_undone_after_leaving_the_screen(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("ctrl+r")
@@ -131,6 +133,7 @@ async def test_quick_annotations_are_undone_after_leaving_the_screen(project: Pr
         await until(lambda: not runs.facts(run_id).annotations.pinned)
 
 
+@pytest.mark.slow
 async def test_filter_and_theme_are_undone(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("2", "slash", *"nothing", "escape")
@@ -154,6 +157,7 @@ async def test_undo_without_steps_shows_a_message(project: Project) -> None:
         await until(lambda: "Nothing to undo" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_restored_files_are_undone(project: Project, project_root: Path) -> None:
     configuration = project_root / "aml_config" / "local.runconfig"
     configuration.write_text(configuration.read_text().replace("TrackedRun: false", "TrackedRun: true"))

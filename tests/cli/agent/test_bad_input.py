@@ -75,6 +75,7 @@ def tools_of(server: AgentServer) -> dict[str, dict[str, Any]]:
     return {tool.name: tool.input_schema for tool in asyncio.run(server.list_tools())}
 
 
+@pytest.mark.processes
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(some.data())
 def test_each_refusal_has_a_reason(server: AgentServer, data: some.DataObject) -> None:
@@ -139,6 +140,7 @@ MESSAGES = (
 )
 
 
+@pytest.mark.processes
 def test_malformed_messages_are_answered_at_once(project: Project) -> None:
     command = [sys.executable, "-m", "tui_workbench", "mcp", "--project", project.root]
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}

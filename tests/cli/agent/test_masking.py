@@ -21,6 +21,8 @@ from tui_workbench.runs.store.annotations import Annotations
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.slow
+
 SECRET, OPTION, SETUP, KEY = (
     "correct-horse",
     "battery-staple",

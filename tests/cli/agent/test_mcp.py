@@ -102,6 +102,7 @@ async def submit(call: Agent, rate: str) -> Any:
     return await call("submit_run", configuration="local", script="train.py", environment={"LR": rate})
 
 
+@pytest.mark.processes
 async def test_agent_works_within_its_limits(training: Project) -> None:
     write_limits(targets=["local"], concurrent_runs=3)
     workbench = Installed(Path(training.root))
@@ -197,6 +198,7 @@ async def test_refusals_are_answers_to_the_agent(training: Project) -> None:
     assert "s3cret" not in stored_text()
 
 
+@pytest.mark.processes
 def test_agent_connects_to_a_socket(project: Project, tmp_path: Path) -> None:
     path = tmp_path / "own" / "mcp.sock"
     server = Installed(tmp_path).start("mcp", "--project", project.root, "--socket", path, stdout=None)

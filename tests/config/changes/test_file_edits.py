@@ -280,6 +280,7 @@ def test_find_file_accepts_paths_and_names(root: Path) -> None:
     assert file_edits.find_file("none.compute", str(root)) == "none.compute"
 
 
+@pytest.mark.slow
 def test_concurrent_edits_are_all_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.runconfig"
     path.write_text("Target: local\nFramework: Python\n")

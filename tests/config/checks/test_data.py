@@ -115,6 +115,7 @@ def test_project_without_old_data_sources_has_no_finding(tmp_path: Path) -> None
     assert problems(tmp_path, script="import azureml.core\n") == []
 
 
+@pytest.mark.slow
 def test_search_for_old_data_sources_is_limited(tmp_path: Path) -> None:
     """The names of 20,000 files and folders are read, and 500 Python files; those in upper folders come first."""
     write_files(tmp_path, {f"a{number:03}.py": "" for number in range(MOST_SCRIPTS)})

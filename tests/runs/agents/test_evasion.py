@@ -184,6 +184,7 @@ def test_changed_files_free_nothing_and_stop_no_time_limit(active: Active, attac
     assert (use.is_active, use.hours < MINUTES / 60) == (False, True)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", ["exit", "cancel"])
 def test_forged_end_of_the_script_ends_its_processes(active: Active, name: str) -> None:
     shell = int((active.directory / "pid").read_text().split("\n")[0])
@@ -221,6 +222,7 @@ def test_ended_run_counts_with_its_own_duration(active: Active) -> None:
     assert read_uses() == [use]
 
 
+@pytest.mark.processes
 def test_run_that_is_started_again_counts_again(active: Active) -> None:
     Runs(active.project).cancel(active.run.run_id, grace=0.1)
     before = read_uses()[0].hours
@@ -234,6 +236,7 @@ def test_run_that_is_started_again_counts_again(active: Active) -> None:
     assert read_uses()[0].hours > before
 
 
+@pytest.mark.processes
 def test_timekeeper_is_started_again(active: Active) -> None:
     wait_until(timekeeper.is_running)
     keeper = next(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_only_hanging_scripts_stall(kind: Kind, tmp_path: Path) -> None:
     first = simulate(kind, tmp_path).first

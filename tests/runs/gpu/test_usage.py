@@ -209,6 +209,7 @@ SAMPLES = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(SAMPLES, st.integers(0, 20))
 def test_totals_in_the_file_replace_earlier_lines(

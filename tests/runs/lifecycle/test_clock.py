@@ -14,6 +14,8 @@ from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.runs.lifecycle.building import RUN_NUMBER_FILE
 from tui_workbench.runs.store.rundir import RunDirectory
 
+pytestmark = pytest.mark.processes
+
 TEN_YEARS = 10 * 365 * 86400.0
 SET = [TEN_YEARS, -TEN_YEARS, 3600.0]
 

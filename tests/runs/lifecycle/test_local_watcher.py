@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.faults.support import Workbench, controller_of, is_running, until
 from tests.runs.gated_project import GatedProject, kill, watchers
 from tests.runs.lifecycle.test_retrying import CHECKPOINT, configure
@@ -35,6 +37,7 @@ def until_watched(shop: GatedProject, runs: list[Run]) -> int:
     return watcher
 
 
+@pytest.mark.processes
 def test_one_process_drives_many_runs_to_their_ends(shop: GatedProject) -> None:
     runs = [shop.submit(number % 3) for number in range(MANY)]
     until_watched(shop, runs)
@@ -71,6 +74,7 @@ def test_submit_commands_leave_long_runs_to_one_process(project_root: Path, tmp_
         assert workbench.info(run_id)["exit_code"] == 5
 
 
+@pytest.mark.processes
 def test_killed_watcher_is_replaced_by_a_reader(shop: GatedProject) -> None:
     runs = [shop.submit(3) for _ in range(4)]
     before = until_watched(shop, runs)

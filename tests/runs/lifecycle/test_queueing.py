@@ -108,6 +108,7 @@ def line() -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_symlink())
 
 
+@pytest.mark.processes
 def test_runs_start_in_order_with_a_reason_to_wait(place: Place) -> None:
     first, second, third = place.submit(), place.submit(), place.submit()
     assert first.state == "running"
@@ -222,6 +223,7 @@ def test_removed_project_leaves_the_queue(two: tuple[Place, Place]) -> None:
     until(lambda: there.runs.get(second.run_id, adopt=True).state == "running", "its turn")
 
 
+@pytest.mark.processes
 def test_queue_survives_killed_processes(place: Place) -> None:
     first, second, third = place.submit(), place.submit(), place.submit()
     place.begins(first)
@@ -251,6 +253,7 @@ def test_submitter_killed_between_dequeuing_and_start(place: Place) -> None:
     until(lambda: Runs(place.project).get(directory.run_id, adopt=True).state == "completed", "its end")
 
 
+@pytest.mark.processes
 def test_runs_of_a_missing_machine_are_claimed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replaced container has another name; active runs of the old one are left alone."""
     first, second = place.submit(), place.submit()
@@ -310,6 +313,7 @@ def test_failed_copy_fails_the_run_and_starts_the_next(tmp_path: Path) -> None:
     place.end(third)
 
 
+@pytest.mark.processes
 def test_targets_with_preparation_use_the_queue(tmp_path: Path) -> None:
     place = Place(tmp_path / "project", tracked=True)
     write_configuration(
@@ -334,6 +338,7 @@ def test_unusable_queue_refuses_the_run(place: Place, monkeypatch: pytest.Monkey
     assert os.listdir(place.project.runs_directory) == []
 
 
+@pytest.mark.processes
 def test_concurrent_submits(place: Place) -> None:
     submit = ["-m", "tui_workbench", "experiment", "submit", "-c", "local", "--project", str(place.root), "hello.py"]
     processes = [subprocess.Popen([sys.executable, *submit], stdout=subprocess.PIPE) for _ in range(4)]

@@ -200,6 +200,7 @@ def test_killed_watcher_is_replaced_by_a_reader(cluster: Cluster) -> None:
     assert cluster.runs.cancel(runs[0].run_id).state == "canceled"
 
 
+@pytest.mark.processes
 def test_submit_replaces_a_killed_watcher_for_all_runs(cluster: Cluster) -> None:
     run = cluster.submit_gated()
     cluster.until_state(run, "running")

@@ -294,6 +294,7 @@ def long_log(run: Path, megabytes: int) -> None:
     write(run / "output.log", b"step 8 loss: 0.6\nstep 9 loss: 0.5\n", append=True)
 
 
+@pytest.mark.slow
 def test_long_log_has_its_last_value_and_a_note(tmp_path: Path) -> None:
     long_log(tmp_path, 20)
     metrics = read(tmp_path)
@@ -305,12 +306,14 @@ def test_long_log_has_its_last_value_and_a_note(tmp_path: Path) -> None:
     assert curve(metrics, "loss")[-1] == (10, 0.4)
 
 
+@pytest.mark.slow
 def test_long_bar_has_its_last_value(tmp_path: Path) -> None:
     bar = b"".join(b"\r%6d/100000 [..] - loss: %d" % (step, 100_000 - step) for step in range(100_001))
     write(tmp_path / "output.log", bar + b"\r" * 3_000_000 + bar[-20_000:])
     assert curve(read(tmp_path, ended=True), "loss")[-1][1] == 0
 
 
+@pytest.mark.slow
 def test_followed_log_of_any_size_is_read_whole(tmp_path: Path) -> None:
     metrics = RunMetrics(str(tmp_path), use_stored=False)
     lines = b"".join(b"step %d loss: %d\n%s\n" % (step, step, b"." * 180) for step in range(50_000))
@@ -324,6 +327,7 @@ def test_followed_log_of_any_size_is_read_whole(tmp_path: Path) -> None:
     assert curve(metrics, "loss")[-1] == (49_999, 49_999)
 
 
+@pytest.mark.slow
 def test_curves_of_endless_output_are_thinned_to_their_extremes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

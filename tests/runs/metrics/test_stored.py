@@ -259,6 +259,7 @@ def test_log_read_in_pieces_is_stored_completely(tmp_path: Path) -> None:
     assert len(curve(read(tmp_path), "loss")) == 500
 
 
+@pytest.mark.slow
 def test_rules_edited_during_a_run_apply_to_the_whole_log(tmp_path: Path) -> None:
     root = tmp_path / "project"
     run = root / ".workbench" / "runs" / "project_1"

@@ -124,6 +124,7 @@ def test_non_utf8_names_can_be_excluded(tmp_path: Path) -> None:
     assert file.verdict(os.fsdecode(b"caf\xe9.txt"), is_folder=False) is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     [

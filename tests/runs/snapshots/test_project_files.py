@@ -35,6 +35,7 @@ def reason(project: Project, path: str) -> str:
     return runs.get(run_id).reason
 
 
+@pytest.mark.slow
 def test_amlignored_file_is_reported_with_both_remedies(tracked: Project) -> None:
     said = reason(tracked, "raw/set")
     assert said.startswith("FileNotFoundError: ")
@@ -43,6 +44,7 @@ def test_amlignored_file_is_reported_with_both_remedies(tracked: Project) -> Non
     )
 
 
+@pytest.mark.slow
 def test_path_outside_the_project_is_reported(tracked: Project, tmp_path: Path) -> None:
     write_files(tmp_path, {"data/set": "1"})
     assert reason(tracked, "../data/set").endswith(
@@ -81,6 +83,7 @@ def test_file_of_another_run_is_reported_with_that_run(tracked: Project) -> None
     assert "history download -r project_1700000000001 --into-project -a work/data/train.bin" in said
 
 
+@pytest.mark.slow
 def test_project_outputs_and_environments_are_reported(tracked: Project) -> None:
     assert "outputs/ of the project is never copied for runs" in reason(tracked, "outputs/old.pt")
     assert "venv is a virtual environment" in reason(tracked, "venv/pyvenv.cfg")

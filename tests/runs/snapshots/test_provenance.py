@@ -244,6 +244,7 @@ class TestRun:
         until(path.exists, "the provenance")
         return RunDirectory(run.directory), json.loads(path.read_text())
 
+    @pytest.mark.processes
     def test_provenance_is_complete(self, found: tuple[RunDirectory, dict[str, Any]], repository: Path) -> None:
         directory, provenance = found
         record = directory.read_record()

@@ -321,6 +321,7 @@ def put(root: Path, files: dict[str, bytes | str]) -> None:
             path.chmod(0o755 if content == "exec" else 0o644)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(first=st.dictionaries(names, contents), second=st.dictionaries(names, contents))
 def test_any_project_is_restored_from_any_other(first: dict[str, bytes | str], second: dict[str, bytes | str]) -> None:
@@ -372,6 +373,7 @@ def test_snapshot_without_configuration_can_be_undone(bench: Bench) -> None:
     assert tree(bench.root) == now
 
 
+@pytest.mark.slow
 def test_very_deep_file_is_refused_before_anything_is_changed(bench: Bench) -> None:
     now = tree(bench.root)
     run = crafted(bench, "a/" * (MOST_LEVELS + 1) + "deep.py")

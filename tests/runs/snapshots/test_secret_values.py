@@ -50,6 +50,7 @@ def files_with(secret: str, *folders: Path) -> list[str]:
     return found
 
 
+@pytest.mark.processes
 def test_only_the_log_of_the_run_has_its_secrets(project: GatedProject, home: Path) -> None:
     run = project.ended(project.runs.submit(REQUEST))
     assert Path(run.log_path).read_text() == "hunter2-value 0.1 ['--token', 'hunter2-token']\n"
@@ -97,6 +98,7 @@ def test_secret_in_a_comment_is_masked(project: GatedProject, line: str, copied:
     assert copy == (f"{copied}\n{rest}".encode() if copied != line else None)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "text",
     [
@@ -115,6 +117,7 @@ def test_configuration_whose_secret_cannot_be_replaced_is_left_out(project: Gate
     assert odd == [str(project.root / "aml_config" / "odd.runconfig")]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("ignored", [False, True], ids=["in the snapshot", "ignored by git"])
 def test_working_copy_has_references(project: GatedProject, *, ignored: bool) -> None:
     script = "print(open('aml_config/local.runconfig').read())\n"
@@ -146,6 +149,7 @@ def test_moved_value_is_masked_in_arguments(project: GatedProject) -> None:
     assert files_with("hunter2-value", Path(run.directory)) == [run.log_path]
 
 
+@pytest.mark.processes
 def test_rerun_uses_the_value_of_a_restored_reference(project: GatedProject) -> None:
     run = project.ended(project.runs.submit(REQUEST))
     path = project.root / "aml_config" / "local.runconfig"

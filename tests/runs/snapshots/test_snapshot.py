@@ -75,6 +75,7 @@ class TestContent:
     def test_empty_project_has_a_snapshot(self, source: Source) -> None:
         assert listing(source.take()) == {"outputs": "/"}
 
+    @pytest.mark.slow
     @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
     @given(
         files=st.dictionaries(

@@ -121,6 +121,7 @@ def test_special_file_is_named_and_not_followed(workbench: Workbench, name: str)
     assert list(workbench.info(RUN)["damaged_files"]) == [name]
 
 
+@pytest.mark.slow
 def test_many_arguments_are_compared_up_to_a_limit(workbench: Workbench) -> None:
     change_record(workbench, arguments=["a"] * 200_000)
     said = workbench.run("history", "compare", RUN, "2", "--all", "-o", "json")

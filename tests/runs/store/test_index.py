@@ -248,6 +248,7 @@ class TestFile:
                 assert index.active() == []
                 assert [run.run_id for run in index.runs()] == right
 
+    @pytest.mark.slow
     def test_truncated_index_is_rebuilt(self, project: Project) -> None:
         whole = index_path(project).read_bytes()
         for size in range(0, len(whole), 3000):
@@ -338,6 +339,7 @@ def test_concurrent_readers_agree(project: Project) -> None:
     assert found == sorted(found, reverse=True)
 
 
+@pytest.mark.slow
 def test_two_processes_can_create_the_index(project: Project) -> None:
     for number in range(200):
         make_run(project, run_id(number), number, **DONE)

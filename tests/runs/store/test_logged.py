@@ -185,6 +185,7 @@ getattr(logged, sys.argv[2])(RunDirectory(sys.argv[1]))
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("action", ["compress", "restore"])
 def test_kill_at_any_step_loses_nothing(run: Path, action: str) -> None:
     directory, data = RunDirectory(str(run)), (run / PLAIN).read_bytes()
@@ -207,6 +208,7 @@ def test_kill_at_any_step_loses_nothing(run: Path, action: str) -> None:
     assert seen == {(PLAIN,), (PLAIN, COMPRESSED), (COMPRESSED,)}
 
 
+@pytest.mark.processes
 def test_next_attempt_waits_for_the_compression(run: Path) -> None:
     start_another_attempt(run)
     program = f"from tests.runs.store.test_logged import *\nrestore(RunDirectory({str(run)!r}))"
@@ -318,6 +320,7 @@ raise SystemExit(3)
 """
 
 
+@pytest.mark.processes
 def test_another_attempt_appends_to_the_lines(project_root: Path) -> None:
     workbench = Workbench(project_root)
     workbench.write(GROWS)

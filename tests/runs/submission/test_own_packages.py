@@ -21,6 +21,8 @@ from tui_workbench.targets.base.run_environment import PACKAGES_LAUNCHER, SDK_FO
 if TYPE_CHECKING:
     from tests.faults.support import Result
 
+pytestmark = pytest.mark.processes
+
 SETUPTOOLS = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
 HATCHLING = '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
 NAMED = '[project]\nname = "losses"\nversion = "1"\n'

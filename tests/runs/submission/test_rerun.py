@@ -109,6 +109,7 @@ def test_missing_secret_is_refused_before_the_run(bench: Bench) -> None:
     assert len(bench.runs.list()) == 1
 
 
+@pytest.mark.processes
 def test_rerun_with_changes(bench: Bench) -> None:
     run = bench.run()
     request = bench.runs.request_of(run.run_id)
@@ -119,6 +120,7 @@ def test_rerun_with_changes(bench: Bench) -> None:
     assert bench.again(run, request._replace(run_configuration="local", arguments=()))[0] == "first now s3cret"
 
 
+@pytest.mark.processes
 def test_untracked_configuration_still_uses_the_snapshot(bench: Bench) -> None:
     run = bench.run()
     write_files(bench.root, {"say.py": SAY.replace("first", "second")})
@@ -137,6 +139,7 @@ def test_another_script_must_be_in_the_snapshot(bench: Bench) -> None:
             bench.runs.submit(request._replace(script=script))
 
 
+@pytest.mark.processes
 def test_ignored_script_can_be_rerun(bench: Bench) -> None:
     write_files(bench.root, {".gitignore": "say.py\n"})
     run = bench.run()
@@ -167,6 +170,7 @@ def test_rerun_can_be_rerun(bench: Bench) -> None:
     assert bench.again(second) == bench.lines(second)
 
 
+@pytest.mark.processes
 def test_missing_snapshot_is_refused(bench: Bench) -> None:
     run = bench.run()
     shutil.rmtree(bench.root / ".workbench" / "snapshots.git")
@@ -177,6 +181,7 @@ def test_missing_snapshot_is_refused(bench: Bench) -> None:
     assert len(bench.runs.list()) == 1
 
 
+@pytest.mark.processes
 def test_links_of_an_old_snapshot_stay_in_the_copy(bench: Bench, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -188,6 +193,7 @@ def test_links_of_an_old_snapshot_stay_in_the_copy(bench: Bench, tmp_path: Path)
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.processes
 def test_file_that_became_a_folder(bench: Bench) -> None:
     write_files(bench.root, {"data": "a file"})
     run = bench.run()

@@ -156,6 +156,7 @@ def test_number_of_members_is_limited() -> None:
         sweep.members_of((), [])
 
 
+@pytest.mark.processes
 def test_each_member_runs_once(bench: Bench) -> None:
     group = bench.runs.sweep(REQUEST, bench.members("lr=0.1,0.01", "b=1"), 2)
     assert group == "sweep-1"
@@ -164,6 +165,7 @@ def test_each_member_runs_once(bench: Bench) -> None:
     assert bench.runs.sweep(REQUEST, bench.members("lr=1"), 1) == "sweep-2"
 
 
+@pytest.mark.processes
 def test_parallel_runs_are_limited(bench: Bench) -> None:
     request, members = bench.gated(3)
     group = bench.runs.sweep(request, members, 2)
@@ -171,6 +173,7 @@ def test_parallel_runs_are_limited(bench: Bench) -> None:
     assert bench.of(group)[2].reason == "waits for gated.py [1] or gated.py [2] of its sweep"
 
 
+@pytest.mark.processes
 def test_members_ignore_later_project_changes(bench: Bench) -> None:
     def change(run: Run) -> None:
         if run.run_number == 1:
@@ -217,6 +220,7 @@ Runs(project).sweep(RunRequest("local", "say.py"), members, 1, die)
 """
 
 
+@pytest.mark.processes
 def test_missing_members_are_created_once_after_a_kill(bench: Bench) -> None:
     environment = {**os.environ, "WORD": "of the maker"}
     write_configuration(bench.root, TrackedRun=True)
@@ -250,6 +254,7 @@ def test_stop_cancels_queued_members(bench: Bench) -> None:
     assert [run.state for run in bench.ended(group, 3)] == ["canceled"] * 3
 
 
+@pytest.mark.processes
 def test_runs_made_by_another_process_have_the_agent_of_the_sweep(bench: Bench) -> None:
     with trace.for_agent("coder"):
         made = sweep.create(bench.project, REQUEST, bench.members("n=1,2"), 1)
@@ -270,6 +275,7 @@ def test_stop_ends_the_creation_of_members(bench: Bench) -> None:
     assert len(bench.of(made.group)) == 1
 
 
+@pytest.mark.processes
 def test_only_one_process_creates_members(bench: Bench) -> None:
     made = sweep.create(bench.project, REQUEST, bench.members("n=1,2"), 1)
     answers: list[bool] = []

@@ -301,6 +301,7 @@ class TestImport:
             import_mlflow(project, str(folder))
         assert Runs(project).list() == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("meta", "said"),
         [

@@ -238,6 +238,7 @@ def test_workbench_key_is_private_to_the_user(home: Path) -> None:
     assert path.is_relative_to(home)
 
 
+@pytest.mark.processes
 def test_concurrent_processes_generate_one_workbench_key() -> None:
     code = "from tui_workbench.targets.ssh.workbench_key import workbench_key; print(workbench_key().public)"
     started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)]

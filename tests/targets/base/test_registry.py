@@ -83,6 +83,7 @@ def test_run_on_an_installed_type_completes(project_root: Path, installed: Path)
     assert (record["status"], record["target"]) == ("Failed", "q")
 
 
+@pytest.mark.processes
 def test_run_on_an_installed_type_can_be_canceled(project_root: Path, installed: Path) -> None:
     write_configuration(project_root, "q", suffix="compute", type="quantum")
     write_configuration(project_root, "q", Target="q")

@@ -92,6 +92,7 @@ def test_job_of_slurm_samples_its_amd_gpus(job: Job, amd: AmdStandin, monkeypatc
 # The choice of GPUs.
 
 
+@pytest.mark.processes
 def test_run_gets_the_numbers_of_hip(amd: AmdStandin, tmp_path: Path) -> None:
     amd.write(gpu(0, hip=2), gpu(1, hip=1, mem=300), gpu(2, hip=0, mem=300), processes={"1": [[1, GIB]]})
     gpus = take(spec(tmp_path, "free"))
@@ -171,6 +172,7 @@ def test_build_for_rocm_computes(here: Here) -> None:
     assert said["computes"] == "PyTorch sees 1 GPU; a matrix product on it was correct"
 
 
+@pytest.mark.processes
 def test_check_uses_the_named_gpus_of_a_run(here: Here, amd: AmdStandin, tmp_path: Path) -> None:
     amd.write(gpu(0, hip=1), gpu(1, hip=0))
     seen = tmp_path / "seen"

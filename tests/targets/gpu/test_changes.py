@@ -100,6 +100,7 @@ def large(files: RunFiles, tmp_path: Path) -> Path:
     return tmp_path / "large"
 
 
+@pytest.mark.slow
 def test_large_linked_folder_hides_no_other_file(files: RunFiles, tmp_path: Path, large: Path) -> None:
     (tmp_path / "scratch").mkdir()
     (files.directory / "work" / "zlink").symlink_to(tmp_path / "scratch")
@@ -113,6 +114,7 @@ def test_large_linked_folder_hides_no_other_file(files: RunFiles, tmp_path: Path
     assert len(set(marks)) == 7
 
 
+@pytest.mark.slow
 def test_new_file_beyond_the_limit_changes_the_mark(files: RunFiles, large: Path) -> None:
     marks = [files.mark()]
     assert marks == [files.mark()]

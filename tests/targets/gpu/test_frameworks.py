@@ -108,6 +108,7 @@ def test_cntk_is_checked_with_its_api(tmp_path: Path) -> None:
     assert (found.devices, found.capabilities, found.computed, found.title) == (("Tesla K80",), ("3.7",), 1, "CNTK 2.7")
 
 
+@pytest.mark.train
 def test_real_pytorch_without_cuda_is_a_cpu_build() -> None:
     done = subprocess.run([sys.executable, "-c", LAUNCH, PROGRAM, "60", ALL, ALONE], stdout=subprocess.PIPE, check=True)
     told = parse_report(done.stdout)

@@ -121,6 +121,7 @@ def test_children_in_new_sessions_and_orphans_are_found(family: Family) -> None:
     assert not is_running(orphan)
 
 
+@pytest.mark.processes
 @pytest.mark.linux("other systems report no environment of a process that is exiting")
 def test_process_is_awaited_while_it_is_exiting(family: Family) -> None:
     # It frees its memory after it has lost its environment, and before it closes its files and GPUs.

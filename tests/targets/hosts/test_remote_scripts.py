@@ -20,7 +20,7 @@ from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE, end_processes, processes_of_run
 from tui_workbench.targets.hosts.remote_scripts import FOLLOW_RUNS, LEFT, STOP
 
-pytestmark = pytest.mark.linux("the scripts search in /proc")
+pytestmark = [pytest.mark.linux("the scripts search in /proc"), pytest.mark.processes]
 
 RUN = f"project_{os.getpid()}"
 """Unique across test processes, because processes are found by run ID."""

@@ -51,6 +51,7 @@ def supervise(shell: str, run: Path, *command: str, directory: str = "/") -> sub
     )
 
 
+@pytest.mark.processes
 def test_exit_code_is_recorded(shell: str, tmp_path: Path) -> None:
     for first in range(0, 256, 32):
         codes = range(first, first + 32)

@@ -54,6 +54,7 @@ def project(tmp_path: Path) -> DockerProject:
     return made
 
 
+@pytest.mark.processes
 def test_pip_packages_are_added_to_the_interpreters_packages(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib", conda=("python>=3.8",))
     run = project.run(SHOWS)
@@ -63,6 +64,7 @@ def test_pip_packages_are_added_to_the_interpreters_packages(project: DockerProj
     assert Path(run.interpreter).is_relative_to(prefix.strip())
 
 
+@pytest.mark.processes
 def test_environment_is_built_once_and_is_first_on_path(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     project.run(SHOWS)
@@ -102,6 +104,7 @@ def test_missing_pip_package_is_reported_with_its_line(project: DockerProject, i
     assert caught.value.line == 5
 
 
+@pytest.mark.processes
 def test_no_environment_if_the_interpreter_has_all_packages(project: DockerProject) -> None:
     project.packages(conda=("python>=3.8",))
     assert prepare_environment(project.runs.project, "docker", "", Report()) == sys.executable
@@ -109,6 +112,7 @@ def test_no_environment_if_the_interpreter_has_all_packages(project: DockerProje
     assert log(run) == f"{sys.prefix}\n"
 
 
+@pytest.mark.processes
 def test_missing_environment_is_an_error_if_it_may_not_be_built(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     project.runconfig(PrepareEnvironment=False)
@@ -134,6 +138,7 @@ def test_plan_explains_why_the_environment_is_built(project: DockerProject, inde
     assert title().endswith("conda_dependencies.yml:5: `tinydep` is new")
 
 
+@pytest.mark.processes
 def test_run_can_be_canceled_while_building_its_environment(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     index.hold()

@@ -193,6 +193,7 @@ def test_nul_character_is_refused(local: LocalHarness) -> None:
         local.target().plan(local.spec(Script(), (), {"A": "\0"}))
 
 
+@pytest.mark.processes
 def test_too_long_arguments_start_nothing(local: LocalHarness) -> None:
     spec = local.spec(Script(), tuple("x" * 100_000 for _ in range(100)))
     with pytest.raises(StorageError, match="arguments"):

@@ -77,6 +77,7 @@ async def test_hunk_can_be_left_out(project: Project, folder: Path) -> None:
         assert "cuda" in (folder / "box.compute").read_text()
 
 
+@pytest.mark.slow
 async def test_leaving_changes_nothing(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
@@ -101,6 +102,7 @@ async def test_new_target_is_created_and_opened(project: Project, folder: Path) 
         assert (folder / "new.compute").read_text().startswith("type: localdocker\n")
 
 
+@pytest.mark.slow
 async def test_editor_follows_a_rename_and_a_deletion(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
@@ -126,6 +128,7 @@ async def test_editor_follows_a_rename_and_a_deletion(project: Project, folder: 
         await until(lambda: (folder / "gpu.compute").exists())
 
 
+@pytest.mark.slow
 async def test_applying_a_change_saves_edits_of_the_form(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)

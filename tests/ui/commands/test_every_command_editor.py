@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
 
+@pytest.mark.slow
 @proves("editor.close editor.next editor.back editor.leave")
 async def test_editor_commands(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from textual.widgets import Input
 
 from tests.ui.command_driver import CommandDriver, proves
@@ -56,6 +57,7 @@ async def test_pane_commands(project: Project) -> None:
         await driver.does("view.zoom", hides(pilot, "5 Jobs"))
 
 
+@pytest.mark.slow
 @proves("help.show view.history view.gpus view.trace view.ports view.theme view.jump changes.undo text.copy")
 async def test_screen_commands(project: Project) -> None:
     async with opened(project) as pilot:
@@ -140,6 +142,7 @@ async def test_quit_command_in_a_text(project: Project, project_root: Path) -> N
         await CommandDriver(pilot).does("quit.anywhere", lambda: pilot.app.return_code is not None)
 
 
+@pytest.mark.slow
 @proves(
     "files.open files.expand files.collapse files.search files.refresh files.run files.clear "
     "search_field.take search_field.leave"
@@ -179,6 +182,7 @@ async def test_files_commands(project: Project, project_root: Path) -> None:
 BOX = "type: remotedocker\naddress: 127.0.0.1:1\nbaseDockerImage: microsoft/mmlspark:plus-0.9.9\n"
 
 
+@pytest.mark.slow
 @proves(
     "targets.open targets.use targets.attach targets.detach targets.check targets.prepare "
     "changes.gpu_ready changes.new_target changes.new_configuration changes.duplicate changes.rename changes.delete"
@@ -221,6 +225,7 @@ def selected_lines(pilot: Pilot[list[Run]]) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 @proves("change.apply change.leave change.up change.down change.tick change.next change.previous")
 async def test_change_commands(project: Project, project_root: Path) -> None:
     (project_root / "aml_config" / "box.compute").write_text(BOX)
@@ -275,6 +280,7 @@ async def test_border_commands(project: Project) -> None:
         await driver.does("view.borders_back", lambda: sizes() == usual)
 
 
+@pytest.mark.slow
 @proves("recent.open")
 async def test_recent_runs_commands(project: Project) -> None:
     past_run(project, 1)

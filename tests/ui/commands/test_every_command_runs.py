@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from textual.widgets import Input
 
 from tests.ui.command_driver import CommandDriver, proves
@@ -23,6 +24,8 @@ from tui_workbench.ui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
+
+pytestmark = pytest.mark.slow
 
 
 @proves("run.start jobs.log jobs.cancel jobs.again jobs.details question.leave")

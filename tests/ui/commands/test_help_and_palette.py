@@ -95,6 +95,7 @@ async def test_palette_lists_every_command_of_the_panes(project: Project) -> Non
             assert command.name in listed or command.id == "palette.open"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "name"),
     [
@@ -180,6 +181,7 @@ async def test_escape_closes_the_palette(project: Project) -> None:
         assert "1 Files" in seen(pilot)
 
 
+@pytest.mark.slow
 async def test_selected_theme_is_previewed_and_escape_restores(project: Project) -> None:
     async with opened(project) as pilot:
         await palette(pilot, *"theme", "enter")
@@ -196,6 +198,7 @@ def backgrounds(pilot: Pilot[list[Run]]) -> set[str]:
     return {part.style.bgcolor.name for strip in strips for part in strip if part.style and part.style.bgcolor}
 
 
+@pytest.mark.slow
 async def test_new_theme_repaints_everything(project: Project) -> None:
     async with opened(project) as pilot:
         slate, paper = themes.load_theme("slate").palette, themes.load_theme("paper").palette
@@ -207,6 +210,7 @@ async def test_new_theme_repaints_everything(project: Project) -> None:
         await until(lambda: paper.background in backgrounds(pilot) and not backgrounds(pilot) & set(slate))
 
 
+@pytest.mark.slow
 async def test_chosen_theme_is_saved(project: Project) -> None:
     async with opened(project) as pilot:
         await palette(pilot, *"theme", "enter")
@@ -216,6 +220,7 @@ async def test_chosen_theme_is_saved(project: Project) -> None:
         assert pilot.app.theme == "paper"
 
 
+@pytest.mark.slow
 async def test_invalid_theme_is_listed_with_its_error(project: Project) -> None:
     folder = Path(directories.user_config_directory()) / "themes"
     folder.mkdir(parents=True)

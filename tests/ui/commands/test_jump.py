@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ async def label_of(pilot: Pilot[list[Run]], pane: Widget) -> str:
     raise AssertionError("no label at the corner of the pane")
 
 
+@pytest.mark.slow
 async def test_label_goes_to_its_place(project: Project) -> None:
     async with opened(project) as pilot:
         screen, parts = screen_of(pilot), screen_of(pilot).panes

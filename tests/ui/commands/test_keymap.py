@@ -209,6 +209,7 @@ def test_hint_to_retry_follows_the_keymap(keymap_file: Path) -> None:
     assert reason_of(run).endswith("press f6 in Jobs to retry now.")
 
 
+@pytest.mark.slow
 def test_hints_have_the_default_keys_of_their_commands() -> None:
     package = Path(tui_workbench.__file__).parent
     shown = {

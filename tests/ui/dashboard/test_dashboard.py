@@ -83,6 +83,7 @@ async def test_empty_dashboard_ignores_commands(project: Project) -> None:
         assert isinstance(pilot.app.screen, DashboardScreen)
 
 
+@pytest.mark.slow
 async def test_filter_applies_while_typing_until_escape(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("slash")
@@ -102,6 +103,7 @@ async def test_filter_applies_while_typing_until_escape(past: Project) -> None:
         await until(lambda: len(rows(pilot)) == 6)
 
 
+@pytest.mark.slow
 async def test_filter_without_match_shows_a_message(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("slash")
@@ -146,6 +148,7 @@ async def test_groups_have_counts_and_can_be_folded(past: Project) -> None:
         await shows(pilot, "6", "5", "4", "3", "2", "1")
 
 
+@pytest.mark.slow
 async def test_end_of_long_groups_shows_the_last_runs(project: Project) -> None:
     for number in range(1, 301):
         past_run(project, number, script=f"script_{number % 3}.py")
@@ -173,6 +176,7 @@ async def table_is_ready(pilot: Workbench) -> None:
     await until(lambda: dashboard_of(pilot).current_run() is not None)
 
 
+@pytest.mark.slow
 async def test_tags_notes_and_pins_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("end")
@@ -199,6 +203,7 @@ async def move_down_to(pilot: Workbench, row: int) -> None:
     await until(lambda: dashboard_of(pilot).table.cursor == row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 async def test_table_has_the_focus_after_a_tag_or_note(past: Project, size: tuple[int, int]) -> None:
     async with dashboard(past, size) as pilot:
@@ -270,6 +275,7 @@ async def test_rows_of_families_have_their_names(project: Project) -> None:
         await until(lambda: any("sweep-3.1" in line for line in rows(pilot)))
 
 
+@pytest.mark.slow
 async def test_chosen_columns_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))
@@ -390,6 +396,7 @@ async def test_rerun_opens_the_main_screen(project: Project) -> None:
         await until(lambda: not any(each.is_active for each in Runs(project).list()))
 
 
+@pytest.mark.slow
 async def test_rerun_that_is_impossible_shows_why(project: Project, project_root: Path) -> None:
     write_configuration(project_root, TrackedRun=False)
     run = Runs(project).submit(RunRequest("local", "hello.py"))
@@ -416,6 +423,7 @@ async def test_rerun_with_other_arguments(project: Project) -> None:
         await until(lambda: not any(each.is_active for each in Runs(project).list()))
 
 
+@pytest.mark.slow
 async def test_damaged_runs_are_listed_as_unknown(past: Project) -> None:
     folder = past.runs_directory
     os.makedirs(os.path.join(folder, "project_0000000000007"))  # a run directory without files
@@ -439,6 +447,7 @@ async def test_damaged_runs_are_listed_as_unknown(past: Project) -> None:
         assert isinstance(pilot.app.screen, RunDetailsScreen)  # no run to rerun
 
 
+@pytest.mark.slow
 async def test_control_characters_and_markup_are_shown_as_text(project: Project) -> None:
     past_run(
         project,

@@ -6,6 +6,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.ui.dashboard.conftest import dashboard, type_text
 from tests.ui.main.test_main import seen
 from tests.ui.runs.past import past_run
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
 
+@pytest.mark.slow
 async def test_unknown_name_in_the_filter_is_named(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("slash")

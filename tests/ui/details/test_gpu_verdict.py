@@ -101,6 +101,7 @@ def table_of(pilot: Workbench) -> str:
     return " ".join(" ".join(lines).split()) if panel.size.width and panel.text.size.width else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
 async def test_tab_shows_figures_evidence_and_gaps(proven: Project, size: tuple[int, int]) -> None:
     async with details(proven, 1, size) as pilot:
@@ -155,6 +156,7 @@ async def test_utilization_axis_goes_from_0_to_100(project: Project) -> None:
         assert (picture.y.low, picture.y.high) == (0, 100)
 
 
+@pytest.mark.slow
 async def test_dashboard_has_a_verdict_column(proven: Project) -> None:
     async with dashboard(proven) as pilot:
         await until(lambda: "✓ GPU" in seen(pilot) and "✗ no GPU" in seen(pilot))

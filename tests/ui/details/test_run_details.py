@@ -88,6 +88,7 @@ async def test_run_without_metrics_shows_a_message(past: Project) -> None:
         assert "✗ exit 3" in seen(pilot)
 
 
+@pytest.mark.slow
 async def test_outputs_can_be_read_fetched_and_promoted(past: Project) -> None:
     async with details(past, 5) as pilot:
         await pilot.press("2")
@@ -234,6 +235,7 @@ async def test_tracked_run_has_files_and_an_environment(tmp_path: Path) -> None:
         assert "interpreter" in seen(pilot)
 
 
+@pytest.mark.slow
 async def test_tables_and_lists_are_shown_as_text(project: Project) -> None:
     run_id = past_run(project, 1)
     lines = [
@@ -281,6 +283,7 @@ def no_collection() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, AT_ONCE + 1], ids=["few", "many"])
 @pytest.mark.usefixtures("no_collection")
 async def test_closed_details_release_the_metrics(project: Project, count: int) -> None:
@@ -329,6 +332,7 @@ async def test_active_run_is_followed(project: Project) -> None:
         assert not Runs(project).get(run.run_id).is_active
 
 
+@pytest.mark.slow
 async def test_deleted_run_shows_an_error(past: Project) -> None:
     import shutil
 

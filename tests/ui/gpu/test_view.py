@@ -197,6 +197,7 @@ async def test_missing_value_is_a_dash(size: tuple[int, int]) -> None:
         assert drawn[1].count("—") >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 async def test_worst_problem_is_shown_first(size: tuple[int, int]) -> None:
     async with ViewApp().run_test(size=size) as pilot:

@@ -94,6 +94,7 @@ async def test_secret_row_commands(project: Project, gpubox: Machine) -> None:
         await driver.does("secret.give", lambda: log_of(pilot)[:1] == ["hello"])
 
 
+@pytest.mark.slow
 @proves("plan.prepare preparing.leave preparing.stop preparing.close")
 async def test_preparation_commands(managed: Project, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = os.environ["PIP_INDEX_URL"]

@@ -97,6 +97,7 @@ async def test_narrow_screen_refuses_to_move_borders(project: Project) -> None:
         assert "100 columns by 22 lines" in screen_of(pilot).why_not("move_border")
 
 
+@pytest.mark.slow
 async def test_large_terminal_shows_all_runs_and_gpus(project: Project) -> None:
     Runs(project).submit(RunRequest("local", "hello.py"))
     async with opened(project, LARGE) as pilot:

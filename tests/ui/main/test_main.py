@@ -156,6 +156,7 @@ async def test_x_cancels_the_selected_run_after_a_question(project: Project, pro
         assert not Runs(project).list()[0].is_active
 
 
+@pytest.mark.slow
 async def test_run_of_the_command_line_appears(project: Project) -> None:
     async with opened(project) as pilot:
         Runs(project).submit(RunRequest("local", "hello.py"))
@@ -305,6 +306,7 @@ async def test_leaving_returns_the_active_runs(project: Project, project_root: P
         ]
 
 
+@pytest.mark.slow
 async def test_leaving_with_unsaved_edits_asks_and_saves(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         await pilot.press("1", "G", "enter")
@@ -394,6 +396,7 @@ async def test_read_error_disappears_after_a_successful_read(project: Project) -
         await until(lambda: not notice.is_error)
 
 
+@pytest.mark.slow
 async def test_runs_read_before_a_start_keep_the_started_run_selected(project: Project) -> None:
     run = Runs(project).submit(RunRequest("local", "hello.py"))
     async with opened(project) as pilot:

@@ -49,6 +49,7 @@ async def choose(pilot: Pilot[list[Run]], typed: str) -> None:
     await pilot.press(*typed)
 
 
+@pytest.mark.slow
 async def test_edited_theme_is_reloaded(project: Project, mine: Path) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "mine")
@@ -75,6 +76,7 @@ async def test_error_in_an_edited_theme_appears_and_disappears(project: Project,
         assert "problem" not in seen(pilot)
 
 
+@pytest.mark.slow
 async def test_new_and_removed_themes_are_noticed(project: Project, mine: Path) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "")
@@ -87,6 +89,7 @@ async def test_new_and_removed_themes_are_noticed(project: Project, mine: Path) 
         assert pilot.app.theme == "slate"
 
 
+@pytest.mark.slow
 async def test_themes_are_found_by_kind(project: Project) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "light")

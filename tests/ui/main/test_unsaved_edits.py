@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.ui.changes.test_changes import at_box, back, change_shown
 from tests.ui.main.conftest import BOX
 from tests.ui.main.test_main import opened, screen_of, seen
@@ -39,6 +41,7 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
+@pytest.mark.slow
 async def test_leaving_a_dialog_saves_no_file(project: Project, folder: Path, project_root: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "hello.py", "#", "#")
@@ -77,6 +80,7 @@ async def test_conflict_in_another_file_blocks_no_change(project: Project, folde
         assert (project_root / "hello.py").read_text() == "print('theirs')\n"
 
 
+@pytest.mark.slow
 async def test_applying_saves_only_files_of_the_change_and_replans(
     project: Project, folder: Path, project_root: Path
 ) -> None:
@@ -95,6 +99,7 @@ async def test_applying_saves_only_files_of_the_change_and_replans(
         assert (project_root / "hello.py").read_text() == 'print("hello")\n'
 
 
+@pytest.mark.slow
 async def test_conflict_in_a_file_of_the_change_blocks_it(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "aml_config/box.compute", *"#mine", "enter")
@@ -109,6 +114,7 @@ async def test_conflict_in_a_file_of_the_change_blocks_it(project: Project, fold
         assert (folder / "box.compute").read_text() == f"# theirs\n{BOX}"
 
 
+@pytest.mark.slow
 async def test_undo_refuses_files_with_unsaved_edits(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)

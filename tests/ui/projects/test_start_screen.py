@@ -132,6 +132,7 @@ async def test_escape_closes_a_question_that_has_lost_the_focus(
         assert pilot.app.screen is screen
 
 
+@pytest.mark.slow
 async def test_typing_replaces_the_suggested_folder(other: Path, project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("O")
@@ -180,6 +181,7 @@ async def test_project_is_created_from_a_template(tmp_path: Path, monkeypatch: p
         assert (tmp_path / "digits" / "train.py").is_file()
 
 
+@pytest.mark.slow
 @proves("view.projects start.folder")
 async def test_folder_becomes_a_project_and_nothing_of_the_old_one_stays(
     project: Project, project_root: Path, tmp_path: Path
@@ -239,6 +241,7 @@ async def test_project_that_opens_late_is_not_shown(
         assert pilot.app.screen is before
 
 
+@pytest.mark.slow
 async def test_unsaved_edits_are_asked_about(project: Project, project_root: Path, other: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "hello.py", "#", "#")
@@ -254,6 +257,7 @@ async def test_unsaved_edits_are_asked_about(project: Project, project_root: Pat
         assert (project_root / "hello.py").read_text() == '##print("hello")\n'
 
 
+@pytest.mark.slow
 @proves("start.clone start.stop")
 async def test_repository_is_cloned_and_opened(
     repository: str, hanging_git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -276,6 +280,7 @@ async def test_repository_is_cloned_and_opened(
         await until(lambda: shows(pilot, tmp_path / "copy"))
 
 
+@pytest.mark.slow
 async def test_leaving_stops_the_clone(
     project: Project, hanging_git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

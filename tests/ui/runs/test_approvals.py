@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.runs.support import REQUEST
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
@@ -14,6 +16,8 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import TextView
+
+pytestmark = pytest.mark.slow
 
 
 async def test_requests_are_approved_and_denied(project: Project) -> None:

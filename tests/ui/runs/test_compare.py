@@ -141,6 +141,7 @@ async def test_changed_code_is_shown_as_a_diff(tmp_path: Path) -> None:
         assert '+print("good morning")' in seen(pilot)
 
 
+@pytest.mark.slow
 async def test_comparing_a_deleted_run_shows_an_error(past: Project) -> None:
     import shutil
 

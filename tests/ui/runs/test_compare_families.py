@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Workbench = Pilot[list[Run]]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def swept(project: Project) -> Project:

@@ -55,6 +55,7 @@ async def back_to(pilot: Workbench, kind: type) -> None:
     await pilot.pause()
 
 
+@pytest.mark.slow
 @proves(
     "dashboard.open dashboard.mark dashboard.unmark dashboard.compare dashboard.filter dashboard.sort "
     "dashboard.columns dashboard.group dashboard.charts dashboard.readme dashboard.archived dashboard.gpus "
@@ -120,6 +121,7 @@ def tracked(project: Project, project_root: Path) -> Project:
     return project
 
 
+@pytest.mark.slow
 @proves("one_run.edit one_run.restore one_run.tag one_run.note one_run.pin one_run.archive one_run.again history.undo")
 async def test_run_commands(tracked: Project) -> None:
     runs = Runs(tracked)
@@ -149,6 +151,7 @@ async def test_run_commands(tracked: Project) -> None:
         await until(lambda: not runs.list()[0].is_active)
 
 
+@pytest.mark.slow
 @proves("one_run.start_again")
 async def test_failed_run_is_started_again(project: Project, project_root: Path) -> None:
     from tui_workbench.core.model import RunRequest
@@ -167,6 +170,7 @@ async def test_failed_run_is_started_again(project: Project, project_root: Path)
         await until(lambda: "✗ attempt 2: exit code 3" in seen(pilot))
 
 
+@pytest.mark.slow
 @proves("restore.go restore.undo")
 async def test_restore_commands(tracked: Project, project_root: Path) -> None:
     async with dashboard(tracked) as pilot:
@@ -177,6 +181,7 @@ async def test_restore_commands(tracked: Project, project_root: Path) -> None:
         await driver.becomes("restore.undo", script.read_text, "print('changed')\n")
 
 
+@pytest.mark.slow
 @proves("run_edit.go run_edit.leave run_edit.next run_edit.previous")
 async def test_edit_and_rerun_commands(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
@@ -208,6 +213,7 @@ async def test_column_choice_commands(past: Project) -> None:
         await driver.does("columns.done", on(pilot, DashboardScreen))
 
 
+@pytest.mark.slow
 @proves(
     "details.metrics details.outputs details.log details.plan details.snapshot details.environment details.gpu "
     "details.next details.previous details.fetch details.promote details.bring details.calls details.gpus "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.runs.notify.conftest import Topic, topic  # noqa: F401  (fixture)
 from tests.targets.conftest import connections, keyring  # noqa: F401  (fixtures)
 from tests.ui.command_driver import CommandDriver, proves
@@ -119,6 +121,7 @@ async def test_form_explains_what_is_wrong(project: Project, keyring: Path, topi
         assert [channel.name for channel in load_channels()] == ["mail"]
 
 
+@pytest.mark.slow
 async def test_url_is_kept_in_the_form_without_a_keyring(
     project: Project, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ async def test_server_is_opened_and_closed(project_with_run: Project) -> None:
         await until(lambda: "jupyter did not start" in " ".join(seen(pilot).split()))
 
 
+@pytest.mark.slow
 @proves("view.notebook ports.notebook")
 async def test_notebook_is_started_on_the_project(project_with_run: Project) -> None:
     async with opened(project_with_run) as pilot:
@@ -130,6 +131,7 @@ def ports_folder() -> Path:
     return Path(os.environ["XDG_RUNTIME_DIR"], "workbench-tui", "ports")
 
 
+@pytest.mark.slow
 async def test_suspended_process_does_not_hide_other_ports(
     project_with_run: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

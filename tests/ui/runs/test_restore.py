@@ -50,6 +50,7 @@ async def test_restore_shows_changes_makes_them_and_undoes_them(tracked: Project
         assert text(tracked, "hello.py") == "print('changed since')\n"
 
 
+@pytest.mark.slow
 async def test_restore_can_be_undone_after_leaving_the_screen(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
         await pilot.press("u")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.commands.main_commands import on
 from tests.ui.main.test_main import opened, seen
@@ -15,6 +17,8 @@ from tui_workbench.ui.undo import undo_steps
 
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
+
+pytestmark = pytest.mark.slow
 
 
 @proves("view.trash trash.restore trash.purge trash.purge_all")

@@ -203,6 +203,7 @@ def managed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         yield project
 
 
+@pytest.mark.slow
 async def test_unprepared_environment_is_reported_before_the_run(managed: Project) -> None:
     async with opened(managed) as pilot:
         await choose(pilot, "own")
@@ -215,6 +216,7 @@ async def test_unprepared_environment_is_reported_before_the_run(managed: Projec
         await until(lambda: [run.state for run in Runs(managed).list()] == [RunState.COMPLETED])
 
 
+@pytest.mark.slow
 async def test_preparation_shows_progress_and_result(managed: Project, project_root: Path) -> None:
     async with opened(managed) as pilot:
         await choose(pilot, "own")

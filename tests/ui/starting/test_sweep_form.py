@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.commands.main_commands import on
 from tests.ui.main.test_main import opened, screen_of, seen
@@ -27,6 +29,7 @@ async def fill(pilot: Pilot[list[Run]], **texts: str) -> None:
     await pilot.pause()
 
 
+@pytest.mark.slow
 @proves("run.sweep")
 async def test_sweep_with_seeds_is_started(project: Project, project_root: Path) -> None:
     (project_root / "hello.py").write_text("import sys\nprint(sys.argv[1:])\n")

@@ -81,6 +81,7 @@ def seen_of(cell: pyte.screens.Char) -> object:
     return cell
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(paintings(LETTERS), max_size=4), max_size=6), st.booleans())
 def test_terminal_shows_the_same_as_with_full_output(frames: list[list[Painting]], erases: bool) -> None:
@@ -96,6 +97,7 @@ def test_terminal_shows_the_same_as_with_full_output(frames: list[list[Painting]
         assert lean.cursor == (3, 2)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(paintings(LETTERS + WIDE), max_size=4), max_size=5))
 def test_wide_characters_replace_old_cells(frames: list[list[Painting]]) -> None:

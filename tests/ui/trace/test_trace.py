@@ -42,6 +42,7 @@ async def calls(project: Project, size: tuple[int, int] = (120, 36)) -> AsyncIte
         yield pilot
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=["small", "large"])
 async def test_calls_are_listed_with_results(project: Project, size: tuple[int, int]) -> None:
     async with calls(project, size) as pilot:
@@ -91,6 +92,7 @@ async def test_cursor_follows_the_newest_call_or_stays(project: Project) -> None
         assert screen.calls.current == first
 
 
+@pytest.mark.slow
 async def test_running_call_is_updated_at_its_end(project: Project) -> None:
     async with calls(project) as pilot:
         running = trace.Call(trace.DOCKER, ("docker", "pull", "image"), log_start=True)
