@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tui_workbench.core.errors import StorageError
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.hosts import sending
 from tui_workbench.targets.hosts.host import ConnectionLost, Entry, Host, HostProcess, LocalHost
 from tui_workbench.targets.hosts.manifest import FileList, digest_of
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.machines import Machine
+
+
+IS_SENT = shell_script("targets/hosts/scripts/is_sent.sh")
 
 
 class Folder:
@@ -223,7 +227,7 @@ def test_folder_is_known_again_after_a_change_without_effect(folder: Folder, sou
     stranger.unlink()
     assert send(folder, source).changed == 0
     digest = digest_of(FileList.of(listing(source)).manifest)
-    assert folder.host.run(["sh", "-c", sending.IS_SENT, "sh", folder.path, digest]).code == 0
+    assert folder.host.run(["sh", "-c", IS_SENT, "sh", folder.path, digest]).code == 0
 
 
 def test_removed_folder_is_sent_again(folder: Folder, source: Path) -> None:

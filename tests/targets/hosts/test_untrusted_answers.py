@@ -35,7 +35,7 @@ def test_answer_that_is_no_number_is_an_error(
 ) -> None:
     answer = {"checksums": [text], "unreadable": ["0", "", text], "size": ["0", "", "0", "", text]}[place]
     (tmp_path / "answer").write_bytes("".join(f"{line}\n" for line in ["ready", *answer]).encode())
-    monkeypatch.setattr(fetching, "_SCRIPT", f"cat {tmp_path}/answer")
+    monkeypatch.setattr(fetching, "_SEND", f"cat {tmp_path}/answer")
     with pytest.raises(WorkbenchError, match="expected a number"):
         fetch(LocalHost(), str(tmp_path), str(tmp_path / "back"))
 

@@ -19,6 +19,7 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.core.numbers import seconds_number, whole_number
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts.host import Host
@@ -30,44 +31,11 @@ MOST_ENTRIES = 100_000
 SECONDS = 20
 """Maximum time in seconds for counting the files of one path."""
 
-_MISSING = 9  # exit code of _PLACE
+_MISSING = 9  # exit code of link_data.sh
 
-# $1: the run's directory, then pairs of a link's name, or "" for no link, and a path. Prints the paths that cannot be
-# read, and then creates no link. An earlier attempt may have created the links.
-_PLACE = f"""\
-umask 077
-mkdir -p -- "$1" && cd -- "$1" && shift || exit
-code=0 rest=$#
-while [ "$rest" -gt 0 ]; do
-    [ -r "$2" ] || {{ printf '%s\\0' "$2"; code={_MISSING}; }}
-    set -- "$@" "$1" "$2"
-    shift 2
-    rest=$((rest - 2))
-done
-[ "$code" = 0 ] || exit "$code"
-while [ $# -gt 0 ]; do
-    if [ -n "$1" ]; then
-        if [ ! -L "$1" ] && [ -e "$1" ]; then echo "$1 exists already" >&2; exit 1; fi
-        ln -sfn -- "$2" "$1" || exit
-    fi
-    shift 2
-done
-"""
+_PLACE = shell_script("targets/hosts/scripts/link_data.sh")
 
-# Paths. Prints for each: the numbers of files and bytes, the latest modification time in seconds since the epoch, and 1
-# if the time and all files were counted, else 0. `find` does not follow links below the path.
-_MEASURE = f"""\
-LC_ALL=C
-export LC_ALL
-for path; do
-    {{ nice -n 10 timeout {SECONDS} find -H "$path" -printf '%y %s %T@\\n' 2>/dev/null || echo partial; }} |
-        head -n {MOST_ENTRIES} |
-        awk '$1 == "partial" {{ partial = 1; next }}
-            $1 == "f" {{ files++; bytes += $2 }}
-            $3 > newest {{ newest = $3 }}
-            END {{ printf "%.0f %.0f %.3f %d\\n", files, bytes, newest, !partial && NR < {MOST_ENTRIES} }}'
-done
-"""
+_MEASURE = shell_script("targets/hosts/scripts/measure_data.sh")
 
 
 def place_data(host: Host, spec: RunSpec, report: Report, *, links: bool = True) -> None:
@@ -122,7 +90,10 @@ def measure_data(host: Host, spec: RunSpec) -> dict[str, dict[str, Any]]:
     paths = data_paths(spec.project_root, spec.run_configuration.data_references)
     if not paths:
         return {}
-    done = host.run(["sh", "-c", _MEASURE, "sh", *paths.values()], timeout=(SECONDS + 10.0) * len(paths))
+    done = host.run(
+        ["sh", "-c", _MEASURE, "sh", str(SECONDS), str(MOST_ENTRIES), *paths.values()],
+        timeout=(SECONDS + 10.0) * len(paths),
+    )
     return dict(_measured(paths, done.text.split("\n")))
 
 

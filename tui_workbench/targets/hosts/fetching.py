@@ -29,6 +29,7 @@ from tui_workbench.core.files import (
     unlink_below,
 )
 from tui_workbench.core.progress import BYTES, meter
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.process_io import ProcessIO
 
@@ -201,44 +202,7 @@ _DAMAGES = (tarfile.TarError, EOFError, zlib.error, ValueError, OverflowError)
 MAX_ATTEMPTS = 3
 """Maximum number of attempts. A file that is still being written has a different checksum each time."""
 
-# $1: the folder, $2: the name of a file beside it, or nothing. With $2, only files and links that are newer than this
-# file are copied, without bytecode. The change time is more reliable, if find supports it: programs can set the
-# modification time, and copying does. The input is a line `SIZE COMPRESSOR`, then SIZE bytes: the names of the wanted
-# files, each followed by a NUL byte. SIZE is `all` for all files. sha256sum escapes backslashes and line feeds in
-# names. The line `other` shows that links or other things are copied too, which a second search then finds; the name of
-# a file can only cause an unnecessary search.
-_SCRIPT = """\
-export LC_ALL=C
-echo ready
-[ ! -L "$1" ] || { echo link; exit; }
-cd -P -- "${1%/*}" 2>/dev/null && above=$(pwd -P) && cd -P -- "./${1##*/}" 2>/dev/null || { echo missing; exit; }
-[ "$(pwd -P)" = "${above%/}/${1##*/}" ] || { echo link; exit; }
-since=$2
-if [ "$since" ]; then
-    newer=-cnewer
-    find . -maxdepth 0 -cnewer "../$since" >/dev/null 2>&1 || newer=-newer
-    look() { find . -name __pycache__ -type d -prune -o ! -type d "$newer" "../$since" "$@"; }
-else
-    look() { find . "$@"; }
-fi
-refused=$(look \\( -type f -o -type d \\) -exec sh -c '
-for each; do [ -r "$each" ] && { [ -x "$each" ] || [ ! -d "$each" ]; } || printf "%s\\n" "$each"; done' sh {} + \
-    2>/dev/null | head -n 1000)
-sums=$(look \\( -type f -exec sha256sum -- {} + -o ! -type f -exec sh -c 'echo other' sh {} + \\) 2>/dev/null)
-size() { { du -sk --apparent-size . || du -sk .; } 2>/dev/null | head -n 1 | cut -f1; }
-printf '%s\\n' "${#sums}" "$sums" "${#refused}" "$refused" "$([ "$since" ] && echo 0 || size)"
-read -r size pack || exit 9
-command -v "${pack%% *}" >/dev/null || pack=cat
-tar -cSf - -T /dev/null >/dev/null 2>&1 && holes=S || holes=
-if [ "$size" = all ] && [ -z "$since" ]; then tar -c${holes}f - . | $pack
-else
-    if [ "$size" = all ]; then look -print0
-    else
-        case $sums in *other*) look ! -type f -print0 ;; esac
-        head -c "$size"
-    fi | tar -c${holes}f - --no-recursion --null -T - | $pack
-fi
-"""
+_SEND = shell_script("targets/hosts/scripts/send_folder.sh")
 
 
 class FetchReport(NamedTuple):
@@ -292,7 +256,7 @@ def _attempt(host: Host, source: str, partial: str, since: str) -> FetchReport |
 
     Raises the errors of `fetch`.
     """
-    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source, since], "copy files from") as process:
+    with ProcessIO(host, ["sh", "-c", _SEND, "sh", source, since], "copy files from") as process:
         is_near = process.wait_for_start()
         answer = process.line()
         if answer == "missing":

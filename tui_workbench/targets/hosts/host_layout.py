@@ -23,6 +23,7 @@ from typing import NamedTuple
 from tui_workbench.core.files import read_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.numbers import whole_number
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base.values import CleanupItem, ProjectNames
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.remote_scripts import LIVING
@@ -30,16 +31,7 @@ from tui_workbench.targets.hosts.remote_scripts import LIVING
 LIST_SECONDS = 120.0
 """Time limit in seconds for removing many files, or adding up their sizes, on a slow disk."""
 
-# $1: the folder of the workbench. Prints the name, size in KiB and record of each run, each followed by NUL.
-_RUNS = """\
-cd -- "$1/runs" 2>/dev/null || exit 0
-for run in *; do
-    [ -d "$run" ] || continue
-    printf '%s\\0%s\\0' "$run" "$(du -sk -- "$run" | cut -f1)"
-    cat -- "$run/run.json" 2>/dev/null
-    printf '\\0'
-done
-"""
+_RUNS = shell_script("targets/hosts/scripts/list_runs.sh")
 # $1: a folder. Renames it first, so that a run that starts meanwhile never finds a part of it.
 _REMOVE = 'mv -- "$1" "$1.removed.$$" 2>/dev/null; rm -rf -- "$1" "$1".removed.*'
 _SIZES = 'for path; do [ -e "$path" ] && du -sk -- "$path" | cut -f1 || echo -; done'

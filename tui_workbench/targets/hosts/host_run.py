@@ -33,6 +33,7 @@ from tui_workbench.core.locks import lock_file
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.numbers import whole_number
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.base.sdk import sdk_archive, sdk_version
 from tui_workbench.targets.base.values import Outcome, Report, Times
@@ -43,8 +44,8 @@ from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Host, di
 from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
 from tui_workbench.targets.hosts.manifest import FileList, digest_of
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
-from tui_workbench.targets.hosts.run_times import TIME_OF, difference, seconds_of, times_here, times_there
-from tui_workbench.targets.hosts.sending import IS_SENT, SyncReport, report_sending, sync
+from tui_workbench.targets.hosts.run_times import difference, seconds_of, times_here, times_there
+from tui_workbench.targets.hosts.sending import SyncReport, report_sending, sync
 from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
@@ -61,100 +62,27 @@ LARGE_MANIFEST = 1 << 20
 COPY_SECONDS = 600.0
 """Time limit in seconds for copying a project on the host; a gigabyte on a slow network disk takes minutes."""
 
-# $1: the folder of the workbench, $2: the run's directory, then other folders. `chmod` fails for a folder of another
-# user; this is not an error. $1 keeps its permissions, because the user may have created it.
-_FOLDERS = """\
-umask 077
-mkdir -p -- "$1/projects" "$2" || exit
-chmod 700 -- "$1/projects" "$2" 2>/dev/null
-umask 022
-shift
-mkdir -p -- "$@"
-"""
+_FOLDERS = shell_script("targets/hosts/scripts/make_folders.sh")
 
 # $1: the run's directory.
 _RESET = 'cd -- "$1" && rm -f -- pid exit boot'
 
-LOG_REMOVED = 9  # exit code of _RESET_ANEW if the log is missing or too short
+LOG_REMOVED = 9  # exit code of reset_anew.sh if the log is missing or too short
 
-# $1: the run's directory, $2: the size of the copy of its log. The files of the run were fetched, and are sent again.
-_RESET_ANEW = f"""\
-cd -- "$1" 2>/dev/null && [ "$(cat {OUTPUT} 2>/dev/null | wc -c)" -ge "$2" ] || exit {LOG_REMOVED}
-rm -rf -- pid exit boot placed placed.* work outputs copy.* removed
-"""
+_RESET_ANEW = shell_script("targets/hosts/scripts/reset_anew.sh")
 
 # $1: the run's directory. Executed on the host, because a container may see another boot ID.
 _NOTE_START = 'umask 077; cat /proc/sys/kernel/random/boot_id >"$1/boot" 2>/dev/null; exit 0'
 
-# $1: the run's directory, then names of folders, an empty argument, and names of files.
-_WRITABLE = """\
-umask 077
-cd -- "$1" && shift || exit
-while [ -n "$1" ]; do mkdir -p -- "$1" && shift || exit; done
-shift
-for name; do
-    [ ! -L "$name" ] && : >>"$name" || exit
-done
-"""
+_WRITABLE = shell_script("targets/hosts/scripts/make_writable.sh")
 
-# $1: the folder of the workbench, $2: the run's directory, $3: the tree, $4: the folder of the SDK, $5: the digest of
-# the wanted files, $6: the size of the input, which is run.json, $7: $4 of PLACE. Creates the run's directory with
-# run.json. If the tree is up to date, and the run's copy of it could be made, prints the output of PLACE, and `placed`.
-_PLACE_SENT = f"""\
-mask=$(umask)
-umask 077
-mkdir -p -- "$1/projects" "$2" || exit
-chmod 700 -- "$1/projects" "$2" 2>/dev/null
-cat >"$2/{RECORD}.$$" && [ "$(wc -c <"$2/{RECORD}.$$")" -eq "$6" ] || {{ rm -f -- "$2/{RECORD}.$$"; exit 1; }}
-[ "$6" -gt 0 ] && mv -f -- "$2/{RECORD}.$$" "$2/{RECORD}" || rm -f -- "$2/{RECORD}.$$"
-[ -e "$2/placed" ] || (
-    set -- "$3" "$5"
-    {IS_SENT}
-) || exit 0
-umask "$mask"
-(
-    set -- "$3" "$2" "$4" "$7"
-    {PLACE}
-) && echo placed
-exit 0
-"""
+_PLACE_SENT = shell_script("targets/hosts/scripts/place_sent.sh")
 
-# $1: the file, $2: the size of the input. If the connection is lost, the file is unchanged.
-_WRITE = """\
-umask 077
-cat >"$1.$$" && [ "$(wc -c <"$1.$$")" -eq "$2" ] && mv -f -- "$1.$$" "$1" && exit
-rm -f -- "$1.$$"
-exit 1
-"""
+_WRITE = shell_script("targets/hosts/scripts/write_file.sh")
 
-# $1: the run's directory. Prints five parts, separated by a line that no part can contain. The last is `said` of
-# `times_there`.
-_STATE = f"""\
-{TIME_OF}\
-show() {{ [ -f "$1" ] && head -c 4096 <"$1"; }} 2>/dev/null
-show "$1/pid"
-printf '\\n/\\n'
-show "$1/exit"
-printf '\\n/\\n'
-show "$1/boot"
-printf '\\n/\\n'
-cat /proc/sys/kernel/random/boot_id 2>/dev/null
-printf '\\n/\\n'
-clock "$1"
-cut -d' ' -f1 /proc/uptime 2>/dev/null || echo
-time_of "$1/pid" || echo
-time_of "$1/exit" || echo
-"""
+_STATE = shell_script("targets/hosts/scripts/run_state.sh")
 
-# $1: the folder of this version of the SDK. The input is the archive.
-_SEND_SDK = """\
-umask 022
-if [ ! -e "$1" ]; then
-    mkdir -p -- "$1.$$" && tar -xf - -C "$1.$$" || exit
-    [ -e "$1" ] || mv -- "$1.$$" "$1"
-fi
-cat >/dev/null
-"""
+_SEND_SDK = shell_script("targets/hosts/scripts/receive_sdk.sh")
 
 
 def _describe_skipped(folder: str, names: Sequence[str]) -> str:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.files import read_file
 from tui_workbench.core.installation import package_command
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base.stacks import MOST_PROCESSES, Reading, parse
 from tui_workbench.targets.hosts.host import Completed, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout
-from tui_workbench.targets.hosts.remote_scripts import PROCESSES_OF_RUN
 
 MISSING, OTHER_MACHINE = 93, 94
 """Exit codes of SCRIPT: py-spy is not there yet; the machine has another architecture and no py-spy."""
@@ -31,58 +31,9 @@ SEND_SECONDS = 120.0
 
 LARGEST_PROGRAM = 64 << 20  # bytes; py-spy 0.4 has 8 MB
 
-AT_ONCE, SECONDS_EACH = 16, 10
-"""Number of processes that are read at the same time, and the time limit for each in seconds."""
+SCRIPT = shell_script("targets/hosts/scripts/read_stacks.sh")
 
-# $1: the path of py-spy, $2: its architecture, $3: the run's ID. A machine with another architecture can have its own
-# py-spy. Some systems have no `timeout`, or one with other arguments. After an error, the stack is read again, because
-# a running process may have changed it meanwhile.
-SCRIPT = f"""\
-spy=$1 id=$3
-[ "$(uname -m)" = "$2" ] || spy=$(command -v py-spy) || {{ uname -m; exit {OTHER_MACHINE}; }}
-[ -x "$spy" ] || exit {MISSING}
-{PROCESSES_OF_RUN}
-folder=$(mktemp -d 2>/dev/null || TMPDIR=/tmp mktemp -d) || exit
-trap 'rm -rf "$folder"' EXIT
-trap 'exit 1' HUP INT TERM
-limit=
-timeout 1 true 2>/dev/null && limit='timeout {SECONDS_EACH}'
-ranks() {{ tr '\\0' '\\n' <"/proc/$one/environ" | sed -n '/^RANK=[0-9]*$/p; /^SLURM_PROCID=[0-9]*$/p'; }}
-read_stacks() {{ $limit "$spy" dump --nonblocking --json --pid "$one" 2>"$folder/$one.error"; }}
-describe() {{
-    read -r stat <"/proc/$one/stat"
-    set -- ${{stat##*) }}
-    printf 'process %s %s\\n' "$one" "$2"
-    ranks
-    echo
-    head -c 4000 "/proc/$one/cmdline" | tr '\\n\\0' ' \\037'
-    echo
-    if read_stacks || read_stacks; then :; else head -c 2000 "$folder/$one.error"; fi
-    printf '\\n\\036\\n'
-}}
-count=0
-for one in $(left); do
-    case $(readlink "/proc/$one/exe") in */python* | */pypy*) ;; *) continue ;; esac
-    count=$((count + 1))
-    [ $count -le {MOST_PROCESSES} ] || continue
-    describe >"$folder/$one" 2>/dev/null &
-    [ $((count % {AT_ONCE})) -ne 0 ] || wait
-done
-wait
-read -r scope 2>/dev/null </proc/sys/kernel/yama/ptrace_scope || scope=-
-printf 'stacks %s %s %s\\n' "$scope" "$count" "$(uname -n)"
-rm -f "$folder"/*.error
-[ $count -eq 0 ] || cat "$folder"/*
-"""
-
-# $1: the path of the program, $2: the size of the input.
-_SEND = """\
-umask 077
-mkdir -p -- "${1%/*}" || exit
-cat >"$1.$$" && [ "$(wc -c <"$1.$$")" -eq "$2" ] && chmod 700 "$1.$$" && mv -f -- "$1.$$" "$1" && exit
-rm -f -- "$1.$$"
-exit 1
-"""
+_SEND = shell_script("targets/hosts/scripts/receive_program.sh")
 
 
 class PySpy(NamedTuple):
@@ -102,7 +53,7 @@ class PySpy(NamedTuple):
 
     def words(self, path: str, run_id: str) -> list[str]:
         """Return the command that executes SCRIPT with the copy of py-spy at `path`."""
-        return ["/bin/sh", "-c", SCRIPT, "sh", path, self.machine, run_id]
+        return ["/bin/sh", "-c", SCRIPT, "sh", path, self.machine, run_id, str(MOST_PROCESSES)]
 
 
 def installed_py_spy() -> PySpy:

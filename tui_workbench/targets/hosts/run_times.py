@@ -16,18 +16,6 @@ from tui_workbench.core.numbers import whole_number
 from tui_workbench.targets.base.values import Times
 from tui_workbench.targets.hosts import supervisor
 
-TIME_OF = """\
-time_of() { date -r "$1" +%s.%N 2>/dev/null; }
-clock() {
-    if now=$(mktemp "$1/clock.XXXXXX" 2>/dev/null); then
-        time_of "$now" || date +%s.%N
-        rm -f -- "$now"
-    else date +%s.%N; fi
-}
-"""
-"""Defines `time_of FILE`, which prints the time of the last change of a file, and `clock FOLDER`, which prints the
-present time by the clock of the folder's file system."""
-
 _SECONDS = re.compile(r"(\d{1,12})(\.\d{1,9}(?!\d))?")
 _TICKS = 100.0  # per second; Linux shows this unit to programs on all common processors
 

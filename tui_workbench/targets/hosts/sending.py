@@ -25,6 +25,7 @@ from tui_workbench.core.errors import StorageError, storage_error
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, meter, size_text
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.manifest import (
     FileList,
@@ -38,7 +39,6 @@ from tui_workbench.targets.hosts.manifest import (
     split,
 )
 from tui_workbench.targets.hosts.process_io import ProcessIO
-from tui_workbench.targets.hosts.spare_copy import LIST_TREE
 
 if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
@@ -62,86 +62,7 @@ _CHUNK = 1 << 18
 _PACKING_LEVEL = 1
 _ACTION = "copy files to"
 
-# Defines `look`, which lists the files of the folder `$base` by their paths, `is_unchanged`, which compares such a list
-# in the file $1 with the list of the last sync, and `digest_held`, which prints the digest of the manifest.
-_LOOK = f"""\
-by_path() {{ LC_ALL=C sort -z -t/ -k2 "$@"; }}
-look() {{ find "./$base" -mindepth 1 \\( {LIST_TREE} \\) 2>/dev/null | by_path 2>/dev/null || :; }}
-is_unchanged() {{ [ -s "$1" ] && cmp -s -- "$1" "$base.found"; }}
-digest_held() {{ sha256sum <"$base.manifest" | cut -d' ' -f1; }}
-"""
-
-# What `find` prints about files that are given as ./PATH. Then "./" is replaced with "/".
-_LIST_NAMED = LIST_TREE.replace("/%P", "%p")
-
-IS_SENT = f"""\
-tree=$1 wanted=$2 base=${{1##*/}}
-{_LOOK}
-cd -- "$tree/.." 2>/dev/null && [ -e "$base.found" ] && [ -e "$base.manifest" ] || exit 1
-[ "$(digest_held)" = "$wanted" ] || exit 1
-now=$base.now.$$
-trap 'rm -f -- "$now"' EXIT
-look >"$now" && is_unchanged "$now"
-"""
-"""$1: the folder, $2: the `digest` of the wanted files. Succeeds if `sync` would send and remove nothing."""
-
-# $1: the folder, $2: a word that no other attempt uses, $3: the digest of the wanted manifest. If $3 is empty, the
-# input begins with the digest, so that the caller can list the wanted files meanwhile. Without `find -printf`,
-# everything is sent again; without gzip, data is not compressed. Files are removed only if the list of them is
-# complete. Temporary files have unique names, because an attempt whose connection was lost may still be running. They
-# are removed before the last line, because the script may be ended after that. `edited` means that the folder is
-# unchanged since the last sync, and has only files of the manifest, so that the lists are not needed, and that the
-# manifest can be changed here. After an interrupted sync, the folder may have more files. If few files were sent and
-# none was removed, only these files and their folders, which `touched` names, are listed again.
-_SCRIPT = f"""\
-tree=$1 wanted=$3 base=${{1##*/}}
-umask 022
-mkdir -p -- "$tree" && cd -- "$tree/.." || exit
-now=$base.now.$$ gone=$base.gone.$$ new=$base.manifest.$2 stale=$base.stale.$2 added=$base.added.$2 pack=cat
-touched=$base.touched.$2 again=$base.again.$$
-trap 'rm -f -- "$now" "$gone" "$new" "$stale" "$added" "$touched" "$again"' EXIT
-command -v gzip >/dev/null && pack='gzip -1'
-{_LOOK}count() {{ tr -dc '\\0' <"$1" | wc -c; }}
-echo ready
-look >"$now" && touch -- "$base.manifest" "$base.found" || exit
-held=$(digest_held) names=$(count "$base.manifest") files=$(grep -zcv '^d' "$now" 2>/dev/null) unchanged=
-if is_unchanged "$now"; then unchanged=yes; fi
-[ "$wanted" ] || read -r wanted || exit 9
-if [ "$unchanged" ] && [ "$held" = "$wanted" ]; then rm -f -- "$now"; echo same; exit; fi
-if [ "$unchanged" ] && [ "$names" -gt 0 ] && [ "$names" = "$files" ] && comm -z /dev/null /dev/null 2>/dev/null; then
-    echo "edited ${{pack%% *}}"
-    echo "$held"
-    read -r unpack deletions || exit 9
-    if [ "$unpack" = manifest ]; then
-        wc -c <"$base.manifest"
-        $pack <"$base.manifest"
-        read -r unpack deletions || exit 9
-    fi
-else
-    echo "differs ${{pack%% *}}"
-    wc -c <"$base.manifest"; wc -c <"$base.found"; wc -c <"$now"
-    cat -- "$base.manifest" "$base.found" "$now" | $pack
-    read -r unpack deletions || exit 9
-fi
-if [ "$deletions" != 0 ]; then
-    head -c "$deletions" >"$gone" && [ "$(wc -c <"$gone")" -eq "$deletions" ] || exit 9
-    (cd -- "$base" && xargs -0 rm -rf -- <"../$gone") || exit
-fi
-[ -s "$now" ] || rm -rf -- "$base"
-if [ "$unpack" = gzip ]; then unpack='gzip -dc'; fi
-$unpack | tar -xf - || exit
-if [ -e "$stale" ]; then
-    LC_ALL=C comm -z -23 -- "$base.manifest" "$stale" | LC_ALL=C sort -z -m -- - "$added" >"$new" || exit
-fi
-update() {{
-    [ -s "$touched" ] && [ -s "$now" ] && [ "$deletions" = 0 ] &&
-        (cd -- "$base" && xargs -0 sh -c "find \\"\\$@\\" -maxdepth 0 \\( {_LIST_NAMED} \\)" sh) <"$touched" >"$gone" &&
-        sed -z 's,\\./,/,' "$gone" >"$again" && [ "$(count "$again")" -eq "$(count "$touched")" ] &&
-        by_path -o "$again" -- "$again" && by_path -msu -- "$again" "$now" >"$base.found"
-}}
-mv -f -- "$new" "$base.manifest" && {{ update 2>/dev/null || look >"$base.found"; }} || exit
-rm -f -- "$now" "$gone" "$stale" "$added" "$touched" "$again" && echo done
-"""
+_RECEIVE = shell_script("targets/hosts/scripts/receive_folder.sh")
 
 
 class SyncReport(NamedTuple):
@@ -212,7 +133,7 @@ def sync(
     while True:
         word = secrets.token_hex(8)
         digest = digest_of(wanted.manifest) if isinstance(wanted, FileList) else ""
-        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, word, digest], _ACTION) as process:
+        with ProcessIO(host, ["sh", "-c", _RECEIVE, "sh", destination, word, digest], _ACTION) as process:
             is_near = process.wait_for_start()
             if not isinstance(wanted, FileList):
                 wanted = wanted()
@@ -261,7 +182,7 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
     Creates the folder, but sends no files. Raises the errors of `sync`.
     """
     wanted = FileList.of(listing)
-    command = ["sh", "-c", _SCRIPT, "sh", destination, "new", digest_of(wanted.manifest)]
+    command = ["sh", "-c", _RECEIVE, "sh", destination, "new", digest_of(wanted.manifest)]
     with ProcessIO(host, command, _ACTION) as process:
         process.line()
         answer = process.line()

@@ -24,6 +24,7 @@ from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import read_below, unlink_below
 from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.plaintext import counted
+from tui_workbench.core.shell_scripts import shell_script
 
 OUTPUT = "output.log"
 PID = "pid"
@@ -53,43 +54,10 @@ UNKNOWN_EXIT = "the exit code is unknown: the supervising shell was killed"
 MOST_NAMES = 5
 """Maximum number of process names in a message."""
 
-_TEXT = """\
-run=$1 dir=$2
-shift 2
-boot=- stat=- mask=$(umask)
-[ -r /proc/sys/kernel/random/boot_id ] && read -r boot </proc/sys/kernel/random/boot_id
-[ -r /proc/$$/stat ] && read -r stat </proc/$$/stat || stat=$(LC_ALL=C ps -o lstart= -p $$ 2>/dev/null) || stat=-
-umask 077
-: >>"$run/output.log" || exit 1
-{claim}
-exec 3>&- 4<>"$run/exit"
-trap : TERM INT HUP
-( umask "$mask" && cd "$dir" && exec "$@" ) </dev/null >>"$run/output.log" 2>&1 4>&-
-code=$?
-printf '%-4s\\n' "$code" >&4
-[ -z "${WORKBENCH_GPU_RESERVATIONS-}" ] || for link in "$WORKBENCH_GPU_RESERVATIONS"/*; do
-    case $(readlink "$link") in "run "*" $run") rm -f -- "$link" ;; esac
-done
-"""
-
-_CLAIM = """\
-set -C
-exec 3>"$run/pid" || exit 0
-printf '    \\n' >"$run/exit" && printf '%s\\n%s\\n%s\\n' "$$" "$boot" "$stat" >&3 || {
-    rm -f "$run/exit" "$run/pid"
-    exit 1
-}"""
-
-# The name of the container is unique; a second start of the same container finds a `pid` that is not empty.
-_CLAIM_IN_CONTAINER = """\
-[ -s "$run/pid" ] && exit 0
-exec 3>>"$run/pid" || exit 1
-printf '    \\n' >"$run/exit" && printf '%s\\n%s\\n%s\\n' "$$" "$boot" "$stat" >&3 || exit 1"""
-
-TEXT = _TEXT.replace("{claim}", _CLAIM)
+TEXT = shell_script("targets/hosts/scripts/supervise.sh")
 """Arguments: run directory, working directory, the script's argument vector."""
 
-CONTAINER_TEXT = _TEXT.replace("{claim}", _CLAIM_IN_CONTAINER)
+CONTAINER_TEXT = shell_script("targets/hosts/scripts/supervise_in_container.sh")
 """The same for a container, where `pid`, `exit` and `output.log` exist as empty files that cannot be replaced."""
 
 VARIABLES = frozenset(("boot", "code", "dir", "mask", "run", "stat"))
