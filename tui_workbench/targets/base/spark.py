@@ -20,6 +20,7 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.files import read_file
 from tui_workbench.core.masking import mask_text, mask_value, mask_words
 from tui_workbench.core.model import RunConfiguration, RunSpec, Step
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
@@ -52,44 +53,7 @@ _REDACTION, _REDACTED = "spark.redaction.regex", "(?i)secret|password|token|acce
 _CORE = re.compile(r"spark-core_(\d+(?:\.\d+)*)-(.+)\.jar")
 _SCALA = re.compile(r"[^:]+:[^:]*_(\d+\.\d+):")
 
-FIND = """\
-python=$1 named=$2 found='' home='' core='' usual=$PATH
-shift 2
-for each; do export "$each"; done
-case $named in
-    '' | /*) ;;
-    "~/"*) named=$HOME/${named#"~/"} ;;
-    */*) named=$HOME/$named ;;
-esac
-if [ -n "$named" ]; then found=$(command -v -- "$named")
-elif [ -n "$SPARK_HOME" ]; then found=$(command -v -- "$SPARK_HOME/bin/spark-submit")
-else
-    prefix=${python%/*}/..
-    for each in "$prefix"/lib/python*/site-packages "$prefix"/local/lib/python*/dist-packages; do
-        [ -x "$each/pyspark/bin/spark-submit" ] && found=$each/pyspark/bin/spark-submit
-    done
-    for each in spark-submit "$HOME/.local/bin/spark-submit"; do
-        [ -n "$found" ] || found=$(command -v -- "$each")
-    done
-fi
-if [ -f "$found" ] && [ -x "$found" ]; then
-    found=$(PATH=$usual; readlink -f -- "$found")
-    near=${found%/*/*}
-    for each in "$near" "$near"/lib/python*/site-packages/pyspark; do
-        for jar in "$each"/jars/spark-core_*.jar; do
-            [ -e "$jar" ] && [ -e "$each/bin/spark-class" ] && home=$each core=${jar##*/}
-        done
-    done
-else
-    found=''
-fi
-if [ -n "$JAVA_HOME" ]; then java=$(command -v -- "$JAVA_HOME/bin/java"); else java=$(command -v java); fi
-printf '%s\\n' "$found" "$home" "$core" "$java"
-"""
-"""$1: the interpreter, $2: the value of sparkSubmitLocation; then variables of the run, such as PATH. The programs that
-the script itself starts are not looked up in this PATH. Prints four lines: the path of `spark-submit`, the folder of
-Spark, the file name of its core library, and the path of `java`. The line of a missing part is empty. `spark-submit`
-can be a wrapper in the folder `bin` of a distribution, which may have its own `jars` but no `spark-class`."""
+_FIND = shell_script("targets/base/scripts/find_spark.sh")
 
 
 class Spark(NamedTuple):
@@ -131,11 +95,11 @@ def find_words(spec: RunSpec, interpreter: str, location: str, environment: Mapp
     """Return the command that finds Spark for a run; `environment` has precedence over the variables of the machine."""
     merged = {**environment, **spec.run_configuration.environment_variables}
     variables = [f"{name}={merged[name]}" for name in SEARCHED if name in merged]
-    return ("/bin/sh", "-c", FIND, "sh", interpreter, location if location != SUBMIT else "", *variables)
+    return ("/bin/sh", "-c", _FIND, "sh", interpreter, location if location != SUBMIT else "", *variables)
 
 
 def parse_found(text: str) -> Spark:
-    """Parse the output of FIND; missing parts are empty."""
+    """Parse the output of find_spark.sh; missing parts are empty."""
     submit, home, core, java = (text.split("\n") + [""] * 4)[:4]
     found = _CORE.fullmatch(core)
     scala, version = found.groups() if found else ("", "")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tui_workbench.core.model import ComputeTarget, Problem
 from tui_workbench.core.plaintext import counted
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.checks.result import (
     CLOCK,
@@ -42,13 +43,7 @@ CLOCK_WARNING_SECONDS, CLOCK_BROKEN_SECONDS = 5.0, 300.0
 Above 5 s, modification times look wrong. Above 5 minutes, tokens and certificates are rejected as well.
 """
 
-# A folder that does not exist, or that this user may not enter, is on the disk of its nearest accessible parent.
-_FREE = """\
-for folder in "$@"; do
-    while ! df -Pk -- "$folder" >/dev/null 2>&1 && [ "$folder" != / ]; do folder=$(dirname -- "$folder"); done
-    df -Pk -- "$folder" | tail -n 1
-done
-"""
+_FREE = shell_script("targets/checks/scripts/free_space.sh")
 
 
 def local_python(target: Target) -> CheckResult:

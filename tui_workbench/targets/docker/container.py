@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from tui_workbench.config.schema.retry import LOST
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.spark import variables as spark_variables
@@ -59,13 +60,7 @@ getattr(os, "environb", os.environ).update(part.split(b"=", 1) for part in parts
 os.execv(parts[count], parts[count:])
 """
 
-# Without this variable, Spark reports the address of its user interface with the name of the container, which only the
-# container itself can resolve.
-_REACHABLE_SPARK = """\
-: "${SPARK_LOCAL_HOSTNAME:=$(sed -n "/^[0-9.]*[[:space:]].*$(cat /etc/hostname)/{s/[[:space:]].*//p;q;}" /etc/hosts)}"
-[ -z "$SPARK_LOCAL_HOSTNAME" ] || export SPARK_LOCAL_HOSTNAME
-exec "$@"
-"""
+_REACHABLE_SPARK = shell_script("targets/docker/scripts/reachable_spark.sh")
 
 # The size limit of /dev/shm. With Docker's default of 64 MiB, data loaders fail with a bus error.
 SHM_BYTES = 8 << 30

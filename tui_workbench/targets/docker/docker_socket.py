@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable
 from tui_workbench.core.files import read_file
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.hosts.host import SHELL, Host
 
 SYSTEM_SOCKET = "/var/run/docker.sock"
@@ -20,38 +21,7 @@ SYSTEM_SOCKET = "/var/run/docker.sock"
 DEFAULT_CONTEXT = "default"
 """The Docker context that chooses no engine. It overrides the context in Docker's configuration file."""
 
-# $1 is the system's socket. `DOCKER_HOST` or the current Docker context may choose another socket. Without a choice,
-# the sockets of rootless engines, Docker Desktop, colima and podman's virtual machine are tried too. A context whose
-# engine is on another machine is ignored.
-_PROBE = """\
-runtime=${XDG_RUNTIME_DIR:-/run/user/$(id -u)} choice= found=
-case $DOCKER_HOST in unix://*) choice="DOCKER_HOST $DOCKER_HOST" ;; esac
-if [ -n "$DOCKER_CONTEXT" ] || grep -qs '"currentContext"' "${DOCKER_CONFIG:-$HOME/.docker}/config.json"; then
-    choice=${choice:-$(docker context inspect --format '{{.Name}} {{.Endpoints.docker.Host}}' 2>/dev/null)}
-fi
-case $choice in
-    "default "*) choice= ;;
-    *" unix://"*) ;;
-    *) choice= ;;
-esac
-if [ -n "$choice" ]; then set -- "${choice#* unix://}"; else
-    set -- "$1" "$runtime/docker.sock" "$HOME/.docker/run/docker.sock" "$HOME/.docker/desktop/docker.sock" \
-        "$HOME/.colima/default/docker.sock" "$HOME/.local/share/containers/podman/machine/podman.sock"
-fi
-for socket; do
-    [ -S "$socket" ] || continue
-    [ -r "$socket" ] && [ -w "$socket" ] && { printf 'usable\\n%s\\n' "$socket"; exit; }
-    found=${found:-$socket}
-done
-[ -n "$found" ] && {
-    group=$(stat -c %G "$found" 2>/dev/null || stat -f %Sg "$found")
-    printf 'refused\\n%s\\n%s\\n%s\\n' "$found" "$(id -un)" "$group"
-    exit
-}
-[ -n "$choice" ] && { printf 'silent\\n%s\\n%s\\n' "${choice%% *}" "$1"; exit; }
-command -v docker >/dev/null 2>&1 && echo stopped || echo missing
-printf '%s\\n' "$@"
-"""
+_FIND_SOCKET = shell_script("targets/docker/scripts/find_socket.sh")
 
 
 class EngineOutOfReach(ConfigurationError):
@@ -91,7 +61,7 @@ def engine_socket(host: Host) -> str:
             f"DOCKER_HOST is '{engine}', but a localdocker target needs an engine on this machine",
             remedy="Unset DOCKER_HOST, or attach the machine that it names as a target of type remotedocker.",
         )
-    match host.check([SHELL, "-c", _PROBE, "sh", SYSTEM_SOCKET]).text.split("\n"):
+    match host.check([SHELL, "-c", _FIND_SOCKET, "sh", SYSTEM_SOCKET]).text.split("\n"):
         case ["usable", socket]:
             return socket
         case ["refused", socket, user, group]:

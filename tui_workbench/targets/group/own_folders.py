@@ -9,18 +9,12 @@ from collections.abc import Mapping
 
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 
-# $1: a folder, $2: the name of a member. Prints the name of the member that was there first: creating a link fails if
-# the link exists, also on a network disk.
-_OWNER = """\
-umask 077
-mkdir -p -- "$1" && cd -- "$1" || exit
-ln -sn -- "$2" member 2>/dev/null
-readlink member
-"""
+_OWNER = shell_script("targets/group/scripts/own_folder.sh")
 
 
 def owner_of_folder(host: Host, run_id: str, member: str) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget, RunSpec
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.run_environment import RENDEZVOUS_VARIABLE
 from tui_workbench.targets.hosts.host import Completed, Host
@@ -17,16 +18,7 @@ FIRST_PORT, PORTS = 20000, 10000
 
 NODE_VARIABLE = "WORKBENCH_NODE"
 
-_ADDRESSES = """\
-echo "$SSH_CONNECTION"
-PATH=$PATH:/sbin:/usr/sbin
-exec ip -o addr
-"""
-"""A script that prints four words, and then a line for each address of the machine.
-
-The third word is the address to which SSH connected (sshd(8), ENVIRONMENT). The fields of a line are number, interface,
-`inet` or `inet6`, and ADDRESS/LENGTH (ip-address(8)).
-"""
+_ADDRESSES = shell_script("targets/group/scripts/list_addresses.sh")
 
 
 class Place(NamedTuple):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.docker.docker_socket import SYSTEM_SOCKET, engine_socket
 from tui_workbench.targets.hosts.host import READ_SIZE, Host
 from tui_workbench.targets.hosts.host_for import host_of
@@ -30,15 +31,7 @@ from tui_workbench.targets.ssh.ssh_host import SshHost
 
 PRESENT, MISSING, UNNEEDED, RESTART = "ok", "missing", "unneeded", "restart"
 
-_FACTS = f"""\
-{PRELUDE}
-sed 's/^/os-/' /etc/os-release 2>/dev/null
-echo "user=$(id -un)"
-[ "$(id -u)" != 0 ] || echo root=yes
-! has_gpu || echo gpu=yes
-! docker version >/dev/null 2>&1 || echo engine=yes
-! {{ {RESTART_NEEDED}; }} >/dev/null 2>&1 || echo restart=yes
-"""
+_FACTS = shell_script("targets/preparing/scripts/machine_facts.sh")
 
 _CHECK = "if {{ {check}; }} >/dev/null 2>&1; then echo {present}; else echo {missing}; fi\n"
 
@@ -187,7 +180,7 @@ def _refuse_type(target: ComputeTarget) -> None:
 
 
 def _facts(host: Host) -> dict[str, str]:
-    lines = host.check(["sh", "-c", _FACTS]).text.split("\n")
+    lines = host.check(["sh", "-c", _FACTS, "sh", RESTART_NEEDED]).text.split("\n")
     pairs = (line.partition("=") for line in lines)
     return {key: value.strip("\"'") for key, _, value in pairs}
 

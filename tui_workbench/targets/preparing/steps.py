@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.core.target_types import TargetType
 
 UBUNTU, DEBIAN = "ubuntu", "debian"
@@ -21,21 +22,8 @@ UBUNTU, DEBIAN = "ubuntu", "debian"
 OLDEST = {UBUNTU: 22, DEBIAN: 12}
 """The oldest supported major version of each distribution (VERSION_ID in /etc/os-release)."""
 
-PRELUDE = """\
-PATH=$PATH:/usr/sbin:/sbin
-has_gpu() {
-    for device in /sys/bus/pci/devices/*; do
-        case "$(cat "$device/vendor" "$device/class" 2>/dev/null | tr '\\n' ' ')" in
-            "0x10de 0x03"*) return 0 ;;
-        esac
-    done
-    return 1
-}
-"""
-"""The beginning of a shell script with the checks of steps. `has_gpu` looks for a display controller of NVIDIA.
-
-The numbers of vendors and classes are those of https://pci-ids.ucw.cz: 10de is NVIDIA, 03 a display controller.
-"""
+PRELUDE = shell_script("targets/preparing/scripts/has_gpu.sh")
+"""The beginning of a shell script with the checks of steps."""
 
 RESTART_NEEDED = "command -v nvidia-smi && ! nvidia-smi -L"
 """A shell condition: the driver is installed, but does not work, as before the first restart."""

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.hosts.host import Host
 
@@ -42,70 +43,9 @@ TICKET_SECONDS = 180.0
 
 SECONDS = 90.0  # timeout of a script, which may wait for the lock
 _MOST = 200
-_MISSING, _NOT_STICKY, _DENIED, _LOCKED, _TOO_MANY, _CHANGED = 70, 71, 72, 73, 74, 75
+_MISSING, _NOT_STICKY, _DENIED, _LOCKED, _TOO_MANY, _CHANGED = 70, 71, 72, 73, 74, 75  # exit codes of the script
 
-# $1 the folder, $2 `shared` or "", $3 the directory of this run or "", $4 the expected checksum of the entries or "",
-# then the changes: `-NAME` removes an entry of this user, `+TEXT` adds one.
-# Prints the time, the time of the boot, the user ID and the checksum, then a line for each entry:
-# its name (`-` if the workbench did not make it), owner, time of creation, state, text, a tab, and the name of the
-# owner, which may contain spaces.
-_SCRIPT = f"""\
-folder=$1 shared=$2 run=$3 expected=$4
-shift 4
-LC_ALL=C
-export LC_ALL
-umask 077
-me=$(id -u)
-if [ "$shared" ]; then
-    [ -d "$folder" ] || exit {_MISSING}
-    [ -k "$folder" ] || exit {_NOT_STICKY}
-    [ -r "$folder" ] && [ -w "$folder" ] && [ -x "$folder" ] || exit {_DENIED}
-else
-    [ $# = 0 ] || mkdir -p -- "$folder" || exit
-fi
-list() {{
-    number=0
-    for link in "$folder"/*; do [ ! -L "$link" ] || number=$((number + 1)); done
-    [ "$number" -le {_MOST} ] || exit {_TOO_MANY}
-    for link in "$folder"/*; do
-        [ -L "$link" ] || continue
-        text=$(readlink "$link") || continue
-        facts=$(stat -c '%u %Z %U' "$link" 2>/dev/null || stat -f '%u %c %Su' "$link") || continue
-        user=${{facts#* * }}
-        name=${{link##*/}} state=- directory=
-        case $name in *[!0-9a-f-]*) name=- ;; esac
-        [ "${{facts%% *}}" != "$me" ] || case $text in
-            "run "*) directory=${{text#run * }} ;;
-            "wait "*) directory=${{text#wait * * }} ;;
-        esac
-        if [ -n "$directory" ]; then
-            if [ "$directory" = "$run" ]; then state=this
-            elif [ ! -d "$directory" ]; then state=over
-            elif [ -f "$directory/exit" ] && grep -q '[0-9]' "$directory/exit"; then state=over
-            fi
-        fi
-        case $text in *[!\\ -~]*) text=$(printf '%s' "$text" | tr -cd ' -~') ;; esac
-        printf '%s %s %s %s\\t%s\\n' "$name" "${{facts%" $user"}}" "$state" "$text" "$user"
-    done
-}}
-if [ $# -gt 0 ]; then
-    exec 9<"$folder" || exit
-    command -v flock >/dev/null 2>&1 && {{ flock -w 60 9 || exit {_LOCKED}; }}
-fi
-listing=$(list) || exit
-stamp=$(printf '%s' "$listing" | cksum | tr ' ' -)
-[ -z "$expected" ] || [ "$expected" = "$stamp" ] || exit {_CHANGED}
-boot=$(sed -n 's/^btime //p' /proc/stat 2>/dev/null)
-printf '%s %s %s %s\\n%s\\n' "$(date +%s)" "${{boot:-0}}" "$me" "$stamp" "$listing"
-[ $# = 0 ] || token=$(od -An -tx1 -N8 /dev/urandom | tr -d ' ') || exit
-number=0
-for change in "$@"; do
-    case $change in
-        -*) rm -f -- "$folder/${{change#-}}" || exit ;;
-        *) number=$((number + 1)) && ln -sn -- "${{change#+}}" "$folder/$token-$number" || exit ;;
-    esac
-done
-"""
+_LIST_AND_CHANGE = shell_script("targets/reservations/scripts/reservations.sh")
 
 THIS, OVER = "this", "over"  # states of entries: of the given run, and of a run of this user that has ended
 
@@ -231,8 +171,8 @@ class Folder:
 
     def _call(self, run: str, stamp: str, changes: Iterable[str]) -> Listing | None:
         shared = "shared" if self.is_shared else ""
-        arguments = [self.path, shared, run, stamp, *changes]
-        done = self._host.run(["sh", "-c", _SCRIPT, "sh", *arguments], timeout=SECONDS)
+        arguments = [self.path, shared, run, stamp, str(_MOST), *changes]
+        done = self._host.run(["sh", "-c", _LIST_AND_CHANGE, "sh", *arguments], timeout=SECONDS)
         if done.code == _CHANGED:
             return None
         folder, label = self.path, self._host.label

@@ -14,19 +14,12 @@ from tui_workbench.core.directories import user_data_directory
 from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.files import read_file, write_atomically
 from tui_workbench.core.locks import held
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.hosts.host import Host
 
 ALGORITHM = "ssh-ed25519"
 
-# Adds the key once, on a separate line even if the file does not end with a line feed.
-_INSTALL = """\
-umask 077
-mkdir -p "$HOME/.ssh" && touch "$HOME/.ssh/authorized_keys" || exit 1
-cd "$HOME/.ssh" || exit 1
-grep -qxF -e "$1" authorized_keys && exit 0
-[ -z "$(tail -c 1 authorized_keys)" ] || echo >>authorized_keys || exit 1
-printf '%s\\n' "$1" >>authorized_keys
-"""
+_INSTALL = shell_script("targets/ssh/scripts/install_key.sh")
 
 
 class KeyPair(NamedTuple):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import visible
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import spark
 from tui_workbench.targets.base.sdk import sdk_files
@@ -45,37 +46,7 @@ _FIELD = re.compile(r"^\s*(State|Final-State|Diagnostics) : (.*)$", re.MULTILINE
 # Spark's ApplicationMaster reports the exit code of the script in this form.
 _EXIT_CODE = re.compile(r"User application exited with (?:status )?(\d{1,3})\b")
 
-# $1: run directory, $2: application, $3: bytes. YARN collects the log some seconds after the end of the application.
-# Until then `yarn logs` prints nothing, but may exit with 0. `-am 1` means the only attempt; `-am ALL` prints a notice.
-# The log is complete before it is appended. A request that is killed while it appends is continued by the next one:
-# `driver.start` contains the size of output.log before the first byte. The lock makes a second request wait for the
-# first, which continues if its connection is lost.
-_LOG = """\
-id=$2 most=$3
-cd -- "$1" || exit
-umask 077
-exec 9>>driver.lock
-flock -w 300 9 2>/dev/null || [ $? -ne 1 ] || { echo 'another request fetches the log' >&2; exit 1; }
-[ ! -e driver ] || exit 0
-trap 'rm -f driver.new driver.err' EXIT
-[ -s driver.log ] || {
-    for pause in 1 2 4 8 0; do
-        yarn logs -applicationId "$id" -am 1 -log_files stdout,stderr >driver.new 2>driver.err &&
-            [ -s driver.new ] && break
-        sleep "$pause"
-    done
-    size=$(wc -c <driver.new) part=
-    [ "$size" -le "$most" ] || part=", its last $most bytes"
-    if [ "$size" -gt 0 ]; then title="The log of the driver, fetched at the end of $id$part:"
-    else title="YARN has no log of the driver of $id: $(tail -n 1 driver.err | head -c 300)"; fi
-    { printf '\\n======== %s\\n' "$title" && tail -c "$most" driver.new; } >driver.part || exit
-    mv driver.part driver.log || exit
-}
-: >>output.log
-[ -s driver.start ] || { wc -c <output.log >driver.size && mv driver.size driver.start; } || exit
-added=$(($(wc -c <output.log) - $(cat driver.start)))
-tail -c "+$((added + 1))" driver.log >>output.log && : >driver && rm -f driver.log driver.start
-"""
+_APPEND_LOG = shell_script("targets/ssh/scripts/append_driver_log.sh")
 
 
 class ApplicationReport(NamedTuple):
@@ -188,7 +159,7 @@ class YarnRun:
         return parse_report(self._ask("application", "-status", application).text)
 
     def _fetch_log(self, application: str) -> None:
-        words = ["sh", "-c", _LOG, "sh", self._run.directory, application, str(LOG_BYTES)]
+        words = ["sh", "-c", _APPEND_LOG, "sh", self._run.directory, application, str(LOG_BYTES)]
         self._run.require(self._host.run(words, timeout=LOG_SECONDS), "fetch the log of the driver")
 
     def _ask(self, *words: str) -> Completed:
