@@ -105,10 +105,13 @@ def test_full_disk_is_reported_and_the_next_run_works(project: SlurmProject) -> 
     ("program", "script"),
     [
         ("/usr/bin/dd", "echo 'dd: error writing: Disk quota exceeded' >&2; exit 1"),
-        ("/usr/bin/mktemp", "echo 'mktemp: cannot create: No space left on device' >&2; exit 1"),
-        ("/usr/bin/df", '"$ORIGINAL" "$@" | awk \'NR > 1 { $4 = 40 } { print }\''),
+        (
+            "/usr/bin/head",
+            '[ "$2" != 65536 ] || { echo "head: error writing: No space left on device" >&2; exit 1; }\n'
+            '"$ORIGINAL" "$@"',
+        ),
     ],
-    ids=["dd", "mktemp", "df"],
+    ids=["dd", "head"],
 )
 def test_full_disk_or_quota_is_named_if_a_script_fails(project: SlurmProject, program: str, script: str) -> None:
     project.write("raise SystemExit(1)")

@@ -22,7 +22,7 @@ from tui_workbench.targets.checks.result import (
     CheckResult,
 )
 from tui_workbench.targets.hosts.clocks import clock_of
-from tui_workbench.targets.hosts.host import Host, is_disk_full
+from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
 from tui_workbench.targets.hosts.write_test import try_to_write
 from tui_workbench.targets.reservations.folder import Folder
@@ -119,7 +119,7 @@ def require_writable(target: ComputeTarget, host: Host) -> None:
     if not tried.complaint:
         return
     message = f"cannot write to {tried.folder}, where runs are stored: {tried.complaint}"
-    if is_disk_full(tried.complaint):
+    if tried.is_full:
         raise CheckFailed(
             message,
             "Free some space: the disk has no space or no inodes left, or your quota is used up. `df -h`, `df -i` and "

@@ -38,7 +38,6 @@ from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.base.sdk import sdk_archive, sdk_version
 from tui_workbench.targets.base.values import Outcome, Report, Times
 from tui_workbench.targets.hosts import supervisor
-from tui_workbench.targets.hosts.disk_space import is_full
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
@@ -48,6 +47,7 @@ from tui_workbench.targets.hosts.run_times import difference, seconds_of, times_
 from tui_workbench.targets.hosts.sending import SyncReport, report_sending, sync
 from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
+from tui_workbench.targets.hosts.write_test import try_to_write
 
 RECORD, BOOT, PLACED = "run.json", "boot", "placed"
 
@@ -318,7 +318,7 @@ class HostRun:
 
     def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
         """Return the outcome; if the script failed on a full disk, the reason says so. Raises TargetUnreachable."""
-        if not outcome.exit_code or not is_full(self._host, self.directory):
+        if not outcome.exit_code or not try_to_write(self._host, self.directory).is_full:
             return outcome
         reason = f"{outcome.reason}; the disk of {self._host.label} is full, or your quota is used up"
         return outcome._replace(reason=f"{reason}: {self._clean} removes files of old runs")

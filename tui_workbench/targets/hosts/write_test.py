@@ -5,20 +5,10 @@ from __future__ import annotations
 import secrets
 from typing import NamedTuple
 
-from tui_workbench.targets.hosts.host import Host
+from tui_workbench.core.shell_scripts import shell_script
+from tui_workbench.targets.hosts.host import Host, is_disk_full
 
-# $1: a folder, $2: a new name. A folder that does not exist would be created in its nearest parent that exists. Prints
-# the folder that was tried. The new folder has a random name and only this user may enter it, and `set -C` opens no
-# file that exists, so no link is followed.
-_TRY = """\
-LC_ALL=C; export LC_ALL; umask 077; set -C
-folder=$1
-while [ ! -e "$folder" ] && [ ! -L "$folder" ] && [ "$folder" != / ]; do folder=$(dirname -- "$folder"); done
-printf '%s\\n' "$folder"
-mkdir -- "$folder/$2" || exit
-trap 'rm -f -- "$folder/$2/file"; rmdir -- "$folder/$2"' EXIT
-printf '%4096s\\n' x >"$folder/$2/file"
-"""
+_TEST = shell_script("targets/hosts/scripts/test_write.sh")
 
 
 class WriteTest(NamedTuple):
@@ -31,8 +21,13 @@ class WriteTest(NamedTuple):
     def is_read_only(self) -> bool:
         return "Read-only file system" in self.complaint
 
+    @property
+    def is_full(self) -> bool:
+        """True if the disk is full, or the user's quota on it is used up."""
+        return is_disk_full(self.complaint)
+
 
 def try_to_write(host: Host, folder: str) -> WriteTest:
     """Write a small file in a folder, or in its nearest parent that exists. Raises TargetUnreachable."""
-    done = host.run(["sh", "-c", _TRY, "sh", folder, f".workbench-tui-{secrets.token_hex(8)}"])
+    done = host.run(["sh", "-c", _TEST, "sh", folder, f".workbench-tui-{secrets.token_hex(8)}"])
     return WriteTest(done.text.strip("\n") or folder, done.complaint.rpartition(": ")[2] if done.code else "")
