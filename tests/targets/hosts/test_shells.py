@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import missing
 from tests.targets.docker_fixtures import files_of
 from tests.targets.harness import PYTHON, Harness, Script
 from tui_workbench.core.model import ComputeTarget
@@ -192,3 +194,21 @@ def test_new_bytes_of_live_files_are_fetched(machine: Elsewheres, tmp_path: Path
     assert not live.fetch_all()
     assert (here / "metrics.jsonl").read_text() == "1\n2\n"
     assert (here / "ranks" / "rank 0.log").read_text() == "a log"
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("options", "is_full"),
+    [("size=4k", True), ("size=40k", True), ("size=100k", False), ("nr_inodes=1", True), ("nr_inodes=2", True)],
+)
+def test_disk_without_space_for_a_small_file_is_full(machine: Elsewheres, options: str, is_full: bool) -> None:
+    if os.geteuid() != 0:
+        missing("only root can mount a small disk")
+    disk = machine.folder / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True)
+    try:
+        assert try_to_write(machine.host, str(disk / "runs")).is_full is is_full
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
