@@ -45,7 +45,8 @@ from tui_workbench.targets.checks.result import (
     CheckResult,
     run_check,
 )
-from tui_workbench.targets.docker.engine import Engine, EngineFacts
+from tui_workbench.targets.docker.engine import Engine
+from tui_workbench.targets.docker.engine_answers import EngineFacts
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost

@@ -13,7 +13,8 @@ from tui_workbench.targets.base.run_environment import shared_folder
 from tui_workbench.targets.checks.check_engine import EngineChecks
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.container import ENGINE_MODE, FILE_MODE, Placement
-from tui_workbench.targets.docker.engine import Container, refused
+from tui_workbench.targets.docker.engine import refused
+from tui_workbench.targets.docker.engine_answers import Container
 from tui_workbench.targets.hosts.host import LocalHost
 
 PLACE = Placement("/home/me/runs/p_1", "/home/me/share/p", "1000:1000", image="sha256:1", python="/usr/bin/python3")

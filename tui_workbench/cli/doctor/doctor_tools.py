@@ -20,7 +20,7 @@ from tui_workbench.targets.base.secrets import NO_BUS, SecretStore
 from tui_workbench.targets.checks.check_engine import check_version
 from tui_workbench.targets.checks.result import CheckFailed
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach, docker_socket
-from tui_workbench.targets.docker.engine import EngineFacts
+from tui_workbench.targets.docker.engine_answers import EngineFacts
 from tui_workbench.targets.hosts.host import LocalHost
 
 TIME_LIMIT = 5.0

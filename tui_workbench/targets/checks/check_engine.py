@@ -25,7 +25,8 @@ from tui_workbench.targets.checks.result import (
 )
 from tui_workbench.targets.docker.container import SHM_BYTES, start_failure
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach, docker_socket
-from tui_workbench.targets.docker.engine import Engine, EngineFacts, EngineRefused
+from tui_workbench.targets.docker.engine import Engine, EngineRefused
+from tui_workbench.targets.docker.engine_answers import EngineFacts
 from tui_workbench.targets.docker.gpu_access import DRI, GpuAccess, gpu_access
 from tui_workbench.targets.docker.image_probe import probe
 from tui_workbench.targets.gpu.vendors import AMD, KFD

@@ -25,7 +25,8 @@ from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.spark import variables as spark_variables
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome
 from tui_workbench.targets.docker.create_command import mount_option
-from tui_workbench.targets.docker.engine import Container, EngineRefused
+from tui_workbench.targets.docker.engine import EngineRefused
+from tui_workbench.targets.docker.engine_answers import Container
 from tui_workbench.targets.docker.gpu_access import GpuAccess
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUTS, WORKING_COPY

@@ -32,7 +32,8 @@ from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTA
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import ENGINE_MODE, MODE_LABEL, SOCKETS, container_name
-from tui_workbench.targets.docker.engine import Container, Engine, EngineRefused, Image
+from tui_workbench.targets.docker.engine import Engine, EngineRefused
+from tui_workbench.targets.docker.engine_answers import Container, Image
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts.host import MOST_OUTPUT, Completed, Host

@@ -34,7 +34,8 @@ from tui_workbench.targets.docker.container_run import POSITION_FILE, ContainerR
 from tui_workbench.targets.docker.create_command import mount_option
 from tui_workbench.targets.docker.docker_group import DockerGroup
 from tui_workbench.targets.docker.docker_socket import docker_socket, engine_choice, engine_socket, engine_variables
-from tui_workbench.targets.docker.engine import Container, Engine, Image
+from tui_workbench.targets.docker.engine import Engine
+from tui_workbench.targets.docker.engine_answers import Container, Image
 from tui_workbench.targets.docker.gpu_access import gpu_access
 from tui_workbench.targets.docker.image_probe import PROBE_KIND, ImageFacts, InImage, facts_of
 from tui_workbench.targets.docker.images import Images, build_lock

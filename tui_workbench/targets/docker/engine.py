@@ -13,7 +13,7 @@ import functools
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, Any, TypeVar
 from urllib.parse import quote
 
 from tui_workbench.core import trace
@@ -21,6 +21,16 @@ from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.targets.docker.answer_limits import MOST_ANSWER, Stream
 from tui_workbench.targets.docker.create_command import create_words
 from tui_workbench.targets.docker.docker_socket import SYSTEM_SOCKET
+from tui_workbench.targets.docker.engine_answers import (
+    Container,
+    EngineFacts,
+    Image,
+    container_from,
+    facts_from,
+    image_from,
+    objects,
+    value,
+)
 from tui_workbench.targets.hosts.host import ConnectionLost
 
 # Time limit in seconds of calls that only look.
@@ -31,97 +41,15 @@ CREATION_POLL_SECONDS = 0.02
 
 NOT_FOUND, CONFLICT = 404, 409
 
+MOST_SAID = 2000
+"""Maximum length of a message of an engine. Its cause can be at its end, behind the output of a program."""
+
 NOT_THERE = "not found"  # the result of a call for a missing object, in the trace of calls
 _CHUNK = 1 << 18
 _Part = TypeVar("_Part", bytes, bytes | int)
 
 # Errors that the package raises for an answer that is not an engine's JSON.
 _INVALID_ANSWER = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-
-
-class EngineFacts(NamedTuple):
-    """Properties of an engine."""
-
-    version: str
-    os_type: str  # linux, or windows for Windows containers
-    architecture: str  # x86_64, aarch64, ...
-    rootless: bool  # root in a container is the user who runs the engine
-    runtimes: tuple[str, ...]
-    root: str  # the engine's data directory, on its host
-
-
-class Image(NamedTuple):
-    """An image on the engine."""
-
-    id: str
-    labels: Mapping[str, str]
-    environment: tuple[str, ...]  # NAME=value
-    command: tuple[str, ...]
-    entrypoint: tuple[str, ...]
-    user: str
-    architecture: str
-    tags: tuple[str, ...] = ()
-    own_size: int = -1  # bytes of its last layer; -1 if it is not known
-
-
-class Container(NamedTuple):
-    """A container on the engine. Times are in the engine's format, ISO 8601 in UTC, or "" for never."""
-
-    id: str
-    name: str
-    state: str  # created, running, paused, restarting, removing, exited or dead
-    labels: Mapping[str, str]
-    image: str  # the image's ID
-    exit_code: int | None  # None until it has ended
-    out_of_memory: bool
-    error: str  # the engine's message if it could not be started
-    started_at: str
-    finished_at: str = ""
-    address: str = ""  # the IP address at which the host reaches the container; "" if it has no address
-
-    @property
-    def has_ended(self) -> bool:
-        return self.state in ("exited", "dead")
-
-
-def image_from(found: Mapping[str, Any]) -> Image:
-    """Return the image in an answer of the engine. Raises KeyError or TypeError for an invalid answer."""
-    config = found.get("Config") or {}
-    return Image(
-        id=found["Id"],
-        labels=config.get("Labels") or {},
-        environment=tuple(config.get("Env") or ()),
-        command=tuple(config.get("Cmd") or ()),
-        entrypoint=tuple(config.get("Entrypoint") or ()),
-        user=config.get("User") or "",
-        architecture=str(found.get("Architecture", "")),
-        tags=tuple(found.get("RepoTags") or ()),
-    )
-
-
-def container_from(found: Mapping[str, Any]) -> Container:
-    """Return the container in an answer of the engine. Raises KeyError or TypeError for an invalid answer."""
-    state = found["State"]
-    ended = state.get("Status") in ("exited", "dead")
-    started, finished = (str(state.get(key) or "") for key in ("StartedAt", "FinishedAt"))
-    return Container(
-        id=found["Id"],
-        name=str(found["Name"]).lstrip("/"),
-        state=str(state.get("Status", "")),
-        labels=found["Config"].get("Labels") or {},
-        image=str(found.get("Image", "")),
-        exit_code=int(state["ExitCode"]) if ended else None,
-        out_of_memory=bool(state.get("OOMKilled")),
-        error=str(state.get("Error") or ""),
-        started_at="" if started.startswith("0001-") else started,
-        finished_at="" if finished.startswith("0001-") else finished,
-        address=_address_of(found.get("NetworkSettings") or {}),
-    )
-
-
-def _address_of(settings: Mapping[str, Any]) -> str:
-    networks = (settings.get("Networks") or {}).values()
-    return next((str(each["IPAddress"]) for each in networks if each.get("IPAddress")), "")
 
 
 class EngineRefused(WorkbenchError):
@@ -155,22 +83,13 @@ class Engine:
 
     def facts(self) -> EngineFacts:
         with self._called("report its properties", "info"):
-            info = self._looking.info()
-            return EngineFacts(
-                version=str(info.get("ServerVersion", "")),
-                os_type=str(info.get("OSType", "linux")),
-                architecture=str(info.get("Architecture", "")),
-                rootless=any("name=rootless" in option for option in info.get("SecurityOptions") or ()),
-                runtimes=tuple(info.get("Runtimes") or ()),
-                root=str(info.get("DockerRootDir", "")),
-            )
+            return facts_from(self._looking.info())
 
     def is_podman(self) -> bool:
         """Return True for podman, which has the same API and other version numbers."""
         with self._called("report its version", "version"):
-            return "Podman Engine" in [
-                str(part.get("Name")) for part in self._looking.version().get("Components") or ()
-            ]
+            parts = objects(value(self._looking.version(), "Components", Any, None))
+            return "Podman Engine" in [value(part, "Name", str, "") for part in parts]
 
     def started_at(self) -> str:
         """Return the time of the engine's start in ISO 8601; "" if it is not known.
@@ -178,7 +97,7 @@ class Engine:
         This is the creation time of the default network, which the engine creates at each start.
         """
         with self._sought("inspect the network", "network", "inspect", "bridge"):
-            return str(self._looking.inspect_network("bridge").get("Created", ""))
+            return str(value(self._looking.inspect_network("bridge"), "Created", str, ""))
         return ""
 
     def image(self, name: str) -> Image | None:
@@ -191,15 +110,16 @@ class Engine:
     def images(self, label: str) -> list[Image]:
         """Return the images with a label, `name` or `name=value`, the newest first."""
         with self._called("list images", "images", "--filter", f"label={label}"):
-            found = self._looking.images(filters={"label": label})
-            names = [image["Id"] for image in sorted(found, key=lambda image: -int(image.get("Created") or 0))]
+            found = objects(self._looking.images(filters={"label": label}))
+            newest_first = sorted(found, key=lambda image: -value(image, "Created", int, 0))
+            names = [value(image, "Id", str) for image in newest_first]
         images = [image for image in map(self.image, names) if image is not None]
         return [image._replace(own_size=self._own_size(image.id)) for image in images]
 
     def _own_size(self, image: str) -> int:
         with self._called("read the history of the image", "history", image):
-            layers = self._looking.history(image)
-            return int(layers[0].get("Size", -1)) if layers else -1
+            layers = objects(self._looking.history(image))
+            return int(value(layers[0], "Size", int, -1)) if layers else -1
 
     def pull(self, name: str) -> Iterator[Mapping[str, Any]]:
         """Pull an image with the credentials of `docker login` on this machine.
@@ -213,7 +133,7 @@ class Engine:
             with self._opened("POST", "/images/create", timeout=None, **request) as answer:
                 for message in answer.messages():
                     if "error" in message:
-                        raise EngineRefused(str(message["error"]))
+                        raise EngineRefused(_shortened(str(message["error"])))
                     yield message
 
     def has_volume(self, name: str) -> bool:
@@ -260,14 +180,19 @@ class Engine:
     def containers(self, label: str) -> list[Container]:
         """Return all containers, running or not, with a label, `name` or `name=value`."""
         with self._called("list containers", "ps", "--all", "--filter", f"label={label}"):
-            found = [entry["Id"] for entry in self._looking.containers(all=True, filters={"label": label})]
-        return [each for each in map(self.container, found) if each is not None]
+            found = objects(self._looking.containers(all=True, filters={"label": label}))
+            names = [value(entry, "Id", str) for entry in found]
+        return [each for each in map(self.container, names) if each is not None]
 
     def states(self, label: str) -> dict[str, str]:
         """Return the states of all containers with a label by name, with one request."""
         with self._called("list containers", "ps", "--all", "--filter", f"label={label}"):
-            found = self._looking.containers(all=True, filters={"label": label})
-            return {name.lstrip("/"): str(entry["State"]) for entry in found for name in entry["Names"]}
+            found = objects(self._looking.containers(all=True, filters={"label": label}))
+            return {
+                name.lstrip("/"): value(entry, "State", str)
+                for entry in found
+                for name in value(entry, "Names", tuple[str, ...], ())
+            }
 
     def ends(self, label: str) -> Stream:
         """Return the events of containers with a label that end or are removed from now on; see `EngineEvents`.
@@ -341,22 +266,25 @@ class Engine:
         options = [word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")]
         words = ("exec", *(("--user", user) if user else ()), *options, container, *argv)
         with self._called(f"execute {argv[0]} in the container", *words, log_start=True) as call:
-            made = self._api.exec_create(container, list(argv), user=user, environment=dict(environment or {}))["Id"]
+            created = self._api.exec_create(container, list(argv), user=user, environment=dict(environment or {}))
+            made = value(created, "Id", str)
             start = f"/exec/{made}/start"
             with self._opened("POST", start, seconds=seconds, json={"Detach": False}) as answer:
                 yield from answer.frames()
             found = self._looking.exec_inspect(made)
-            call.end(found.get("ExitCode"))
-        if found.get("Running") or found.get("ExitCode") is None:
+            code, is_running = value(found, "ExitCode", int | None), value(found, "Running", bool, False)
+            call.end(code)
+        if is_running or code is None:
             raise unreachable(self.label)
-        yield int(found["ExitCode"])
+        yield code
 
     def commit(self, container: str, tag: str, changes: Sequence[str]) -> str:
         """Create an image from a container with Dockerfile instructions (`LABEL`, `CMD`), and return its ID."""
         repository, _, version = tag.rpartition(":")
         words = ("commit", *(word for change in changes for word in ("--change", change)), container, tag)
         with self._called("commit the container", *words, log_start=True):
-            return str(self._patient.commit(container, repository, version, changes=list(changes))["Id"])
+            made = self._patient.commit(container, repository, version, changes=list(changes))
+            return str(value(made, "Id", str))
 
     def put(self, container: str, folder: str, archive: IO[bytes]) -> None:
         with self._called(f"copy into {folder} of the container", "cp", "-", f"{container}:{folder}", log_start=True):
@@ -422,7 +350,7 @@ class Engine:
         try:
             yield
         except _errors().APIError as error:
-            said = " ".join(str(error.explanation or error).split())
+            said = _shortened(str(error.explanation or error))
             raise refused(self.label, action, said, error.status_code or 0) from error
         except (_errors().InvalidRepository, _errors().NullResource, UnicodeError) as error:
             raise refused(self.label, action, str(error)) from error
@@ -450,6 +378,11 @@ def _unless_gone() -> Iterator[None]:
     except _errors().APIError as error:
         if error.status_code not in (NOT_FOUND, CONFLICT) and "is not running" not in str(error.explanation):
             raise
+
+
+def _shortened(said: str) -> str:
+    """Return a message of an engine in one line of limited length."""
+    return " ".join(said[:MOST_SAID].split())
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:

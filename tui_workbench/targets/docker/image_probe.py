@@ -20,7 +20,8 @@ from tui_workbench.core.files import load_json, read_file, write_atomically
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.targets.base.spark import Spark, find_words, parse_found
 from tui_workbench.targets.docker.container import KIND_LABEL, LOG, SHM_BYTES
-from tui_workbench.targets.docker.engine import Engine, EngineRefused, Image
+from tui_workbench.targets.docker.engine import Engine, EngineRefused
+from tui_workbench.targets.docker.engine_answers import Image
 from tui_workbench.targets.docker.gpu_access import GpuAccess
 from tui_workbench.targets.gpu.frameworks import ALONE, LAUNCH, PROGRAM, SECONDS
 from tui_workbench.targets.hosts.host import ConnectionLost

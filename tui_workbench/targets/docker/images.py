@@ -23,7 +23,8 @@ from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.container import KIND_LABEL
-from tui_workbench.targets.docker.engine import Engine, EngineRefused, Image
+from tui_workbench.targets.docker.engine import Engine, EngineRefused
+from tui_workbench.targets.docker.engine_answers import Image
 from tui_workbench.targets.docker.image_probe import ImageFacts, facts_of
 from tui_workbench.targets.environments import building, environment
 from tui_workbench.targets.environments.building import ENVIRONMENT_KIND, RECIPE_LABEL, Builder, BuildInputs

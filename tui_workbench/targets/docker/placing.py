@@ -22,7 +22,8 @@ from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER
 from tui_workbench.targets.docker.container import ENGINE_MODE, FILE_MODE, Placement
-from tui_workbench.targets.docker.engine import Engine, Image
+from tui_workbench.targets.docker.engine import Engine
+from tui_workbench.targets.docker.engine_answers import Image
 from tui_workbench.targets.docker.gpu_access import GpuAccess, gpu_access
 from tui_workbench.targets.docker.image_probe import ImageFacts, find_spark
 from tui_workbench.targets.hosts.fetching import unpack
