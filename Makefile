@@ -1,7 +1,7 @@
 # The targets create the virtual environment and install the packages that they need:
 #   make run        open the sample project in the workbench
 #   make dev        open the sample project with the development console of Textual, which `make console` shows
-#   make check      run the checks: ruff, mypy, lint-imports and tests/bounded_reading.py
+#   make check      run the checks: ruff, mypy, lint-imports, tests/bounded_reading.py and tests/private_names.py
 #   make test       run the checks, and the tests that need only Python and git
 #   make test-all   run `make test`, then all other tests; those of missing programs are skipped
 #   make test-ssh   run the tests with the mark `ssh`; other marks are in tests/rings.py
@@ -72,6 +72,7 @@ check-lint: $(VENV)/.installed-test
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python -m tests.bounded_reading
+	$(VENV)/bin/python -m tests.private_names
 
 test: check
 	@$(call run_tests,$(VENV)/bin/pytest -m first --durations=10,$(FIRST_WORKERS))

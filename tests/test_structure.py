@@ -10,7 +10,7 @@ import grimp
 import pytest
 
 import tui_workbench
-from tests import bounded_reading
+from tests import bounded_reading, private_names
 
 PACKAGE = Path(tui_workbench.__file__).parent
 
@@ -57,6 +57,41 @@ def test_own_modules_are_imported_at_the_top() -> None:
 @pytest.mark.slow
 def test_files_and_programs_are_read_with_limits() -> None:
     assert bounded_reading.problems() == []
+
+
+def test_tests_use_public_names() -> None:
+    assert private_names.problems() == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from textual._compositor import Compositor",
+        "from tests.waiting import _pause",
+        "import _socket",
+        "log_file._READ",
+        "pool()._attempt.cancel()",
+        "class Stream(OutputStream):\n    def read(self): return self._path",
+        "monkeypatch.setattr(log_file, '_READ', 4)",
+        "monkeypatch.setattr('tui_workbench.runs.logs.log_file._READ', 4)",
+    ],
+)
+def test_a_private_name_of_something_else_is_refused(source: str) -> None:
+    assert private_names.uses_in(source) != []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from __future__ import annotations",
+        "run._replace(number=2)._asdict()",
+        "class Shop:\n    def __init__(self): self._runs = []\n    def runs(self): return self._runs",
+        "for _ in range(3): pass",
+        "monkeypatch.setenv('_PLACE', 'here')",
+    ],
+)
+def test_an_own_or_documented_name_is_accepted(source: str) -> None:
+    assert private_names.uses_in(source) == []
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,23 +15,34 @@ from tui_workbench.core.errors import StorageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store.rundir import RunDirectory
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-class Racing(OutputStream):
-    """The run writes its last bytes and ends right after a copy."""
+
+class Changing(OutputStream):
+    """A stream of a run that does something right after the first copy, and ends."""
+
+    def __init__(self, run: RunDirectory, act: Callable[[Path], object]) -> None:
+        super().__init__(run)
+        self.run, self.act = run, act
 
     def copy_new(self) -> bool:
         moved = super().copy_new()
-        if not self._directory.status().end:
-            with open(self._path, "ab") as log:
-                log.write(b"the last words\n")
-            self._directory.append_event("state", state="completed", exit_code=0, final=True)
+        if not self.run.status().end:
+            self.act(Path(self.run.file("output.log")))
+            self.run.append_event("state", state="completed", exit_code=0, final=True)
         return moved
+
+
+def write_last_words(log: Path) -> None:
+    with log.open("ab") as file:
+        file.write(b"the last words\n")
 
 
 def test_last_bytes_of_a_run_are_not_lost(project: Project, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     directory = make_run(project, "project_1")
     Path(directory.file("output.log")).write_bytes(b"first words\n")
-    with Racing(directory) as stream:
+    with Changing(directory, write_last_words) as stream:
         assert stream.follow().state == "completed"
     assert capfdbinary.readouterr().out == b"first words\nthe last words\n"
 
@@ -45,23 +57,12 @@ def test_pipe_in_place_of_the_log_does_not_block(project: Project, follow: tuple
     assert "cannot read the log: not a regular file" in result.err
 
 
-class Shrinking(OutputStream):
-    """The log is truncated and rewritten after it was copied."""
-
-    def copy_new(self) -> bool:
-        moved = super().copy_new()
-        if not self._directory.status().end:
-            Path(self._path).write_bytes(b"anew\n")
-            self._directory.append_event("state", state="completed", exit_code=0, final=True)
-        return moved
-
-
 def test_truncated_log_is_followed_from_its_beginning(
     project: Project, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     directory = make_run(project, "project_1")
     Path(directory.file("output.log")).write_bytes(b"a long first line\n")
-    with Shrinking(directory) as stream:
+    with Changing(directory, lambda log: log.write_bytes(b"anew\n")) as stream:
         stream.follow()
     assert capfdbinary.readouterr().out == b"a long first line\nanew\n"
 

@@ -21,12 +21,12 @@ def test_installed_wheel_contains_its_data(tmp_path: Path, monkeypatch: pytest.M
     inside, beside = tmp_path / "_data", tmp_path / "beside"
     for place in (inside, beside):
         (place / "themes").mkdir(parents=True)
-    monkeypatch.setattr(directories, "_DATA_PLACES", (str(inside), str(beside)))
+    monkeypatch.setattr(directories, "DATA_PLACES", (str(inside), str(beside)))
     assert directories.packaged("themes") == str(inside / "themes")
 
 
 def test_broken_installation_is_reported_with_a_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(directories, "_DATA_PLACES", (str(tmp_path),))
+    monkeypatch.setattr(directories, "DATA_PLACES", (str(tmp_path),))
     with pytest.raises(StorageError, match=r"'themes'.*Install the workbench again"):
         directories.packaged("themes")
 

@@ -178,8 +178,7 @@ def test_question_without_an_answer_is_asked_once(
         for _ in range(3):
             with pytest.raises(SecretNeeded, match="the server asks for"):
                 await pool.first()
-            if pool._attempt is not None:
-                await asyncio.wait({pool._attempt})
+            await asyncio.to_thread(wait_until, lambda: pool.state != "connecting", "the end of the attempt")
         pool.end()
 
     with codes(KEY_AND_CODE):

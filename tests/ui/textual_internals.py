@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from textual.keys import _character_to_key
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -28,6 +30,21 @@ def has_running_timer(widget: Widget) -> bool:
 def merged_bindings(kind: type[DOMNode]) -> BindingsMap:
     """Return the bindings of a class with the inherited ones."""
     return kind._merge_bindings()
+
+
+def name_of_character(character: str) -> str:
+    """Return the name of the key that types the character, such as `full_stop`."""
+    return _character_to_key(character)
+
+
+def outdate_regions(screen: Screen[Any], widget: Widget) -> None:
+    """Make the next read of a region rebuild the map of all regions, because of `widget`."""
+    screen._compositor.update_widgets({widget})
+
+
+def forget_arrangement(widget: Widget) -> None:
+    """Arrange the children again at the next layout."""
+    widget._clear_arrangement_cache()
 
 
 def forwarded(key: events.Key) -> events.Key:

@@ -18,10 +18,10 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual import events
-from textual.keys import _character_to_key
 from textual.widgets import Input, TextArea
 
 from tests.ui.painted import PaintedDisplay
+from tests.ui.textual_internals import name_of_character
 from tui_workbench.projects.project import Project
 from tui_workbench.ui.app import WorkbenchApp
 from tui_workbench.ui.commands.registry import COMMANDS
@@ -324,4 +324,4 @@ class Walk:
 
 
 def _name_of(key: str) -> str:
-    return _character_to_key(key) if len(key) == 1 else key
+    return name_of_character(key) if len(key) == 1 else key

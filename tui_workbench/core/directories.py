@@ -16,12 +16,13 @@ CONFIG_DIRECTORY = "aml_config"
 """A folder with this subfolder is a project."""
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_DATA_PLACES = (os.path.join(_PACKAGE, "_data"), os.path.dirname(_PACKAGE))
+DATA_PLACES = (os.path.join(_PACKAGE, "_data"), os.path.dirname(_PACKAGE))
+"""The folders that may contain the data folders: the first one in an installation, the second one in a source tree."""
 
 
 def packaged(name: str) -> str:
     """Return the path of the data folder `name`: `themes` or `sample_project`. Raises StorageError if it is missing."""
-    found = next((path for place in _DATA_PLACES if os.path.isdir(path := os.path.join(place, name))), "")
+    found = next((path for place in DATA_PLACES if os.path.isdir(path := os.path.join(place, name))), "")
     if found:
         return found
     raise StorageError(f"the installation in {_PACKAGE} lacks the folder {name!r}", remedy=repeat_remedy())

@@ -27,7 +27,7 @@ texts = st.lists(
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_file, "BLOCK", 8)
     monkeypatch.setattr(log_file, "LINE_CAP", 16)
-    monkeypatch.setattr(log_file, "_READ", 4)
+    monkeypatch.setattr(log_file, "FIRST_READ", 4)
 
 
 def on_log(path: Path, data: bytes) -> LogFile:

@@ -444,7 +444,7 @@ def with_torch(engine: DockerEngine, **facts: Any) -> None:
 
 def test_missing_image_is_a_warning(hooked: Here, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     hooked.target = hooked.target._replace(base_docker_image="nobody/has-this:1")
-    monkeypatch.setattr("tui_workbench.targets.checks.check_engine._TOOLKIT", ("true",))
+    monkeypatch.setattr("tui_workbench.targets.checks.check_engine.TOOLKIT_PROGRAMS", ("true",))
     results = hooked.climb()
     states = {result.name: (result.state, result.command) for result in results}
     assert states[CONTAINER] == states[FRAMEWORK] == (WARNING, "workbench-tui experiment prepare -c here")

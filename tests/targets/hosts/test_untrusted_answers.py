@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,8 @@ import pytest
 from tests.machines import Machine
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.numbers import whole_number
-from tui_workbench.targets.hosts import fetching
 from tui_workbench.targets.hosts.fetching import fetch, unpack
-from tui_workbench.targets.hosts.host import Host, LocalHost
+from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, Host, HostProcess, LocalHost
 from tui_workbench.targets.hosts.process_io import ProcessIO
 
 NO_NUMBERS = ["", "²", "1" * 6_000, "-1", "+1", "1_0", " 1", "1.0", "0x10", "٣", str(10**14), "nan", "1\0"]
@@ -30,14 +30,16 @@ def test_only_short_ascii_digits_are_a_number(text: str) -> None:
 
 @pytest.mark.parametrize("place", ["checksums", "unreadable", "size"])
 @pytest.mark.parametrize("text", [text for text in NO_NUMBERS if text == text.strip()])
-def test_answer_that_is_no_number_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, place: str
-) -> None:
+def test_answer_that_is_no_number_is_an_error(tmp_path: Path, text: str, place: str) -> None:
     answer = {"checksums": [text], "unreadable": ["0", "", text], "size": ["0", "", "0", "", text]}[place]
     (tmp_path / "answer").write_bytes("".join(f"{line}\n" for line in ["ready", *answer]).encode())
-    monkeypatch.setattr(fetching, "_SEND", f"cat {tmp_path}/answer")
+
+    class Answering(LocalHost):
+        def open(self, argv: Sequence[str], *, timeout: float = DEFAULT_TIMEOUT) -> HostProcess:
+            return super().open(["cat", str(tmp_path / "answer")], timeout=timeout)
+
     with pytest.raises(WorkbenchError, match="expected a number"):
-        fetch(LocalHost(), str(tmp_path), str(tmp_path / "back"))
+        fetch(Answering(), str(tmp_path), str(tmp_path / "back"))
 
 
 def archive_of(*members: tuple[tarfile.TarInfo, bytes]) -> io.BytesIO:

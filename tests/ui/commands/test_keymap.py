@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.keys import _character_to_key
 
 import tui_workbench
 from tests.ui.test_formatting import make_run
+from tests.ui.textual_internals import name_of_character
 from tui_workbench.cli import run
 from tui_workbench.core import directories
 from tui_workbench.core.errors import ConfigurationError
@@ -74,7 +74,7 @@ def test_key_names_accept_common_spellings(written: str, name: str) -> None:
 
 @given(st.characters(codec="ascii", min_codepoint=33, max_codepoint=126))
 def test_character_keys_have_textual_names(character: str) -> None:
-    assert key_name(character) == _character_to_key(character)
+    assert key_name(character) == name_of_character(character)
 
 
 def test_keymap_accepts_every_default_key() -> None:

@@ -10,6 +10,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from tests.ui.painted import PaintedDisplay
+from tests.ui.textual_internals import forget_arrangement, outdate_regions
 from tui_workbench.ui.terminal.compositor import install_compositor
 
 if TYPE_CHECKING:
@@ -57,13 +58,9 @@ class Rows(Screen[None]):
         yield Sized("body")
         yield Static("nowhere", id="nowhere")
 
-    def outdate_regions(self) -> None:
-        """Make the next read of a region rebuild the map of all regions. Textual has no public way."""
-        self._compositor.update_widgets({self.query_one("#nowhere")})
-
     def make_room(self, lines: int) -> None:
         self.rows.lines = lines
-        self._clear_arrangement_cache()
+        forget_arrangement(self)
         self.refresh(layout=True)
 
 
@@ -80,7 +77,7 @@ async def test_region_read_before_the_layout_tears_no_rows() -> None:
         assert isinstance(screen, Rows)
         body = screen.query_one(Sized)
         resized = body.resized
-        screen.outdate_regions()
+        outdate_regions(screen, screen.query_one("#nowhere"))
         screen.make_room(4)
         assert body.region.height == 8
         await pilot.pause()

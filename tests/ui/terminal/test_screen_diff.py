@@ -8,7 +8,7 @@ import pyte
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from textual._cells import cell_len
+from rich.cells import cell_len
 
 from tui_workbench.ui.terminal.screen_diff import BLANKS, CellStyle, ScreenBuffer, cell_style, transition
 

@@ -24,7 +24,7 @@ from tui_workbench.core.holes import last_part
 BLOCK = 1 << 16  # bytes between two entries of the index, and maximum size of a read that looks for a newline
 MOST_SHOWN = 4 << 30  # maximum number of bytes that are shown and searched; counting their lines takes some seconds
 LINE_CAP = 1 << 14  # maximum number of bytes of a line that are shown
-_READ = 1 << 14  # bytes of the first read for a page of lines; later reads double the size
+FIRST_READ = 1 << 14  # bytes of the first read for a page of lines; later reads double the size
 
 _NEWLINE = b"\n"
 
@@ -145,7 +145,7 @@ class LogFile:
         """Return up to `count` lines from `start`, which must be the start of a line or before `begin`."""
         lines: list[LogLine] = []
         start = max(start, self.begin)
-        data, base, length = b"", start, _READ
+        data, base, length = b"", start, FIRST_READ
         while len(lines) < count and start < self.size:
             newline = data.find(_NEWLINE, start - base)
             if newline >= 0:
@@ -236,7 +236,7 @@ class LogFile:
 
     def _find_newline_back(self, end: int) -> int:
         """Return the offset of the last newline before an offset, or that of the byte before `begin`."""
-        last, step, found = end, _READ, self.begin - 1
+        last, step, found = end, FIRST_READ, self.begin - 1
         while end > self.begin and found < self.begin:
             if self._bare[0] < end <= self._bare[1]:
                 found = self._bare[0] - 1

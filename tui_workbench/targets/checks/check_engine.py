@@ -36,7 +36,8 @@ OLDEST_ENGINE = (19, 3)
 OLDEST_PODMAN = (4, 0)
 """The first version with `docker run --gpus`."""
 
-_TOOLKIT = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-ctk")
+TOOLKIT_PROGRAMS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-ctk")
+"""Programs of the NVIDIA Container Toolkit. One of them on the PATH shows that the toolkit is installed."""
 
 
 class EngineChecks:
@@ -100,7 +101,7 @@ class EngineChecks:
                 "Load the amdgpu driver.",
                 "sudo modprobe amdgpu",
             )
-        lookups = " ".join(f"command -v {tool} ||" for tool in _TOOLKIT)
+        lookups = " ".join(f"command -v {tool} ||" for tool in TOOLKIT_PROGRAMS)
         has_toolkit = self._host.run(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin; {lookups} false"]).code == 0
         if has_toolkit or "nvidia" in self._facts.runtimes:
             return CheckResult(RUNTIME, OK, "the NVIDIA Container Toolkit is installed")
