@@ -55,7 +55,7 @@ BESIDE_FIXTURES = [
     "view.approvals",
     "view.redraw",
 ]
-"""Commands whose tests are beside their fixtures: a real terminal, stand-in GPUs, ranks, servers, an unreachable machine."""
+"""Commands whose tests are beside their fixtures, such as a real terminal, stand-in GPUs and servers."""
 
 
 def test_every_command_has_a_proof() -> None:
