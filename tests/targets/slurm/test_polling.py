@@ -11,7 +11,7 @@ from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.slurm.cluster import LoginHost, SlurmSilent
 from tui_workbench.targets.slurm.polling import SOON_SECONDS, Poller
-from tui_workbench.targets.slurm.squeue import SQUEUE
+from tui_workbench.targets.slurm.squeue import LIST_JOBS
 
 
 def put_squeue(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,13 +25,13 @@ def test_silent_controller_means_that_slurm_is_unreachable(tmp_path: Path, monke
     complaint = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
     put_squeue(tmp_path, f"echo '{complaint}' >&2; exit 1", monkeypatch)
     with pytest.raises(SlurmSilent, match="Slurm on this machine does not answer: slurm_load_jobs error: Unable"):
-        LoginHost(LocalHost(), str(tmp_path)).ask_slurm(SQUEUE, timeout=60.0)
+        LoginHost(LocalHost(), str(tmp_path)).ask_slurm(LIST_JOBS, timeout=60.0)
 
 
 def test_failing_squeue_is_not_a_silent_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_squeue(tmp_path, "echo 'squeue: Permission denied' >&2; exit 126", monkeypatch)
     with pytest.raises(WorkbenchError, match="a Slurm command failed on this machine: squeue: Permission denied"):
-        LoginHost(LocalHost(), str(tmp_path)).ask_slurm(SQUEUE, timeout=60.0)
+        LoginHost(LocalHost(), str(tmp_path)).ask_slurm(LIST_JOBS, timeout=60.0)
 
 
 @pytest.mark.parametrize(("interval", "shortest"), [(15.0, SOON_SECONDS), (60.0, 60.0)], ids=["default", "of the site"])

@@ -34,16 +34,16 @@ RESERVED = frozenset(("outputs", ".workbench", ".git", "aml_config"))
 """Folders of a project in which `DataReferences` must not declare paths."""
 
 RESERVED_BESIDE = frozenset((
-    "annotations.json", "annotations.lock", "attempt", "attempted", "attempts", "batch", "begin", "begun", "boot",
-    "cache", "cancel", "canceled", "controller.lock", "copy", "dependents", "driver", "driver.err", "driver.lock",
-    "driver.log", "driver.new", "driver.start", "earlier", "engine-log", "environment.json", "events.jsonl", "exit",
-    "followed", "git.diff", "gpu", "gpu.json", "gpu.jsonl", "gpus", "imported.json", "job", "job.json", "jupyter",
-    "launch", "live", "made", "metrics.cache", "metrics.json", "metrics.jsonl", "metrics.jsonl.gz", "notifications",
-    "output.log", "outputs", "packages", "packages.json", "passwd", "pid", "placed", "placed.copy", "placed.json",
-    "placed.tree", "preparation.log", "progress.json", "project", "provenance.json", "queue.json", "ranks", "removed",
-    "run", "run.json", "said", "sampler", "sdk", "sdk.zip", "share", "shell", "slurm.json", "slurm.log", "spark",
-    "stacks", "start.log", "started", "step", "submit.lock", "task", "tools", "trace.jsonl", "unchanged",
-    "unfinished", "waiting", "wheels", "work",
+    "accepted", "annotations.json", "annotations.lock", "attempt", "attempted", "attempts", "batch", "begin", "begun",
+    "boot", "cache", "cancel", "canceled", "controller.lock", "copy", "dependents", "driver", "driver.err",
+    "driver.lock", "driver.log", "driver.new", "driver.start", "earlier", "engine-log", "environment.json",
+    "events.jsonl", "exit", "followed", "git.diff", "gpu", "gpu.json", "gpu.jsonl", "gpus", "imported.json", "job",
+    "job.json", "jupyter", "launch", "live", "made", "metrics.cache", "metrics.json", "metrics.jsonl",
+    "metrics.jsonl.gz", "notifications", "output.log", "outputs", "packages", "packages.json", "passwd", "pid",
+    "placed", "placed.copy", "placed.json", "placed.tree", "preparation.log", "progress.json", "project",
+    "provenance.json", "queue.json", "ranks", "removed", "run", "run.json", "said", "sampler", "sdk", "sdk.zip",
+    "share", "shell", "slurm.json", "slurm.log", "spark", "stacks", "start.log", "started", "step", "submit.lock",
+    "task", "tools", "trace.jsonl", "unchanged", "unfinished", "waiting", "wheels", "work",
 ))  # fmt: skip
 """Names of the workbench's own files beside the working copy. A reference `../NAME` must not use such a name.
 

@@ -6,6 +6,7 @@ import shlex
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.checks.check_machine import disk_of_home
 from tui_workbench.targets.checks.result import JOB, OK, RUN_ROOT, SLURM, WARNING, CheckFailed, CheckResult
 from tui_workbench.targets.hosts.host import Host
@@ -26,40 +27,8 @@ NFS caches folders for up to a minute.
 
 _NOT_SHARED, _NO_PYTHON, _LATE = 66, 127, 75
 
-# $1: runRoot, $2: the interpreter or "", $3: seconds, then the options of sbatch. The job reads a file that the login
-# node wrote below `runRoot`, and writes another one. Prints the node and the version of the interpreter.
-_TRY = f"""\
-root=$1 python=$2 left=$3
-shift 3
-umask 077
-mkdir -p -- "$root" && try=$(mktemp -d "$root/check.XXXXXX") || exit
-trap 'rm -rf -- "$try"' EXIT
-echo shared >"$try/login"
-printf '%s\\n' '#!/bin/sh' 'try=$1 python=$2' '[ -s "$try/login" ] || exit {_NOT_SHARED}' \\
-    '[ -z "$python" ] || version=$("$python" --version 2>&1) || exit {_NO_PYTHON}' \\
-    'printf "%s %s\\n" "$SLURMD_NODENAME" "$version" >"$try/new" && mv "$try/new" "$try/node"' >"$try/job"
-job=$(sbatch --parsable --job-name=wb-check --chdir=/ --output=/dev/null --export=NONE "$@" --time=1 \\
-    "$try/job" "$try" "$python") || exit
-job=${{job%%;*}} node=
-while [ "$left" -gt 0 ]; do
-    [ ! -s "$try/node" ] || {{ cat "$try/node"; exit 0; }}
-    set -- $(squeue -h -t all -j "$job" -o '%T %r %N')
-    case $1 in
-        COMPLETED) [ -n "$node" ] || {{ node=$3 left={VISIBLE_SECONDS}; }} ;;
-        FAILED | NODE_FAIL | BOOT_FAIL | CANCELLED | TIMEOUT)
-            echo "$1 $3" >&2
-            code=$(scontrol show job "$job" | sed -n 's/.*ExitCode=\\([0-9]*\\):.*/\\1/p')
-            [ "${{code:-0}}" != 0 ] || code=1  # a canceled job has exit code 0
-            exit "$code" ;;
-    esac
-    sleep 1
-    left=$((left - 1))
-done
-[ -z "$node" ] || {{ echo "$1 $node" >&2; exit {_NOT_SHARED}; }}
-scancel "$job"
-echo "${{1:-squeue does not answer}} $2" >&2
-exit {_LATE}
-"""
+_TRY = shell_script("targets/slurm/scripts/try_job.sh")
+_TRY_ON_NODE = shell_script("targets/slurm/scripts/try_job_on_node.sh")
 
 
 class SlurmChecks:
@@ -98,7 +67,8 @@ class SlurmChecks:
         """Submit a job of one second that reads and writes files below `runRoot`. Raises WorkbenchError."""
         python = "" if self._target.setup or "/" not in self._target.python_location else self._target.python_location
         root = self._host.home()
-        arguments = (root, python, str(JOB_SECONDS), *resource_words(self._target.slurm))
+        seconds = (str(JOB_SECONDS), str(VISIBLE_SECONDS))
+        arguments = (root, python, *seconds, _TRY_ON_NODE, *resource_words(self._target.slurm))
         done = self._host.ask(_TRY, *arguments, timeout=JOB_SECONDS + VISIBLE_SECONDS + 60.0)
         if done.code == 0:
             node, _, version = done.text.partition(" ")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base.values import ClusterGpus, ClusterPartition, JobGpus
 from tui_workbench.targets.slurm.options import run_of
 from tui_workbench.targets.slurm.squeue import LONGEST_FIELD
@@ -15,14 +16,7 @@ from tui_workbench.targets.slurm.squeue import LONGEST_FIELD
 MOST_LINES = 20_000
 """Maximum number of lines that are read from an answer."""
 
-GPUS = """\
-squeue -h -t RUNNING,COMPLETING,SUSPENDED -u "$(id -un)" -O \\
-    "$(printf %s JobID:20,Partition:80,NumNodes:10,tres-alloc:300,tres-per-job:200,tres-per-node:200, \
-        TimeLeft:20,NodeList:300,Name:200)" | tr -s ' '
-echo =
-sinfo -h -N -O 'NodeHost:100,Partition:80,StateCompact:30,Gres:300,GresUsed:300' | tr -s ' ' | grep 'gpu:'
-exit 0
-"""
+LIST_GPUS = shell_script("targets/slurm/scripts/list_gpus.sh")
 """A script that prints this user's running jobs, a line `=`, and each node with GPUs once per partition."""
 
 _ALLOCATED = re.compile(r"gres/gpu=(\d+)")
@@ -32,7 +26,7 @@ _USABLE = ("idle", "mix", "alloc", "comp", "plnd", "planned", "resv")
 
 
 def parse_gpus(text: str) -> ClusterGpus:
-    """Read the output of GPUS. Lines of any other form are ignored."""
+    """Read the output of LIST_GPUS. Lines of any other form are ignored."""
     above, _, below = text.partition("\n=\n") if not text.startswith("=\n") else ("", "", text[2:])
     jobs = [job for line in above.split("\n")[:MOST_LINES] if (job := _job(line)) is not None]
     counts: dict[str, list[int]] = {}

@@ -12,6 +12,7 @@ from typing import Any
 from tui_workbench.config.schema import retry
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import open_below, read_below, unlink_below, write_below
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base.values import Outcome, Times
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.slurm import states
@@ -67,11 +68,7 @@ _NOTHING_WRITTEN = (
     "`workbench-tui computetarget check NAME --job` checks this"
 )
 
-# $1: IDs of jobs, separated by commas.
-_ACCOUNTING = """\
-date +%Y-%m-%dT%H:%M:%S
-exec sacct -n -P -X -S now-30days -j "$1" -o JobIDRaw,State,ExitCode,End
-"""
+_ACCOUNTS = shell_script("targets/slurm/scripts/list_accounts.sh")
 
 
 def accounting(host: LoginHost, job_ids: Sequence[str]) -> dict[str, Account]:
@@ -79,7 +76,7 @@ def accounting(host: LoginHost, job_ids: Sequence[str]) -> dict[str, Account]:
 
     Without slurmdbd, sacct fails at once.
     """
-    done = host.ask(_ACCOUNTING, ",".join(job_ids), timeout=ANSWER_SECONDS)
+    done = host.ask(_ACCOUNTS, ",".join(job_ids), timeout=ANSWER_SECONDS)
     lines: dict[str, list[str]] = {}
     now, *rows = done.text.split("\n")
     for line in rows if done.code == 0 else ():

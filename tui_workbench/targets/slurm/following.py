@@ -29,7 +29,7 @@ from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.slurm import ends
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.followed import FollowedRun
-from tui_workbench.targets.slurm.listing import FOLLOW, Files, Listing, list_once
+from tui_workbench.targets.slurm.listing import Files, Listing, follow_words, list_once
 from tui_workbench.targets.slurm.options import requeues, warning_of
 from tui_workbench.targets.slurm.polling import Poller
 from tui_workbench.targets.slurm.squeue import Account
@@ -139,7 +139,7 @@ class ClusterWatch(RunGroup):
     # -- the loop on the login node -----------------------------------------------------------------------------------
 
     def _command(self) -> Sequence[str]:
-        return ["sh", "-c", FOLLOW, "sh", self._host.home()]
+        return follow_words(self._host)
 
     def _take_output(self, data: bytes) -> None:
         """Process a part of the output of the loop. Raises TargetUnreachable."""

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base.values import Times
 from tui_workbench.targets.hosts.run_times import difference, seconds_of
 from tui_workbench.targets.hosts.supervisor import EXIT, OUTPUT, PID
-from tui_workbench.targets.slurm.batch import ATTEMPT, ATTEMPTS, BEGIN, SLURM_LOG, STARTED
+from tui_workbench.targets.slurm.batch import ATTEMPTS, BEGIN, SLURM_LOG
 from tui_workbench.targets.slurm.cluster import LoginHost
 
 COPIED = (OUTPUT, SLURM_LOG)
@@ -24,84 +25,8 @@ LOOK_SECONDS = 0.5
 MOST_LINE = 1 << 22
 """Maximum number of bytes in a line of the output. Longer lines are invalid."""
 
-# Prints `= RUN JOB CODE ATTEMPT` for each run ID, `+ NUMBER START NODE CODE` for each folder in `attempts`, then the
-# sizes, and `@ TIME PATH` for each file whose time shows a start or an end. `none` stands for a missing file, `-` for
-# an empty one. The exit code is read before the sizes, so the sizes in a listing with an exit code are final. `finish`
-# prints the present time, by the clock of the file system, and the end of the listing.
-_LIST = f"""\
-text_of() {{ if [ -f "$1" ]; then text=; read -r text <"$1"; text=${{text:--}}; else text=none; fi; }}
-list() {{
-    timed=
-    for id; do
-        text_of "runs/$id/{PID}"
-        job=$text
-        text_of "runs/$id/{EXIT}"
-        code=$text
-        text_of "runs/$id/{ATTEMPT}"
-        printf '= %s %s %s %s\\n' "$id" "$job" "$code" "$text"
-        for attempt in "runs/$id/{ATTEMPTS}"/*; do
-            [ -s "$attempt/{BEGIN}" ] || continue
-            text_of "$attempt/{BEGIN}"
-            begin=$text
-            text_of "$attempt/{EXIT}"
-            printf '+ %s %s %s\\n' "${{attempt##*/}}" "$begin" "$text"
-            timed="$timed $attempt/{BEGIN} $attempt/{EXIT}"
-        done
-        shift
-        [ "$job" = none ] || timed="$timed runs/$id/{PID} runs/$id/{EXIT}"
-        for file in "runs/$id/{COPIED[0]}" "runs/$id/{COPIED[1]}"; do
-            [ ! -f "$file" ] || [ -L "$file" ] || set -- "$@" "$file"
-        done
-    done
-    [ $# -eq 0 ] || wc -c "$@"
-    set -f
-    [ -z "$timed" ] || LC_ALL=C stat -c '@ %.9Y %n' $timed
-    set +f
-}}
-finish() {{
-    if now=$(mktemp clock.XXXXXX); then
-        LC_ALL=C stat -c '# %.9Y' "$now"
-        rm -f -- "$now"
-    else date '+# %s.%N'; fi 2>/dev/null
-    echo .
-}}
-"""
-
-# $1: runRoot, then run IDs.
-_ONCE = f"""\
-cd -- "$1" || exit
-shift
-{_LIST}
-list "$@" 2>/dev/null
-finish
-"""
-
-# $1: runRoot. Prints the listing of the runs that have started whenever it has changed. `cat` detects the end of the
-# connection.
-FOLLOW = f"""\
-cd -- "$1" || exit
-{_LIST}
-look() {{
-    set --
-    for path in {STARTED}/*; do
-        [ ! -d "runs/${{path#{STARTED}/}}" ] || set -- "$@" "${{path#{STARTED}/}}"
-    done
-    list "$@"
-}}
-exec 3<&0
-{{
-    before=none
-    while :; do
-        now=$(look 2>/dev/null)
-        [ "$now" = "$before" ] || {{ printf '%s\\n' "$now" && before=$now && finish; }} || exit
-        sleep {LOOK_SECONDS}
-    done
-}} </dev/null 3<&- &
-follower=$!
-{{ cat <&3; kill "$follower"; }} >/dev/null 2>&1 &
-exec 3<&-
-wait "$follower"
-"""
+_ONCE = shell_script("targets/slurm/scripts/list_runs_once.sh")
+_FOLLOW = shell_script("targets/slurm/scripts/follow_runs.sh")
 
 _RUN = re.compile(r"= (\S+) (\S+) (\S+) (\S+)")
 _ATTEMPT = re.compile(r"\+ (\d{1,6}) (\d{1,18}) ([\w.-]{1,255}) (\S+)")
@@ -136,7 +61,7 @@ class Files(NamedTuple):
 
 
 class Listing:
-    """A parser of the output of FOLLOW."""
+    """A parser of the output of the command `follow_words`."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -163,6 +88,11 @@ class Listing:
         if said := _time_in(self._lines):
             self._ahead = min(self._ahead, time.time() - said)
         return _parse(self._lines, self._ahead)
+
+
+def follow_words(host: LoginHost) -> list[str]:
+    """Return the command that prints the listing of all runs that have started, whenever it has changed."""
+    return ["sh", "-c", _FOLLOW, "sh", host.home(), str(LOOK_SECONDS)]
 
 
 def list_once(host: LoginHost, run_ids: Sequence[str]) -> dict[str, Files]:

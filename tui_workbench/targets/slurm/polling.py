@@ -9,7 +9,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import MIN_POLL_SECONDS
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.targets.slurm.cluster import LoginHost
-from tui_workbench.targets.slurm.squeue import POSITIONS, SQUEUE, Job, Queue, parse, parse_positions
+from tui_workbench.targets.slurm.squeue import LIST_JOBS, LIST_POSITIONS, Job, Queue, parse, parse_positions
 from tui_workbench.targets.slurm.states import WAITING
 from tui_workbench.targets.slurm.submission import ANSWER_SECONDS
 
@@ -92,12 +92,12 @@ class Poller:
         return True
 
     def _ask(self) -> None:
-        queue = parse(self._host.ask_slurm(SQUEUE, timeout=ANSWER_SECONDS))
+        queue = parse(self._host.ask_slurm(LIST_JOBS, timeout=ANSWER_SECONDS))
         if any(job.run_id and job.state in WAITING for job in queue.jobs.values()):
             if time.monotonic() >= self._positions_due:
                 self._positions_due = time.monotonic() + POSITION_SECONDS
                 # An error is ignored: positions are only information.
-                self._positions = parse_positions(self._host.ask(POSITIONS, timeout=ANSWER_SECONDS).text)
+                self._positions = parse_positions(self._host.ask(LIST_POSITIONS, timeout=ANSWER_SECONDS).text)
             queue = queue._replace(positions=self._positions)
         self._answers[:] = [queue]
 

@@ -17,6 +17,7 @@ from tui_workbench.core.errors import NeverStarted
 from tui_workbench.core.files import remove_below
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ClusterJob, ComputeTarget, Plan, Problem, RunSpec, Step
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.group import SharedGroup, wait_for_one
 from tui_workbench.targets.base.protocol import Target
@@ -38,14 +39,14 @@ from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wai
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.hosts.supervisor import GPU
 from tui_workbench.targets.slurm import ends
-from tui_workbench.targets.slurm.batch import STARTED, STEP, array_script, batch_script, step_script
+from tui_workbench.targets.slurm.batch import array_script, batch_script, step_script
 from tui_workbench.targets.slurm.cluster import LoginHost
-from tui_workbench.targets.slurm.cluster_gpus import GPUS, parse_gpus
+from tui_workbench.targets.slurm.cluster_gpus import LIST_GPUS, parse_gpus
 from tui_workbench.targets.slurm.containers import container_words
 from tui_workbench.targets.slurm.draining import drain
 from tui_workbench.targets.slurm.following import ClusterWatch
 from tui_workbench.targets.slurm.options import is_held, job_name, job_words, log_of, requeues
-from tui_workbench.targets.slurm.squeue import SQUEUE, parse
+from tui_workbench.targets.slurm.squeue import LIST_JOBS, parse
 from tui_workbench.targets.slurm.stacks import read_stacks
 from tui_workbench.targets.slurm.states import ENDED
 from tui_workbench.targets.slurm.stopping import stop, warn
@@ -65,20 +66,7 @@ CANCELED = "it was canceled before its script started"
 
 _SRUN = ("srun", "--input=none", "--unbuffered", "--export=ALL", "--kill-on-bad-exit=1")
 
-# $1: runRoot, $2: run ID, $3: folder of the array of its sweep or an empty argument, $4: number of its task. The step
-# is removed because it contains the variables of the run. The last active task cancels the tasks that were never
-# released, which would be held forever. They still have the name of the array.
-_FORGET = f"""\
-rm -rf -- "$1/{STARTED}/$2" "$1/runs/$2/{STEP}" "$1/runs/$2/batch" "$1/runs/$2/submit.lock" "$1/runs/$2/{GPU}"
-[ -n "$3" ] && cd -- "$3" 2>/dev/null || exit 0
-exec 8>>lock
-flock -w 20 8 2>/dev/null
-rm -f -- "$4"
-for task in [0-9]*; do [ ! -e "$task" ] || exit 0; done
-scancel -u "$(id -un)" -n "${{3##*/}}" 2>/dev/null
-array=$(head -n 1 job 2>/dev/null | grep -x '[0-9]*') && scancel "$array" 2>/dev/null  # sites rename jobs
-rm -rf -- "$3"
-"""
+_RELEASE = shell_script("targets/slurm/scripts/release_run.sh")
 
 
 class SlurmTarget(Target):
@@ -256,17 +244,17 @@ class SlurmTarget(Target):
     def release(self, spec: RunSpec) -> None:
         root = self.login.home()
         task = _array_task(spec, root, HostLayout(root).run(spec.run_id))
-        self.login.ask(_FORGET, root, spec.run_id, task.folder if task else "", str(task.number) if task else "")
+        self.login.ask(_RELEASE, root, spec.run_id, task.folder if task else "", str(task.number) if task else "")
         HostRun(self.login, spec).remove_copy()
 
     def python_environment(self, spec: RunSpec) -> PythonEnvironment:
         return _NodeEnvironment(self.host, spec)
 
     def cluster_gpus(self) -> ClusterGpus:
-        return parse_gpus(self.login.ask_slurm(GPUS, timeout=ANSWER_SECONDS))
+        return parse_gpus(self.login.ask_slurm(LIST_GPUS, timeout=ANSWER_SECONDS))
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-        queue = parse(self.login.ask_slurm(SQUEUE, timeout=ANSWER_SECONDS))
+        queue = parse(self.login.ask_slurm(LIST_JOBS, timeout=ANSWER_SECONDS))
         in_queue = {job.run_id for job in queue.jobs.values() if job.state not in ENDED}
         return find_cleanup_items(self.login, project, in_queue.union(active))
 

@@ -11,39 +11,15 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tui_workbench.core.model import ClusterJob
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.slurm.options import run_of, seconds_of
 from tui_workbench.targets.slurm.states import WAITING, base_state
 
-FORMAT = "%A|%T|%r|%M|%L|%S|%e|%N|%j"
-"""Job ID, state, reason, seconds used, time left, start, end, nodes, and last the name, which may contain anything."""
+LIST_JOBS = shell_script("targets/slurm/scripts/list_jobs.sh")
+"""A script that prints the time of the login node and a line for each job of this user."""
 
-SQUEUE = f"""\
-date +%Y-%m-%dT%H:%M:%S
-exec squeue -h -t all -u "$(id -un)" -o '{FORMAT}'
-"""
-"""A script that prints the time of the login node and a line for each job of this user.
-
-The jobs include those that ended recently.
-"""
-
-POSITIONS = """\
-scontrol show config | grep -q '^PrivateData .*jobs' && exit
-squeue -h -t PENDING -o '%P %Q %A %u %r' | awk '
-    $5 ~ /^(Priority|Resources|None)$/ {
-        n = split($1, partitions, ",")
-        for (i = 1; i <= n; i++) print partitions[i], $2, $3, $4
-    }' |
-    LC_ALL=C sort -k1,1 -k2,2nr -k3,3n | awk -v user="$(id -un)" '
-    $1 != partition { partition = $1; place = 0 }
-    { place++ }
-    $4 == user { print $3, place }'
-"""
-"""A script that prints `JOB POSITION` for each waiting job of this user and each of its partitions.
-
-The position is the place among the jobs of the partition by priority. Jobs that do not wait for nodes, such as held
-jobs, are left out. Nothing is printed if the cluster hides the jobs of other users (`PrivateData` in slurm.conf). The
-positions are computed on the login node, so that few bytes are sent.
-"""
+LIST_POSITIONS = shell_script("targets/slurm/scripts/list_positions.sh")
+"""A script that prints `JOB POSITION` for each waiting job of this user and each of its partitions."""
 
 LONGEST_FIELD = 200
 """Maximum number of characters that are kept of a field."""
@@ -84,7 +60,7 @@ class Queue(NamedTuple):
 
 
 def parse(text: str) -> Queue:
-    """Read the output of SQUEUE. Lines that are not jobs, such as the warnings of a wrapper script, are ignored."""
+    """Read the output of LIST_JOBS. Lines that are not jobs, such as the warnings of a wrapper script, are ignored."""
     now, _, rest = text.partition("\n")
     jobs = {}
     for line in rest.split("\n"):
@@ -96,7 +72,7 @@ def parse(text: str) -> Queue:
 
 
 def parse_positions(text: str) -> dict[str, int]:
-    """Read the output of POSITIONS: the best position of each job."""
+    """Read the output of LIST_POSITIONS: the best position of each job."""
     found: dict[str, int] = {}
     for line in text.split("\n"):
         job_id, _, place = line.partition(" ")

@@ -4,41 +4,17 @@ from __future__ import annotations
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.hosts.host import Completed
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.py_spy import IS_READ, MISSING, SECONDS, installed_py_spy, reading_of, send
-from tui_workbench.targets.hosts.supervisor import PID
 from tui_workbench.targets.slurm.cluster import LoginHost, raise_if_silent
 
 NODE_MARK = b"\035\n"
 """A line that separates the outputs of two nodes. It consists of the control character GS."""
 
-# $1: the run's directory, $2: py-spy, then the command to execute on each node. Each node writes to its own file,
-# because srun mixes the outputs of nodes. The ID of one task of an array is also that of the array, so squeue may list
-# other tasks.
-_ON_NODES = f"""\
-run=$1
-[ -x "$2" ] || exit {MISSING}
-shift 2
-job=$(head -n 1 "$run/{PID}" 2>/dev/null) && [ -n "$job" ] || exit 0
-found=$(squeue -h -j "$job" -o '%A %D') || exit
-nodes=$(printf '%s\\n' "$found" | sed -n "s/^$job //p")
-[ -n "$nodes" ] || exit 0
-umask 077
-out=$(mktemp -d "$run/stacks.XXXXXX") || exit
-trap 'rm -rf "$out"' EXIT
-trap 'exit 1' HUP INT TERM
-srun --jobid="$job" --overlap --mem=0 --input=none --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 \\
-    --output="$out/%n" -- "$@"
-code=$?
-for one in "$out"/*; do
-    [ -e "$one" ] || continue
-    cat "$one"
-    printf '\\035\\n'
-done
-exit "$code"
-"""
+_ON_NODES = shell_script("targets/slurm/scripts/read_stacks.sh")
 
 
 def read_stacks(login: LoginHost, spec: RunSpec) -> Reading:

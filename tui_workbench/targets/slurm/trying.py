@@ -6,6 +6,7 @@ import re
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Problem, RunSpec
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.hosts.host import Completed
 from tui_workbench.targets.hosts.write_test import try_to_write
@@ -15,12 +16,7 @@ from tui_workbench.targets.slurm.options import resource_words
 from tui_workbench.targets.slurm.squeue import seconds_between
 from tui_workbench.targets.slurm.submission import ANSWER_SECONDS, messages, no_sbatch, remedy_of
 
-# The arguments are options of sbatch. Prints the time of the login node.
-_TEST = """\
-command -v sbatch >/dev/null || exit 69
-date +%Y-%m-%dT%H:%M:%S
-printf '#!/bin/sh\\n' | sbatch --test-only --chdir=/ --export=NONE "$@"
-"""
+_TRY_OPTIONS = shell_script("targets/slurm/scripts/try_options.sh")
 
 _START = re.compile(r"to start at (\S+) using \d+ processors on nodes (.*)")
 
@@ -69,7 +65,7 @@ def writable(host: LoginHost, target: ComputeTarget) -> str:
 
 
 def _tried(host: LoginHost, words: tuple[str, ...]) -> Completed:
-    done = host.ask(_TEST, *words, timeout=ANSWER_SECONDS)
+    done = host.ask(_TRY_OPTIONS, *words, timeout=ANSWER_SECONDS)
     if done.code == 69:
         raise no_sbatch(host.label)
     if done.code != 0:
