@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import missing, require
+from tests.conftest import require, require_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def case_folding_disk(folder: Path) -> Iterator[Path]:
     """Mount NTFS, which lists all names in lower case, and yield a folder on it. Skip the test without FUSE."""
-    if os.geteuid() != 0:
-        missing("root, to mount a file system")
+    require_root("to mount a file system")
     image, disk = folder / "disk.image", folder / "disk"
     with image.open("wb") as file:
         file.truncate(64 << 20)

@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.conftest import missing, require
+from tests.conftest import require, require_root
 from tests.machines import DOCKER_GROUP, ip
 from tests.waiting import wait_until
 
@@ -234,8 +234,7 @@ def docker_engine(
     *, environment: dict[str, str] | None = None, options: Sequence[str] = (), images: Sequence[str] = (PYTHON_IMAGE,)
 ) -> Iterator[DockerEngine]:
     """Run an engine with these images of this module within the context."""
-    if os.geteuid() != 0:
-        missing("an engine of the tests' own needs root")
+    require_root("to start an engine")
     # Not in pytest's folders: the path of a socket has at most 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="wb-", dir="/tmp"))
     engine = DockerEngine(folder / "e", environment=environment, options=options)

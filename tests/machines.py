@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.conftest import missing, require
+from tests.conftest import missing, require, require_root
 from tests.proc import PROC
 from tests.waiting import wait_until
 from tui_workbench.targets.base.secrets import SecretStore
@@ -446,8 +446,7 @@ class Daemon:
 @contextlib.contextmanager
 def machine(name: str, folder: Path, key: Path) -> Iterator[Machine]:
     """Run a machine within the context. Its users accept the public key of the private key file `key`."""
-    if os.geteuid() != 0:
-        missing("another machine can only be made by root")
+    require_root("to make a machine")
     for command in ("sshd", "setpriv", "unshare", "nsenter", "ip"):
         require(command)
     made = Machine(name, folder, key)

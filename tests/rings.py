@@ -44,6 +44,7 @@ TIME_ONLY = {"processes", "slow", "train", "packaging"}
 _FIXTURES = {
     "gpubox": "ssh",
     "key": "ssh",
+    "inside": "system",
     "keyring": "system",
     "public": "ssh",
     "session_engine": "docker",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import missing, open_folder, require
+from tests.conftest import open_folder, require, require_root
 from tests.machines import ENVIRONMENT, PATIENCE, USERS, Daemon, Machine, ip, wait_for
 from tests.slurm_configuration import ACCOUNTS, GPUS_PER_NODE, NODES, configuration
 
@@ -394,8 +394,7 @@ def slurm_cluster(
     key: Path, *, accounting: bool = False, memory_limits: bool = False, usr: Path | None = None
 ) -> Iterator[SlurmCluster]:
     """Run a cluster within the context. The login node accepts the public key of the private key file `key`."""
-    if os.geteuid() != 0:
-        missing("a cluster of machines can only be made by root")
+    require_root("to make machines")
     for command in ("sshd", "setpriv", "unshare", "nsenter", "ip"):
         require(command)
     with open_folder("wb-slurm-") as folder:

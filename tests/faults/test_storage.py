@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import write_project
+from tests.conftest import require_root, write_project
 from tests.faults.support import Workbench, tree, until
 from tui_workbench.cli.doctor import doctor_folders
 from tui_workbench.cli.doctor.answer import BROKEN
@@ -22,8 +22,7 @@ from tui_workbench.projects.project import Project
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Return a file system of 4 MB; only root can mount it."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small file system to fill")
+    require_root("to mount a small disk")
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(

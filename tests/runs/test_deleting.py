@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import require_root
 from tests.runs.support import as_anybody, let_everybody_in, make_run, nest_folders, record_of, write_files
 from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.files import delete_below, folder_size
@@ -190,8 +191,7 @@ class TestPurge:
             assert len(purged.problems) == 1
             assert purged.problems[0].startswith(f"{A}: permission denied; only the user who created its files")
 
-        if os.geteuid() != 0:
-            pytest.skip("only root can create files of another user")
+        require_root("to create files of another user")
         as_anybody(check)
 
     def test_purge_keeps_another_run_with_the_same_id(self, with_git: Source) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.conftest import missing, require
+from tests.conftest import require, require_root
 from tests.machines import make_key, wait_for
 from tui_workbench.targets.hosts.host import HostKeyRefused
 from tui_workbench.targets.ssh import ssh_connection
@@ -129,8 +129,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def servers(folder: Path) -> Iterator[dict[str, Server]]:
     """SSH servers by the name of their configuration."""
-    if os.geteuid() != 0:
-        missing("root, to listen on port 22")
+    require_root("to listen on port 22")
     os.makedirs("/run/sshd", exist_ok=True)
     kinds = {"usual": "", "other port": "", "signed": f"{ADDRESS},{ALIAS}", "signed for another": "elsewhere"}
     found: dict[str, Server] = {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import write_project
+from tests.conftest import require_root, write_project
 from tests.faults.support import Workbench
 from tests.runs.support import REQUEST, write_files
 from tests.terminal.tmux import Tmux
@@ -63,11 +63,13 @@ def bystander() -> Iterator[Bystander]:
         process.kill()
 
 
-@pytest.mark.parametrize("is_foreign", [False, True], ids=["own files", "files of another user"])
+@pytest.mark.parametrize(
+    "is_foreign",
+    [pytest.param(False, id="own files"), pytest.param(True, id="files of another user", marks=pytest.mark.system)],
+)
 def test_reading_executes_and_changes_nothing(hostile: Hostile, is_foreign: bool) -> None:
     if is_foreign:
-        if os.geteuid():
-            pytest.skip("only root can change the owner of a file")
+        require_root("to give files away")
         for path in (hostile.root, *hostile.root.rglob("*")):
             os.chown(path, 65534, 65534, follow_symlinks=False)
     before = fingerprint(hostile.root, hostile.victim)
@@ -79,6 +81,7 @@ def test_reading_executes_and_changes_nothing(hostile: Hostile, is_foreign: bool
         assert not any(ControllerLock.holder(directory) for directory in hostile.runs.values()), command
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", PLANTS)
 def test_huge_and_special_files_do_not_harm_reading(hostile: Hostile, kind: str) -> None:
     hostile.plant(kind)
@@ -172,8 +175,7 @@ class TestOwnRuns:
 
     @pytest.mark.system
     def test_record_of_another_user_is_imported(self, directory: RunDirectory) -> None:
-        if os.geteuid():
-            pytest.skip("only root gives files away")
+        require_root("to give files away")
         os.chown(directory.path, 65534, 65534)
         assert not directory.is_own
 

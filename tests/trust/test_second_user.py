@@ -16,7 +16,10 @@ from tests.trust.hostile import READING, Hostile, fingerprint
 from tests.waiting import PATIENCE
 from tui_workbench.runs.store.rundir import ControllerLock
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root gives files away")
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root gives files away"),
+]
 
 OTHER = 65533
 """A user who is neither root nor the reader of the project."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import missing
+from tests.conftest import missing, require_root
 from tests.faults.support import until
 from tests.runs.sources import listing
 from tests.runs.support import as_anybody, let_everybody_in, write_files
@@ -205,8 +205,7 @@ def test_files_in_an_inaccessible_folder_stay(large: Copy, tmp_path: Path) -> No
         assert large.settle() == ["locked/result.txt"]
         assert not large.aside.exists()
 
-    if os.geteuid() != 0:
-        missing("root, to give files away")
+    require_root("to give files away")
     for path in (tmp_path, *tmp_path.rglob("*")):
         os.chown(path, 65534, 65534, follow_symlinks=False)
     large.since = max(path.lstat().st_ctime_ns for path in tmp_path.rglob("*"))
@@ -257,8 +256,7 @@ def test_large_copy_is_cleared_in_place_without_the_hidden_repository(large: Cop
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Callable[..., None]]:
     """Return a function that mounts something at a path, as `mount` with these arguments does."""
-    if os.geteuid() != 0:
-        missing("root, to mount a file system")
+    require_root("to mount a file system")
     mounts: list[Path] = []
 
     def mount(path: Path, *arguments: str) -> None:

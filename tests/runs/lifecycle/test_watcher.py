@@ -26,6 +26,8 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.handover import FOLDER
 from tui_workbench.runs.store.rundir import CONTROLLER_LOCK, ControllerLock, RunDirectory
 
+pytestmark = pytest.mark.processes
+
 NOTE = """\
 import os, sys
 with open(sys.argv[1], "ab", buffering=0) as file:
@@ -200,7 +202,6 @@ def test_killed_watcher_is_replaced_by_a_reader(cluster: Cluster) -> None:
     assert cluster.runs.cancel(runs[0].run_id).state == "canceled"
 
 
-@pytest.mark.processes
 def test_submit_replaces_a_killed_watcher_for_all_runs(cluster: Cluster) -> None:
     run = cluster.submit_gated()
     cluster.until_state(run, "running")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import missing, require, write_project
+from tests.conftest import require, require_root, write_project
 from tests.faults.support import until
 from tests.runs.sources import Source, listing
 from tests.runs.support import write_configuration, write_files
@@ -249,8 +249,7 @@ def test_plan_lists_the_files_of_a_run(tracked: Project) -> None:
 @pytest.fixture
 def cloning(tmp_path: Path) -> Iterator[Path]:
     """Return a folder on a file system that shares blocks between copies."""
-    if os.geteuid() != 0:
-        missing("root, to mount a file system")
+    require_root("to mount a file system")
     mkfs = require("mkfs.btrfs")
     image, folder = tmp_path / "image", tmp_path / "mounted"
     holes(image, 256 << 20)

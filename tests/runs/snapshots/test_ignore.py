@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.runs.support import as_anybody, let_everybody_in
 from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, is_excluded, parse, read_ignore_file
 
@@ -166,14 +167,17 @@ def test_ignore_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str, k
     elif kind == "denied":
         path.write_text("data\n")
         path.chmod(0)
-        if os.access(path, os.R_OK):
-            pytest.skip("root can read every file")
+        let_everybody_in(tmp_path)
     else:
         path.mkdir()
-    with pytest.raises(StorageError, match="cannot use this ignore file") as caught:
-        read_ignore_file(str(tmp_path), "", name)
-    assert caught.value.file == str(path)
-    assert "4 MiB and 10000 patterns" in caught.value.remedy
+
+    def check() -> None:
+        with pytest.raises(StorageError, match="cannot use this ignore file") as caught:
+            read_ignore_file(str(tmp_path), "", name)
+        assert caught.value.file == str(path)
+        assert "4 MiB and 10000 patterns" in caught.value.remedy
+
+    as_anybody(check) if kind == "denied" else check()
 
 
 @pytest.mark.parametrize(

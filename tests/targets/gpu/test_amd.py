@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 from tests.faults.support import until
 from tests.gpu import frameworks as standins
 from tests.gpu.standin_amd import AmdStandin, gpu
+from tests.runs.support import as_anybody, let_everybody_in
 from tests.targets.gpu.test_choice import numbers, spec, take
 from tests.targets.gpu.test_job_samples import Job
 from tests.targets.gpu.test_job_samples import job as job
@@ -211,14 +213,19 @@ def test_hidden_gpus_and_missing_device_are_refused(here: Here) -> None:
     assert last.message == f"there is no {vendors.KFD}, so scripts cannot use the AMD GPUs"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may open every file")
-def test_closed_device_is_refused_with_the_groups(here: Here) -> None:
+def test_closed_device_is_refused_with_the_groups(here: Here, amd: AmdStandin, tmp_path: Path) -> None:
+    def check() -> None:
+        (last,) = here.check()
+        assert last.message == (
+            f"this user has no read and write permission for {vendors.KFD}, so scripts cannot use the AMD GPUs"
+        )
+        assert last.command == 'sudo usermod -a -G render,video "$LOGNAME"'
+
+    # The interpreter of root's virtual environment may be in root's home.
+    amd.install(python=shutil.which("python3", path=os.defpath) or sys.executable)
     Path(vendors.KFD).chmod(0)
-    (last,) = here.check()
-    assert last.message == (
-        f"this user has no read and write permission for {vendors.KFD}, so scripts cannot use the AMD GPUs"
-    )
-    assert last.command == 'sudo usermod -a -G render,video "$LOGNAME"'
+    let_everybody_in(tmp_path, amd.programs)
+    as_anybody(check)
 
 
 def test_driver_that_does_not_work_is_refused(here: Here, amd: AmdStandin) -> None:

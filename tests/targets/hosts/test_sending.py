@@ -254,6 +254,7 @@ def change_project(source: Path) -> None:
     (source / "added \n" / "f x").write_text("new")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("batch_seconds", [0.0, 20.0])
 @pytest.mark.parametrize("copy", ["kept", "removed", "changed"])
 def test_changed_manifest_equals_a_new_one(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import missing
+from tests.conftest import require_root
 from tests.targets.docker_fixtures import files_of
 from tests.targets.harness import PYTHON, Harness, Script
 from tui_workbench.core.model import ComputeTarget
@@ -202,8 +202,7 @@ def test_new_bytes_of_live_files_are_fetched(machine: Elsewheres, tmp_path: Path
     [("size=4k", True), ("size=40k", True), ("size=100k", False), ("nr_inodes=1", True), ("nr_inodes=2", True)],
 )
 def test_disk_without_space_for_a_small_file_is_full(machine: Elsewheres, options: str, is_full: bool) -> None:
-    if os.geteuid() != 0:
-        missing("only root can mount a small disk")
+    require_root("to mount a small disk")
     disk = machine.folder / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import require_root
 from tests.faults.support import is_running, until
 from tui_workbench.core.system import boot_id, process_stat
 from tui_workbench.targets.hosts import supervisor
@@ -150,8 +151,7 @@ def test_shell_that_cannot_write_starts_nothing(shell: str, run: Path, tmp_path:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small file system to fill")
+    require_root("to mount a small disk")
     place = tmp_path / "disk"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], check=True)

@@ -21,7 +21,7 @@ from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, HostProcess
 from tui_workbench.targets.reservations import order
 from tui_workbench.targets.reservations.folder import LONGEST_HOLD, Folder, GpusBusy
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=NEEDS_ROOT)
+pytestmark = [pytest.mark.system, pytest.mark.skipif(os.geteuid() != 0, reason=NEEDS_ROOT)]
 
 FIRST, SECOND = (f"GPU-{number:08d}-0000-0000-0000-000000000000" for number in (0, 1))
 

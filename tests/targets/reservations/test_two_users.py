@@ -19,7 +19,7 @@ from tests.json_output import check_output
 from tests.targets.reservations.users import NEEDS_ROOT, interpreter_for, shared_folder, words_for
 from tests.waiting import PATIENCE, wait_until
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=NEEDS_ROOT)
+pytestmark = [pytest.mark.system, pytest.mark.skipif(os.geteuid() != 0, reason=NEEDS_ROOT)]
 
 
 WAITS_FOR_GATE = """\
