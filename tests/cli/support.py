@@ -11,7 +11,6 @@ from typing import Any
 
 from benchmarks.terminal import Terminal
 from tests.faults.support import Workbench
-from tests.json_output import check_output
 from tui_workbench.cli import Command, build_parser
 
 INSTALLED = str(Path(sys.executable).parent / "workbench-tui")
@@ -41,14 +40,6 @@ class Installed(Workbench):
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         environment = {**os.environ, **self.environment}
         return subprocess.Popen([INSTALLED, *arguments], cwd=self.folder, env=environment, **options)
-
-    def bytes_of(self, *arguments: str) -> bytes:
-        """Run a command and return its stdout."""
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
-        check_output(arguments, out.decode(errors="replace"))
-        return out
 
     def in_terminal(self, *arguments: str, columns: int = 80) -> InTerminal:
         """Start a command in a new terminal."""

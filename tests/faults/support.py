@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from tests.command_server import can_fork, run_command
 from tests.json_output import check_output
@@ -21,7 +21,7 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.hosts import contacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 COMMAND = (sys.executable, "-P", "-m", "tui_workbench")
 """As in the installed command, a module of the project cannot replace a module of the library."""
@@ -71,17 +71,33 @@ class Workbench:
 
     def run(self, *arguments: str | bytes | os.PathLike[str]) -> Result:
         """Run a command to its end. `tests.command_server` starts its process, unless the interpreter must."""
-        environment = {**os.environ, **self.environment}
-        if not can_fork(environment):
+        if not can_fork({**os.environ, **self.environment}):
             return self.run_interpreter(*arguments)
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            words = [os.fsdecode(word) for word in arguments]
-            code = run_command(words, str(self.folder), environment, out, err, seconds=PATIENCE)
+        words = [os.fsdecode(word) for word in arguments]
+        with tempfile.TemporaryFile() as out:
+            code, err = self._run_into(out, words)
             out.seek(0)
-            err.seek(0)
-            result = _result(code, out.read(), err.read())
+            result = _result(code, out.read(), err)
             check_output(words, result.out)
             return result
+
+    def bytes_of(self, *arguments: str) -> bytes:
+        """Run a command whose stdout is a file, and return the bytes of the file."""
+        with tempfile.TemporaryFile() as out:
+            code, err = self._run_into(out, arguments)
+            assert (code, err) == (0, b"")
+            out.seek(0)
+            data = out.read()
+        check_output(arguments, data.decode(errors="replace"))
+        return data
+
+    def _run_into(self, out: IO[bytes], words: Sequence[str]) -> tuple[int, bytes]:
+        """Run a command that writes to a file. Return its exit code and stderr."""
+        with tempfile.TemporaryFile() as err:
+            environment = {**os.environ, **self.environment}
+            code = run_command(words, str(self.folder), environment, out, err, seconds=PATIENCE)
+            err.seek(0)
+            return code, err.read()
 
     def run_interpreter(self, *arguments: str | bytes | os.PathLike[str]) -> Result:
         """Run a command to its end in a new interpreter, which also inherits this process's umask and limits."""
