@@ -72,7 +72,7 @@ def test_full_stdout_is_a_one_line_error(workbench: Workbench, case: str) -> Non
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
-@pytest.mark.parametrize("case", COMMANDS)
+@pytest.mark.parametrize("case", ["list", "logs", "submit", "help"])
 def test_closed_standard_stream_is_harmless(workbench: Workbench, case: str, closed: int) -> None:
     assert workbench.submit("hello.py").code == 0
     process = subprocess.run(

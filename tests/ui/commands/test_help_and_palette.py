@@ -73,14 +73,6 @@ async def palette(pilot: Pilot[list[Run]], *keys: str) -> None:
     await pilot.press(*keys)
 
 
-async def test_palette_runs_the_found_command(project: Project) -> None:
-    async with opened(project) as pilot:
-        await palette(pilot, *"view.zoom")
-        await until(lambda: len(palette_rows(pilot)) == 1)
-        await pilot.press("enter")
-        await until(lambda: len(pilot.app.screen_stack) == 1 and "5 Jobs" not in seen(pilot))
-
-
 def palette_rows(pilot: Pilot[list[Run]]) -> list[str]:
     return [row.before[0].text.strip() for row in pilot.app.screen.query_one(RowList).rows]
 
@@ -95,44 +87,41 @@ async def test_palette_lists_every_command_of_the_panes(project: Project) -> Non
             assert command.name in listed or command.id == "palette.open"
 
 
+WORDS = {
+    "sweep": "Sweep",
+    "seed": "Sweep",
+    "notif": "Notifications",
+    "purge": "Trash",
+    "restore": "Trash",
+    "cloud": "cloud-init",
+    "notebook": "Notebook",
+    "jupyter": "Notebook",
+}
+"""Words that users type, with the commands that they look for."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("word", "name"),
-    [
-        ("sweep", "Sweep"),
-        ("seed", "Sweep"),
-        ("notif", "Notifications"),
-        ("purge", "Trash"),
-        ("restore", "Trash"),
-        ("cloud", "cloud-init"),
-        ("notebook", "Notebook"),
-        ("jupyter", "Notebook"),
-    ],
-)
-async def test_palette_finds_commands_by_the_words_of_users(project: Project, word: str, name: str) -> None:
+async def test_palette_finds_commands_by_the_words_of_users(project: Project) -> None:
     async with opened(project) as pilot:
-        await palette(pilot, *word)
-        await until(lambda: name in palette_rows(pilot)[:6])
-
-
-@pytest.mark.parametrize("key", "12345")
-async def test_palette_shows_descriptions_in_full_at_80_columns(project: Project, key: str) -> None:
-    async with opened(project, (80, 24)) as pilot:
-        await pilot.press(key)
-        assert await cut_descriptions(pilot, screen_of(pilot).all_commands()) == []
+        for word, name in WORDS.items():
+            await palette(pilot, *word)
+            await until(lambda name=name: name in palette_rows(pilot)[:6])  # type: ignore[misc]
+            await pilot.press("escape")
+            await until(lambda: len(pilot.app.screen_stack) == 1)
 
 
 async def test_palette_has_room_for_every_description(project: Project) -> None:
     async with opened(project, (80, 24)) as pilot:
-        await pilot.press("2")
         commands = [command for command in COMMANDS.values() if is_in_palette(command)]
-        here = screen_of(pilot).all_commands()  # includes the longest names
         on_main = [CommandState(command, pilot.app, "") for command in commands if not is_of_other_screen(command)]
         elsewhere = [CommandState(command, pilot.app, "") for command in commands if is_of_other_screen(command)]
-        assert await cut_descriptions(pilot, here + on_main) == []
-        await pilot.press("escape")
-        await until(lambda: len(pilot.app.screen_stack) == 1)
-        assert await cut_descriptions(pilot, elsewhere) == []
+        for key in "12345":
+            await pilot.press(key)
+            here = screen_of(pilot).all_commands()  # includes the longest names
+            for states in (here + on_main, elsewhere):
+                assert await cut_descriptions(pilot, states) == []
+                await pilot.press("escape")
+                await until(lambda: len(pilot.app.screen_stack) == 1)
 
 
 def is_of_other_screen(command: Command) -> bool:
@@ -149,14 +138,16 @@ async def cut_descriptions(pilot: Pilot[list[Run]], states: list[CommandState]) 
     return [text for text, line in drawn.items() if text not in line]
 
 
-@pytest.mark.parametrize(("key", "pane"), [("1", "Files"), ("2", "Targets")])
-async def test_palette_begins_with_the_focused_pane(project: Project, key: str, pane: str) -> None:
+async def test_palette_begins_with_the_focused_pane(project: Project) -> None:
     async with opened(project) as pilot:
-        await pilot.press(key)
-        await palette(pilot)
-        listed = palette_rows(pilot)
-        assert listed[0].startswith(f"{pane}: ")
-        assert [row for row in listed if row.endswith(": New target")] == [f"{pane}: New target"]
+        for key, pane in (("1", "Files"), ("2", "Targets")):
+            await pilot.press(key)
+            await palette(pilot)
+            listed = palette_rows(pilot)
+            assert listed[0].startswith(f"{pane}: ")
+            assert [row for row in listed if row.endswith(": New target")] == [f"{pane}: New target"]
+            await pilot.press("escape")
+            await until(lambda: len(pilot.app.screen_stack) == 1)
 
 
 async def test_palette_matches_scattered_letters(project: Project) -> None:
@@ -172,13 +163,6 @@ async def test_palette_shows_why_a_command_is_unavailable(project: Project) -> N
         assert "Not now: No run selected." in seen(pilot)
         await pilot.press("enter")
         await until(lambda: "No run selected." in screen_of(pilot).panes.run_bar.notice.text)
-
-
-async def test_escape_closes_the_palette(project: Project) -> None:
-    async with opened(project) as pilot:
-        await palette(pilot, "escape")
-        await until(lambda: len(pilot.app.screen_stack) == 1)
-        assert "1 Files" in seen(pilot)
 
 
 @pytest.mark.slow
@@ -199,25 +183,16 @@ def backgrounds(pilot: Pilot[list[Run]]) -> set[str]:
 
 
 @pytest.mark.slow
-async def test_new_theme_repaints_everything(project: Project) -> None:
+async def test_chosen_theme_repaints_everything_and_is_saved(project: Project) -> None:
     async with opened(project) as pilot:
         slate, paper = themes.load_theme("slate").palette, themes.load_theme("paper").palette
         assert slate.background in backgrounds(pilot)
         await palette(pilot, *"theme", "enter")
         await until(lambda: "Slate" in seen(pilot))
-        await pilot.press("up", "enter")
+        await pilot.press(*"paper", "enter")
         await until(lambda: len(pilot.app.screen_stack) == 1)
         await until(lambda: paper.background in backgrounds(pilot) and not backgrounds(pilot) & set(slate))
-
-
-@pytest.mark.slow
-async def test_chosen_theme_is_saved(project: Project) -> None:
-    async with opened(project) as pilot:
-        await palette(pilot, *"theme", "enter")
-        await until(lambda: "Slate" in seen(pilot))
-        await pilot.press(*"paper", "enter")
         await until(lambda: themes.saved_theme()[0].name == "paper")
-        assert pilot.app.theme == "paper"
 
 
 @pytest.mark.slow

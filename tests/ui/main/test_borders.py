@@ -29,31 +29,20 @@ def region(pilot: Pilot[list[Run]], pane: str) -> Region:
     return screen_of(pilot).query_one(f"#{pane}").region
 
 
-@pytest.mark.parametrize(
-    ("focus", "key", "pane", "edge", "by"),
-    [
-        ("1", "less_than_sign", "files", "right", -4),
-        ("4", "greater_than_sign", "log", "x", 4),
-        ("5", "left_curly_bracket", "jobs", "y", -2),
-        ("4", "right_curly_bracket", "log", "y", 2),
-    ],
-)
-async def test_key_moves_a_border_of_the_focused_column(
-    project: Project, focus: str, key: str, pane: str, edge: str, by: int
-) -> None:
+async def test_keys_move_borders_of_the_focused_column_and_reset_them(project: Project) -> None:
     async with opened(project) as pilot:
-        before = getattr(region(pilot, pane), edge)
-        await pilot.press(focus, key)
-        await until(lambda: getattr(region(pilot, pane), edge) == before + by)
-
-
-async def test_key_resets_the_sizes(project: Project) -> None:
-    async with opened(project) as pilot:
-        before = region(pilot, "files")
-        await pilot.press("greater_than_sign", "right_curly_bracket", "4", "right_curly_bracket")
-        await until(lambda: region(pilot, "files") != before)
+        usual = {pane: region(pilot, pane) for pane in ("files", "log", "jobs")}
+        for focus, key, pane, edge, by in (
+            ("1", "less_than_sign", "files", "right", -4),
+            ("4", "greater_than_sign", "log", "x", 4),
+            ("5", "left_curly_bracket", "jobs", "y", -2),
+            ("4", "right_curly_bracket", "log", "y", 2),
+        ):
+            moved = getattr(region(pilot, pane), edge) + by
+            await pilot.press(focus, key)
+            await until(lambda: getattr(region(pilot, pane), edge) == moved)  # noqa: B023
         await pilot.press("equals_sign")
-        await until(lambda: region(pilot, "files") == before)
+        await until(lambda: {pane: region(pilot, pane) for pane in usual} == usual)
 
 
 async def test_border_follows_the_mouse(project: Project) -> None:
