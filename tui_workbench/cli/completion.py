@@ -19,6 +19,7 @@ from tui_workbench.cli.shared.parser import PROJECT, Parser, option, options
 from tui_workbench.config.schema.fields import KINDS
 from tui_workbench.core.directories import theme_directories
 from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import Project
 from tui_workbench.projects.templates import list_templates
 from tui_workbench.runs.history import History
@@ -187,31 +188,8 @@ def _completions(words: tuple[str, ...], action: Action) -> Any:
     }
 
 
-# `compgen -W` is not used, because it would execute commands in a name.
-_BASH = """\
-_workbench_tui_values() {
-  local i project=. value program=workbench-tui
-  # Run the program of the command line only if workbench-tui is not on the PATH.
-  type -P workbench-tui >/dev/null || program=${COMP_WORDS[0]/#\\~/$HOME}
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    [ "${COMP_WORDS[i]}" = --project ] && project=${COMP_WORDS[i + 1]}
-  done
-  while IFS= read -r value; do
-    [[ $value == "$2"* ]] && printf '%s\\n' "$value"
-  done < <("$program" completion --values "$1" --project "${project/#\\~/$HOME}" 2>/dev/null)
-}
-"""
-_ZSH = """\
-_workbench_tui_values() {
-  local kind=$1 project=. place
-  local -a found
-  shift
-  place=${words[(I)--project]}
-  (( place )) && project=${~words[place + 1]}
-  found=("${(@f)$(workbench-tui completion --values $kind --project "$project" 2>/dev/null)}")
-  compadd "$@" -- $found
-}
-"""
+_BASH = shell_script("cli/scripts/complete.bash")
+_ZSH = shell_script("cli/scripts/complete.zsh")
 
 
 def _preamble(shell: str) -> str:

@@ -12,9 +12,10 @@ import stat
 from collections.abc import Iterator
 
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_run import HostRun
-from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUT, OUTPUTS, RANKS, SPARK, WORKING_COPY
+from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUT, RANKS, SPARK
 
 LOOK_SECONDS = 30.0
 """Seconds without a change of the logs after which the other files are listed, and seconds between two listings."""
@@ -26,42 +27,13 @@ LIST_SECONDS = 4
 """Time limit of a listing in seconds. A folder on a slow or missing file server can take minutes."""
 
 _LOGS = (OUTPUT, METRICS, RANKS, SPARK)
-_SKIPPED = ("__pycache__", "node_modules", ".git", ".venv", ".workbench")
 
-_SKIP = f"\\( {' -o '.join(f'-name {name}' for name in _SKIPPED)} \\) -prune -o"
+_LIST_CHANGES = shell_script("targets/gpu/scripts/list_changes.sh")
 
-# $1: the run directory, further arguments: further folders. `head` ends `find` early. The times of folders show new
-# files beyond the limits. `find -L` follows links; each folder has its own limit, so that none hides the others.
-_LISTING = f"""\
-cd -- "$1" || exit
-shift
-first() {{ find "$@" -print | head -n {MOST_FILES}; }}
-{{
-    first {" ".join(_LOGS)} -type f
-    for root in {OUTPUTS} {WORKING_COPY} "$@"; do
-        echo "$root"
-        first -H "$root" -maxdepth 8 {_SKIP} \\( -type f -o -type l \\)
-        for folder in "$root"/*/ "$root"/.[!.]*/; do
-            [ -d "$folder" ] || continue
-            first -H "$folder" -maxdepth 2 {_SKIP} -type d
-            first -L "$folder" -maxdepth 7 {_SKIP} -type f
-        done
-    done
-}} | LC_ALL=C sort -u | tr '\\n' '\\0' | xargs -0 stat -L -c '%n %s %z' | cksum
-"""
+CHANGES = f"list_changes={shlex.quote(_LIST_CHANGES)} most_files={MOST_FILES} list_seconds={LIST_SECONDS}\n"
+"""The assignments that precede scripts which use changes.sh."""
 
-CHANGES = f"""\
-log_mark() {{
-    (cd -- "$run" 2>/dev/null && find {" ".join(_LOGS)} -type f -exec stat -c '%n %s %z' {{}} + 2>/dev/null | cksum)
-}}
-file_mark() {{ timeout -s KILL {LIST_SECONDS} sh -c {shlex.quote(_LISTING)} sh "$run" "$@" 2>/dev/null; }}
-"""
-"""Functions of `sh` that print the marks of the run directory `$run`.
-
-`log_mark` covers the output, the metrics and the logs of ranks; `file_mark` also covers the outputs and the working
-copy, and further folders in its arguments. Links to folders are followed, because scripts write checkpoints through
-them. A function prints nothing if the directory is missing, or if the files cannot be listed in LIST_SECONDS.
-"""
+_MARK_FILES = CHANGES + shell_script("targets/gpu/scripts/mark_files.sh")
 
 
 class Silence:
@@ -116,6 +88,5 @@ def file_mark(host: Host, spec: RunSpec) -> str:
     It covers the logs too, because their copies on this machine may be incomplete. Raises TargetUnreachable.
     """
     others = [spec.working_directory] if host.is_local and not spec.tracked else []
-    script = f'run=$1\nshift\n{CHANGES}\nfile_mark "$@" || :\n'
-    argv = ["sh", "-c", script, "sh", HostRun(host, spec).directory, *others]
+    argv = ["sh", "-c", _MARK_FILES, "sh", HostRun(host, spec).directory, *others]
     return host.run(argv, timeout=2 * LIST_SECONDS).text.strip()

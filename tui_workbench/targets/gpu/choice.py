@@ -17,8 +17,9 @@ from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.files import read_below, write_below
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.core.plaintext import counted
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import line_of_key
-from tui_workbench.targets.gpu.vendors import AMD, NVIDIA, SMI, VISIBLE, vendor_of
+from tui_workbench.targets.gpu.vendors import AMD, NVIDIA, VISIBLE, vendor_of, with_smi
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
@@ -37,6 +38,8 @@ IN_USE_MIB = 1024
 
 FOLDER_VARIABLE = "WORKBENCH_GPU_RESERVATIONS"
 """The variable with the shared folder, from which the supervising shell removes the entries of its run at the end."""
+
+_QUERY = with_smi(shell_script("targets/gpu/scripts/query_gpus.sh"))
 
 _ATTEMPTS = 20  # attempts to reserve GPUs while other users change their entries
 
@@ -195,16 +198,7 @@ def _directory(host: Host, spec: RunSpec) -> str:
 
 def query(host: Host, target: ComputeTarget) -> tuple[list[GpuState], list[str]]:
     """Return the state of each GPU, and the IDs of MIG slices. Raises TargetUnreachable or another WorkbenchError."""
-    form = "--format=csv,noheader,nounits"
-    script = f"""\
-{SMI}
-smi --query-gpu=index,uuid,memory.used {form} || exit
-echo .
-smi --query-compute-apps=gpu_uuid,pid {form} || exit
-echo .
-smi -L
-"""
-    done = host.run(["sh", "-c", script], timeout=SECONDS)
+    done = host.run(["sh", "-c", _QUERY], timeout=SECONDS)
     devices, _, rest = done.stdout.decode("utf-8", "replace").partition("\n.\n")
     if done.code != 0 or not rest:
         said = devices.strip().split("\n")[-1] or done.complaint

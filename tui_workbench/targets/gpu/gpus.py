@@ -7,25 +7,14 @@ import zlib
 from typing import NamedTuple
 
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
-from tui_workbench.targets.gpu.vendors import SMI, Vendor, vendor_of, vendor_of_tool
+from tui_workbench.core.shell_scripts import shell_script
+from tui_workbench.targets.gpu.vendors import Vendor, vendor_of, vendor_of_tool, with_smi
 from tui_workbench.targets.hosts.host import ConnectionLost, Host
 
 OLDEST_DRIVER_OF_DEFAULT_IMAGE = 580  # CUDA 13 in the default image needs this driver
 # Timeout of the tool in seconds. Without persistence mode, the driver wakes every device before it answers.
 SECONDS = 60.0
-# An old nvidia-smi that does not know the last fields is called again without them. $1 is 1 to get the CUDA version.
-_ASK = """\
-printf '%s\\n' "$tool"
-fields=name,driver_version,memory.total,uuid
-said=$(smi --query-gpu=$fields,compute_cap,mig.mode.current --format=csv,noheader)
-code=$?
-case $said in *'not a valid field'*) said=$(smi --query-gpu=$fields --format=csv,noheader); code=$? ;; esac
-printf '%s\\n' "$said"
-[ $code = 0 ] || exit $code
-[ "$1" = 1 ] || exit 0
-echo .
-smi 2>/dev/null | sed -n 's/.*CUDA[A-Z ]*Version *: *\\([0-9.]*\\).*/\\1/p' | head -n 1
-"""
+_ASK = with_smi(shell_script("targets/gpu/scripts/ask_gpus.sh"))
 
 
 class Gpu(NamedTuple):
@@ -69,7 +58,7 @@ class Gpus(NamedTuple):
 def gpus_of(host: Host, *, with_cuda: bool = False) -> Gpus:
     """Return the GPUs of a machine; with `with_cuda`, also the CUDA version. Raises TargetUnreachable."""
     try:
-        done = host.run(["sh", "-c", SMI + _ASK, "sh", str(int(with_cuda))], timeout=SECONDS)
+        done = host.run(["sh", "-c", _ASK, "sh", str(int(with_cuda))], timeout=SECONDS)
     except ConnectionLost:
         # Raises TargetUnreachable, unless only the tool hangs.
         tool = vendor_of(host).tool

@@ -16,12 +16,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tui_workbench.core.files import open_below
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.gpu.changes import CHANGES, LOOK_SECONDS, Silence
-from tui_workbench.targets.gpu.facts import FACTS, facts_in
+from tui_workbench.targets.gpu.facts import facts_in
 from tui_workbench.targets.gpu.joining import Source, join, joined_machine
 from tui_workbench.targets.gpu.sample import NODE_STEP, Device, Machine, Note, Process, Reading, Sample, on_node
-from tui_workbench.targets.gpu.smi_lines import DEVICE, FUNCTIONS, NEW_THROTTLE, READING, RUNNING, THROTTLE, SmiLines
-from tui_workbench.targets.hosts.supervisor import EXIT, GPU
+from tui_workbench.targets.gpu.smi_lines import DEVICE, NEW_THROTTLE, READING, RUNNING, THROTTLE, SmiLines
+from tui_workbench.targets.gpu.vendors import with_smi
+from tui_workbench.targets.hosts.supervisor import GPU
 
 _Value = TypeVar("_Value", Reading, Process)
 
@@ -31,95 +33,13 @@ SILENCE_SECONDS = 10.0
 _MOST_BYTES = 1 << 20  # maximum number of bytes to read from a file at once
 _MOST_LINE = 1 << 16
 
-# $1: the run's directory, $2: the run's ID. The batch script sends SIGUSR1 at the end of the run's script. SIGTERM,
-# which warns the run's script of its time limit, ends this script only if the run has ended. nvidia-smi prints local
-# times, so TZ is set. SIGUSR2, which no caller ignores, ends the processes of this script.
-SAMPLER = f"""\
-run=$1 id=$2
-umask 077
-mkdir -p "$run/{GPU}" && exec >>"$run/{GPU}/${{SLURM_NODEID:-0}}" 2>/dev/null </dev/null || exit
-{FUNCTIONS}
-{FACTS}
-{CHANGES}
-export TZ=UTC
-finish() {{
-    trap '' USR2
-    kill -USR2 0
-    exit 0
-}}
-is_over() {{ read -r code <"$run/{EXIT}" && [ -n "$code" ]; }}
-trap finish USR1
-trap 'is_over && finish' TERM
-run_of_job() {{
-    grep -Eqs "/job_$SLURM_JOB_ID(/|\\$)" /proc/"$1"/cgroup ||
-        tr '\\0' '\\n' </proc/"$1"/environ | grep -qx "SLURM_JOB_ID=$SLURM_JOB_ID" || return
-    echo "$id"
-}}
-ask() {{
-    fields=$2
-    while :; do
-        said=$(smi "--query-$1=$fields" $form 2>&1)
-        unknown=$(printf '%s\\n' "$said" | sed -n 's/^Field "\\([^"]*\\)" is not a valid field.*/\\1/p' | head -n 1)
-        new=
-        [ "$unknown" != {THROTTLE} ] || new={NEW_THROTTLE},
-        rest=$(printf '%s' ",$fields," | sed "s/,$unknown,/,$new/; s/^,//; s/,\\$//")
-        [ -n "$unknown" ] && [ "$rest" != "$fields" ] || break
-        fields=$rest
-    done
-}}
-printf 'h%s %s\\n' "${{SLURM_JOB_NUM_NODES:-1}}" "$SLURMD_NODENAME"
-visible=${{CUDA_VISIBLE_DEVICES-${{ROCR_VISIBLE_DEVICES-}}}}
-case $visible in
-    '' | NoDevFiles) printf 'mthe job has no GPU\\n.\\n'; exit 0 ;;
-esac
-command -v "$tool" >/dev/null || {{ printf 'm%s not found\\n.\\n' "$tool"; exit 0; }}
-printf 'v%s\\ns%s\\n' "$visible" "$tool"
-ask gpu {",".join(DEVICE)}
-printf 'Fm%s\\n' "$fields"
-printf '%s\\n' "$said" | mark m
-ask gpu timestamp,{",".join(READING)}
-readings=$fields
-printf 'Fg%s\\n' "$fields"
-ask compute-apps timestamp,{",".join(RUNNING)}
-printf 'Fp%s\\n' "$fields"
-describe
-echo .
-(
-    trap '' TERM
-    while :; do
-        smi --query-gpu="$readings" $form -l 1 2>&1 | mark g
-        echo x
-        sleep 5
-    done
-) &
-(
-    trap '' TERM
-    while :; do
-        smi --query-compute-apps="$fields" $form -l 1 2>&1 | processes
-        sleep 5
-    done
-) &
-changes() {{
-    [ "${{SLURM_NODEID:-0}}" = 0 ] || return
-    new=$(log_mark)
-    printf 'w%s\\n' "$new"
-    [ "$new" = "$old" ] && quiet=$((quiet + 5)) || quiet=0
-    old=$new
-    [ $quiet -eq 0 ] || [ $((quiet % {LOOK_SECONDS:.0f})) -ne 0 ] || printf 'k%s\\n' "$(file_mark)"
-}}
-seconds=0 old= quiet=0
-while :; do
-    sleep 1 &
-    wait "$!"
-    seconds=$((seconds + 1))
-    if [ $((seconds % 5)) -eq 0 ]; then
-        printf 't%s\\n' "$(date +%s)"
-        changes
-    fi
-    [ $seconds -ne 5 ] && [ $seconds -ne 30 ] && [ $seconds -ne 120 ] && [ $((seconds % 300)) -ne 0 ] && continue
-    facts | mark f
-done
-"""
+_ASSIGNMENTS = (
+    f"device_fields={','.join(DEVICE)} reading_fields={','.join(READING)} process_fields={','.join(RUNNING)} "
+    f"throttle={THROTTLE} new_throttle={NEW_THROTTLE} look_seconds={LOOK_SECONDS:.0f}\n"
+)
+
+SAMPLER = with_smi(CHANGES + _ASSIGNMENTS + shell_script("targets/gpu/scripts/sample_job.sh"))
+"""A script that samples the GPUs of a job on one of its nodes. $1: the run's directory, $2: the run's ID."""
 
 
 class JobSamples(contextlib.AbstractContextManager["JobSamples"]):

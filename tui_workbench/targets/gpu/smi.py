@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import time
 
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample
-from tui_workbench.targets.gpu.smi_lines import FUNCTIONS, SmiLines
-from tui_workbench.targets.gpu.vendors import NVIDIA
+from tui_workbench.targets.gpu.smi_lines import SmiLines
+from tui_workbench.targets.gpu.vendors import NVIDIA, with_smi
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
 
 # Seconds without output after which the tool counts as hanging; a busy machine may need a few.
@@ -22,27 +23,7 @@ FIRST_SECONDS = 60.0
 
 _WAIT = "Wait: sampling resumes when the machine answers."
 
-# $1 fields of a device, $2 of its readings, $3 of its processes (the process ID last).
-_WATCH = f"""\
-{FUNCTIONS}
-printf 's%s\\n' "$tool"
-smi --query-gpu="$1" $form 2>&1 | mark m
-describe
-echo .
-read -r go || exit 0
-while :; do
-    smi --query-gpu="$2" $form -l 1 2>&1 | mark g
-    echo x
-    sleep 5
-done &
-while :; do
-    smi --query-compute-apps="$3" $form -l 1 2>&1 | processes
-    sleep 5
-done &
-cat >/dev/null
-trap '' TERM
-kill 0
-"""
+_WATCH = with_smi(shell_script("targets/gpu/scripts/watch_gpus.sh"))
 
 
 class Smi:

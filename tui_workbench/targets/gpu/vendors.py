@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 from tui_workbench.core.files import read_file
 from tui_workbench.core.processes import has_program
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.hosts.host import Host
 
 _PROGRAM = read_file(os.path.join(os.path.dirname(__file__), "amd_program.py")).decode()
 
 KFD = "/dev/kfd"
 """The device that every program for AMD GPUs opens. Processors with integrated graphics have it too."""
-
-_PATH = "PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib:/opt/rocm/bin"
 
 
 class Vendor(NamedTuple):
@@ -55,30 +54,15 @@ AMD = Vendor(
 VISIBLE = tuple(dict.fromkeys((*NVIDIA.visible, *AMD.visible)))
 """The variables of all vendors that select the GPUs of a process."""
 
-FIND_TOOL = f"""\
-{_PATH}
-export LC_ALL=C
-for tool in {NVIDIA.tool} {" ".join(AMD.tools)} ''; do
-    command -v "$tool" >/dev/null 2>&1 && break
-done
-"""
+FIND_TOOL = shell_script("targets/gpu/scripts/find_tool.sh")
 """Shell code that sets `tool` to the program that lists the GPUs of the machine, or to ""."""
 
-SMI = f"""\
-{FIND_TOOL}
-[ -n "$tool" ] || {{ [ -e {KFD} ] && tool={AMD.tool} || tool={NVIDIA.tool}; }}
-lines=$(command -v stdbuf) && lines="$lines -oL"
-amd={shlex.quote(_PROGRAM)}
-smi() {{
-    command -v "$tool" >/dev/null 2>&1 || {{ echo "$tool: not found" >&2; return 127; }}
-    if [ "$tool" = {NVIDIA.tool} ]; then $lines {NVIDIA.tool} "$@"; else python3 -I -S -c "$amd" "$tool" "$@"; fi
-}}
-"""
-"""Shell code that defines `smi`, a function with the arguments of nvidia-smi.
+_AMD = f"amd={shlex.quote(_PROGRAM)}\n"
 
-It sets `tool` as FIND_TOOL does. Without a program, `tool` is the name of the program to install.
-`stdbuf`, where installed, makes nvidia-smi write each line at once.
-"""
+
+def with_smi(script: str) -> str:
+    """Return a script that uses smi.sh, together with the program that it executes for AMD GPUs."""
+    return _AMD + script
 
 
 def vendor_of_tool(tool: str) -> Vendor:
