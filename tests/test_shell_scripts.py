@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,17 @@ from tests.conftest import missing
 from tui_workbench.core.shell_scripts import shell_script
 
 PACKAGE = Path(tui_workbench.__file__).parent
-SCRIPTS = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.sh") if "templates_data" not in path.parts)
+
+
+def scripts(suffix: str) -> list[str]:
+    """Return the paths of the scripts of the package with this suffix."""
+    found = (path for path in PACKAGE.rglob(f"*.{suffix}") if "templates_data" not in path.parts)
+    return sorted(str(path.relative_to(PACKAGE)) for path in found)
+
+
+SCRIPTS = scripts("sh")
+OTHERS = scripts("bash") + scripts("zsh")
+SHELLS = (("sh",), ("bash", "--posix"), ("busybox", "sh"))
 SOURCED = re.compile(r"^\s*\. (\.\S+)$", re.MULTILINE)
 
 
@@ -38,7 +49,9 @@ def test_sourced_files_are_included(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", SCRIPTS)
 def test_script_has_no_syntax_error(path: str) -> None:
     text = shell_script(path)
-    subprocess.run(["sh", "-n"], input=text, text=True, check=True)
+    for shell in SHELLS:
+        if shutil.which(shell[0]):
+            subprocess.run([*shell, "-n"], input=text, text=True, check=True)
     assert text.endswith("\n")
     assert not re.search(r"^\s*(\.|source) \.", text, re.MULTILINE), "machines do not have the sourced file"
 
@@ -73,7 +86,7 @@ def test_every_script_is_used() -> None:
         for path in SCRIPTS
         for name in SOURCED.findall((PACKAGE / path).read_text())
     }
-    assert read | sourced == set(SCRIPTS)
+    assert read | sourced == {*SCRIPTS, *OTHERS}
 
 
 @pytest.mark.system
@@ -81,5 +94,7 @@ def test_shellcheck_finds_nothing() -> None:
     program = Path(sys.executable).with_name("shellcheck")
     if not program.exists():
         missing("shellcheck is not installed in this environment")
-    done = subprocess.run([program, *SCRIPTS], cwd=PACKAGE, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program, *SCRIPTS, *scripts("bash")], cwd=PACKAGE, capture_output=True, text=True, check=False
+    )
     assert done.stdout == ""

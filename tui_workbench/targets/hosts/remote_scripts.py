@@ -16,9 +16,6 @@ LIVING = shell_script("targets/hosts/scripts/living.sh")
 
 WAIT = shell_script("targets/hosts/scripts/wait.sh")
 
-PROCESSES_OF_RUN = shell_script("targets/hosts/scripts/processes_of_run.sh")
-
-
 LEFT = shell_script("targets/hosts/scripts/left.sh")
 
 WARN = shell_script("targets/hosts/scripts/warn.sh")
