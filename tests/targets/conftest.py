@@ -51,6 +51,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+SHELLS = [path for name in ("sh", "dash", "bash", "busybox") if (path := shutil.which(name))]
+"""The installed shells that are used as `sh` on some systems."""
+
+
+@pytest.fixture(params=sorted({os.path.realpath(path) for path in SHELLS}), ids=os.path.basename)
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return a link to a shell with the name `sh`, which selects the shell's POSIX mode."""
+    link = tmp_path / "shell" / "sh"
+    link.parent.mkdir()
+    link.symlink_to(request.param)
+    return str(link)
+
+
 @pytest.fixture(scope="session")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a private key that the users of every machine accept."""

@@ -144,8 +144,5 @@ def step_script(
         exports += f"export {NODE_VARIABLE}=$SLURMD_NODENAME\n"
         # Only the first match is replaced: the option precedes the script, whose arguments may contain the same word.
         words[words.index(shlex.quote(RENDEZVOUS_WORD))] = f'"{RENDEZVOUS_WORD}"'
-    return (
-        f"run={shlex.quote(directory)}\n"
-        f"start() {{\n{exports}exec {' '.join(words)}\n}}\n"
-        f"{_arguments(interpreter, share, 'yes' if meets else '')}{_STEP}"
-    )
+    start = f"start() {{\n{exports}exec {' '.join(words)}\n}}\n"
+    return f"run={shlex.quote(directory)}\n{start}{_arguments(interpreter, share, 'yes' if meets else '')}{_STEP}"
