@@ -1,4 +1,4 @@
-"""Regular expressions that others may have written, such as those of a project.
+"""Regular expressions of others, such as those of a project, and of searches in large files.
 
 RE2 matches in time linear in the text, with limited memory. The `re` module can need years for `(x+x+)+y`, and blocks
 all threads meanwhile. In return, RE2 has no lookaround and no backreferences.
@@ -19,6 +19,13 @@ def compile_text(pattern: str) -> re.Pattern[str]:
 def compile_bytes(pattern: bytes) -> re.Pattern[bytes]:
     """Compile an expression without groups for bytes, as `compile_text` does."""
     return cast("re.Pattern[bytes]", _compiled(pattern, _byte_options()))
+
+
+def compile_search(expression: str, *, ignore_case: bool) -> re.Pattern[bytes]:
+    """Compile an expression for UTF-8 in which `^` and `$` match at each line. Raises ValueError."""
+    compile_text(expression)  # an error quotes the expression without the flags
+    flagged = f"(?{'i' if ignore_case else ''}m){expression}"
+    return cast("re.Pattern[bytes]", _compiled(flagged.encode(), _options()))
 
 
 def _compiled(pattern: str | bytes, options: Any) -> Any:

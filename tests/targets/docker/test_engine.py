@@ -295,12 +295,14 @@ def test_stream_may_be_larger_than_an_answer() -> None:
         assert sum(map(len, Engine(path, "box").records("x"))) > 40 << 20
 
 
-@pytest.mark.parametrize(("record", "pause"), [(b"1 " + b"x" * 60_000, 0.0), (b"1 x", 0.05)], ids=["large", "slow"])
+@pytest.mark.parametrize(
+    ("record", "pause"), [(b"1 " + b"x" * 60_000, 0.0), (b"", 0.0), (b"1 x", 0.05)], ids=["large", "empty", "slow"]
+)
 def test_output_of_a_check_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, record: bytes, pause: float) -> None:
     monkeypatch.setattr(engine_module, "TIMEOUT", 30.0 if not pause else 0.5)
     reason = "takes longer than" if pause else "larger than 16 MiB"
     with (
-        sender(HEAD + b"\r\n", forever=frame(record), pause=pause) as path,
+        sender(HEAD + b"\r\n", forever=frame(record) * (1 if pause else 50), pause=pause) as path,
         pytest.raises(EngineRefused, match=reason),
     ):
         Engine(path, "box").output("x")

@@ -10,9 +10,9 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator
-from typing import Any
 
 from tui_workbench.core.errors import UsageError
+from tui_workbench.core.patterns import compile_search
 from tui_workbench.runs.logs.log_file import LogFile
 
 SLICE = 1 << 16  # bytes of a slice; above 128 KiB, malloc uses mmap, which takes three times as long
@@ -21,11 +21,10 @@ WRONG = "invalid regular expression"  # start of the error message for an invali
 
 _NEWLINE = b"\n"
 _SGR = re.compile(rb"\x1b\[[0-9;:]*m")
-_FLAGS_AND_REST = re.compile(r"(\(\?[aiLmsux]+\))?(.*)", re.DOTALL)
 
 
 class Pattern:
-    """A text, or a Python regular expression.
+    """A text, or a regular expression in the syntax of RE2, which matches any expression in linear time.
 
     A pattern without uppercase letters ignores case. Raises UsageError if the text is empty, or if the expression is
     invalid or matches an empty string.
@@ -38,52 +37,67 @@ class Pattern:
         self.regular_expression = regular_expression
         letters = re.sub(r"\\.", "", text) if regular_expression else text
         self.ignore_case = letters == letters.lower() != letters.upper()
-        self._shown = _compiled(text if regular_expression else re.escape(text), self.ignore_case)
+        self._expression = _compiled(text, self.ignore_case) if regular_expression else None
         # A search in lowercase bytes is six times as fast as an expression that ignores case.
-        self._lower = self.ignore_case and not regular_expression and text.isascii()
-        self._in_bytes, self._in_text = self._line_patterns()
-
-    def _line_patterns(self) -> tuple[re.Pattern[bytes] | None, re.Pattern[str]]:
-        # A match includes the rest of its line, so that findall returns each line once. Flags must be first.
-        whole = _FLAGS_AND_REST.sub(r"\1(?:\2).*\\n?", self._shown.pattern, count=1)
-        in_text = re.compile(whole, self._shown.flags)
-        if not self.regular_expression and (self._lower or not self.ignore_case):
-            return re.compile(re.escape(self.text.encode("utf-8", "surrogateescape")) + b".*"), in_text
-        try:
-            return re.compile(whole.encode("ascii"), self._shown.flags & ~re.UNICODE), in_text
-        except (UnicodeEncodeError, re.error):
-            return None, in_text  # `ü`, `\N{...}` and `\u....` are not possible in a pattern for bytes
+        self._lower = self.ignore_case and text.isascii()
+        self._in_text = re.compile(re.escape(text), re.IGNORECASE if self.ignore_case else 0)
+        # A match includes the rest of its line, so that each line is found once.
+        self._line_in_text = re.compile(self._in_text.pattern + ".*", self._in_text.flags)
+        self._line_in_bytes = re.compile(re.escape(text.encode("utf-8", "surrogateescape")) + b".*")
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the nonempty matches in a shown line as (start, end) in characters."""
-        return [match.span() for match in self._shown.finditer(text) if match.end() > match.start()]
+        if self._expression is None:
+            return [match.span() for match in self._in_text.finditer(text)]
+        found, data, at, characters = [], text.encode("utf-8", "replace"), 0, 0
+        for match in self._expression.finditer(data):
+            start = characters + len(data[at : match.start()].decode())
+            at, characters = match.end(), start + len(match[0].decode())
+            if characters > start:
+                found.append((start, characters))
+        return found
 
     def count(self, data: bytes) -> int:
         """Return the number of matching lines in the bytes."""
-        pattern, lines = self._prepared(data)
-        return len(pattern.findall(lines))
+        return sum(1 for _ in self._places(self._prepared(data)))
 
     def first(self, data: bytes) -> int:
         """Return the offset of the first matching line in the bytes, or -1."""
-        pattern, lines = self._prepared(data)
-        match = pattern.search(lines)
-        return -1 if match is None else _line_start(data, lines, match.start())
+        lines = self._prepared(data)
+        place = next(self._places(lines), None)
+        return -1 if place is None else _line_start(data, lines, place)
 
     def last(self, data: bytes) -> int:
         """Return the offset of the last matching line in the bytes, or -1."""
-        pattern, lines = self._prepared(data)
-        match = None
-        for match in pattern.finditer(lines):  # noqa: B007
+        lines = self._prepared(data)
+        place = None
+        for place in self._places(lines):  # noqa: B007
             pass
-        return -1 if match is None else _line_start(data, lines, match.start())
+        return -1 if place is None else _line_start(data, lines, place)
 
-    def _prepared(self, data: bytes) -> tuple[re.Pattern[Any], bytes | str]:
-        """Return the pattern to use, and the lines without colors."""
+    def _prepared(self, data: bytes) -> bytes | str:
+        """Return the lines to search, without colors."""
         if b"\x1b" in data:
             data = _SGR.sub(b"", data)
-        if self._in_bytes is None or (self.regular_expression and not data.isascii()):
-            return self._in_text, data.decode("utf-8", "surrogateescape")
-        return self._in_bytes, data.lower() if self._lower else data
+        if self._expression is not None:
+            return data if data.isascii() else data.decode("utf-8", "replace").encode()
+        if self.ignore_case and not self._lower:
+            return data.decode("utf-8", "surrogateescape")
+        return data.lower() if self._lower else data
+
+    def _places(self, lines: bytes | str) -> Iterator[int]:
+        """Yield the start of the first match in each matching line."""
+        if isinstance(lines, str):
+            yield from (match.start() for match in self._line_in_text.finditer(lines))
+        elif self._expression is None:
+            yield from (match.start() for match in self._line_in_bytes.finditer(lines))
+        else:
+            position = 0
+            while match := self._expression.search(lines, position):
+                yield match.start()
+                position = lines.find(_NEWLINE, max(match.start(), match.end() - 1)) + 1
+                if not position:
+                    return
 
 
 class Search:
@@ -222,17 +236,14 @@ class Search:
         return self._starts[bisect_left(self._before, self._before[index])] if self._starts[index] == end else end
 
 
-def _compiled(expression: str, ignore_case: bool) -> re.Pattern[str]:
+def _compiled(expression: str, ignore_case: bool) -> re.Pattern[bytes]:
     try:
-        compiled = re.compile(expression, re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
-    except (re.error, OverflowError, RecursionError) as error:
-        position = getattr(error, "pos", None)
-        place = f" at character {position + 1}" if position is not None else ""
-        reason = getattr(error, "msg", str(error))
+        compiled = compile_search(expression, ignore_case=ignore_case)
+    except ValueError as error:
         raise UsageError(
-            f"{WRONG}: {reason}{place}", remedy="Correct the expression, or search for it as plain text."
+            f"{WRONG}: {error}", remedy="Correct the expression, or search for it as plain text."
         ) from error
-    if compiled.search(""):
+    if compiled.search(b""):
         raise UsageError(
             "the expression matches an empty string", remedy="Use an expression that matches at least one character."
         )

@@ -46,6 +46,7 @@ MOST_SAID = 2000
 
 NOT_THERE = "not found"  # the result of a call for a missing object, in the trace of calls
 _CHUNK = 1 << 18
+_PART_SIZE = 64  # bytes that a part of an output needs besides its data; an engine can send empty parts without end
 _Part = TypeVar("_Part", bytes, bytes | int)
 
 # Errors that the package raises for an answer that is not an engine's JSON.
@@ -244,7 +245,7 @@ class Engine:
     def _limited(self, parts: Iterator[_Part]) -> Iterator[_Part]:
         left = MOST_ANSWER
         for part in parts:
-            left -= len(part) if isinstance(part, bytes) else 0
+            left -= _PART_SIZE + (len(part) if isinstance(part, bytes) else 0)
             if left < 0:
                 raise refused(self.label, "return the output", f"it is larger than {MOST_ANSWER >> 20} MiB")
             yield part
