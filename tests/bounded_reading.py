@@ -2,7 +2,8 @@
 
 `make check` runs `python -m tests.bounded_reading`. A FIFO, a device, an endless answer or a file of a terabyte in a
 place that others can write must neither block a command nor fill the memory. Files are therefore opened by
-`core/files.py`, and programs are started by `core/processes.py` or by a host. Uses of other functions need an entry in
+`core/files.py`, programs are started by `core/processes.py` or by a host, and JSON is parsed by `core/json_values.py`,
+so that no depth of a document and no number of it ends a command. Uses of other functions need an entry in
 EXCEPTIONS.
 """
 
@@ -34,8 +35,10 @@ EXCEPTIONS = {
     ("cli/doctor/doctor_terminal.py", "os.open"): _TERMINAL,
     ("cli/shared/prompts.py", "open"): _TERMINAL,
     ("cli/shell.py", "os.execvpe"): _NO_PIPES,
+    ("config/yaml_edit/syntax_errors.py", "json.JSONDecoder"): "finds the place of an error, and uses no value",
     ("core/files.py", "open"): "has the functions that open files",
     ("core/files.py", "os.open"): "has the functions that open files",
+    ("core/json_values.py", "json.JSONDecoder"): "has the functions that parse JSON",
     ("core/locks.py", "os.open"): "opens lock files without waiting, and reads nothing",
     ("core/processes.py", "os.posix_spawn"): "has the function that starts detached programs",
     ("core/processes.py", "subprocess.Popen"): "has the function that runs programs",
@@ -55,6 +58,7 @@ EXCEPTIONS = {
     ("targets/ssh/yarn.py", "zipfile.ZipFile"): "writes an archive in memory",
     ("targets/environments/wheels.py", "zipfile.ZipFile"): "reads a wheel of uv whose digest was checked",
     ("targets/gpu/amd_program.py", "subprocess.Popen"): "runs on other machines, without the package",
+    ("targets/gpu/amd_program.py", "json.loads"): "runs on other machines, without the package",
     ("targets/gpu/feed.py", "io.FileIO"): "reads the samples in the user's state folder, which the sampler limits",
     ("targets/gpu/sampler.py", "os.open"): _OWN_STATE,
     ("targets/hosts/fetching.py", "shutil.copy2"): "copies a file that it has just unpacked into a folder of its own",
@@ -93,7 +97,7 @@ _START = {
     "subprocess": "Popen run call check_call check_output getoutput getstatusoutput",
     "asyncio": "create_subprocess_exec create_subprocess_shell",
 }
-_LOAD = dict.fromkeys(("json", "tomllib", "pickle", "marshal"), "load")
+_LOAD = {**dict.fromkeys(("tomllib", "pickle", "marshal"), "load"), "json": "load loads JSONDecoder"}
 _REFUSED = frozenset(
     f"{module}.{name}" for table in (_OPEN, _START, _LOAD) for module, names in table.items() for name in names.split()
 )
@@ -222,7 +226,9 @@ def main() -> int:
     found = problems()
     if found:
         print("\n".join(found))
-        print("Use the functions of core/files.py and core/processes.py, which limit the size and the time.")
+        print(
+            "Use the functions of core/files.py, core/processes.py and core/json_values.py, which limit what they read."
+        )
     return bool(found)
 
 

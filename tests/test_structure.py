@@ -107,6 +107,8 @@ def test_an_own_or_documented_name_is_accepted(source: str) -> None:
         "from subprocess import check_output\ncheck_output(words)",
         "import asyncio\nasyncio.create_subprocess_exec(*words)",
         "import json\nwith open_file(path) as file: json.load(file)",
+        "import json\njson.loads(text)",
+        "from json import JSONDecoder\nJSONDecoder().decode(text)",
         "with open_regular(path) as file: file.read()",
         "with open_regular(path) as file: lines = [line for line in file]",
         "file = stack.enter_context(open_file(path))\nfile.readlines()",

@@ -10,7 +10,6 @@ These files of the installers are read, and nothing is read from the network:
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -19,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench.core.files import read_file
+from tui_workbench.core.json_values import parse_json
 
 NAME = "workbench-tui"
 
@@ -70,7 +70,7 @@ def find_source() -> Source:
         return Source(FOLDER, _TREE, is_editable=True)
     if not text:
         return Source(INDEX)
-    facts = json.loads(text)
+    facts = parse_json(text)
     url, git = str(facts["url"]), facts.get("vcs_info", {})
     if git.get("vcs") == "git":
         return Source(GIT, url, revision=git.get("requested_revision", ""), commit=git["commit_id"])

@@ -1,4 +1,4 @@
-"""Read untrusted JSON: documents with limits, and values with declared types.
+"""Read JSON, which is never trusted: documents with limits, and values with declared types.
 
 `parse_json` accepts only documents that every other function can handle: recursion ends, and each number fits into a
 float. `read_as` converts a value to a named tuple whose annotations declare the types. Both raise only ValueError, so
@@ -12,39 +12,71 @@ import json
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 MOST_LEVELS = 100
 """Maximum depth of nested lists and objects."""
 
-LONGEST_NUMBER = 19
-"""Maximum number of characters of an integer, so that it has at most 63 bits and can become a float."""
+MOST_BITS = 1000
+"""Maximum of `bits`, so that each integer can become a float."""
 
+_TOO_DEEP = "it is nested too deeply"
+_LONGEST = 19  # characters of an integer that has at most 63 bits
 _SHOWN = 40
 _Tuple = TypeVar("_Tuple")
 _Reader = Callable[[Any, str], Any]
 
 
-def parse_json(data: bytes | str) -> Any:
+def parse_json(data: bytes | str, *, bits: int = 63) -> Any:
     """Return the value of a JSON document.
 
-    Raises ValueError if it is invalid, or has too many levels or an integer of more than 63 bits.
+    Raises ValueError if it is invalid, or has too many levels or an integer of more than `bits` bits.
     """
-    try:
-        value = json.loads(data, parse_int=_integer)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    opening = (b"[", b"{") if isinstance(data, bytes) else ("[", "{")
-    if sum(map(data.count, opening)) > MOST_LEVELS and _levels(value) > MOST_LEVELS:  # type: ignore[arg-type]
-        raise ValueError("it is nested too deeply")
+    text = data if isinstance(data, str) else data.decode(json.detect_encoding(data), "surrogatepass")
+    value = _decoded(text, _decoder(bits))
+    if text.count("[") + text.count("{") > MOST_LEVELS and _levels(value) > MOST_LEVELS:
+        raise ValueError(_TOO_DEEP)
     return value
 
 
-def _integer(text: str) -> int:
-    if len(text) <= LONGEST_NUMBER and -(1 << 63) <= (number := int(text)) < 1 << 63:
-        return number
-    raise ValueError(f"the number {shown(text)} is too large")
+def parse_json_lines(lines: Sequence[bytes]) -> list[Any]:
+    """Return the values of lines with one JSON document each. An integer that is too large becomes a float.
+
+    Raises ValueError if a line is invalid or has too many levels.
+    """
+    if any(line.count(b"[") + line.count(b"{") > MOST_LEVELS for line in lines):
+        values = [parse_json(line, bits=MOST_BITS) for line in lines]
+    else:
+        # Parsing all lines together takes half as long as parsing each line.
+        values = _decoded((b"[%s]" % b",".join(lines)).decode("utf-8", "surrogatepass"), _line_decoder())
+    if len(values) != len(lines):
+        raise ValueError("a line has several values")
+    return values
+
+
+def _decoded(text: str, decoder: json.JSONDecoder) -> Any:
+    try:
+        return decoder.decode(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+
+
+@functools.cache
+def _decoder(bits: int) -> json.JSONDecoder:
+    end, longest = 1 << bits, len(str(1 << bits)) + 1
+
+    def integer(text: str) -> int:
+        if len(text) <= longest and -end <= (number := int(text)) < end:
+            return number
+        raise ValueError(f"the number {shown(text)} is too large")
+
+    return json.JSONDecoder(parse_int=integer)
+
+
+@functools.cache
+def _line_decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(parse_int=lambda text: int(text) if len(text) < _LONGEST else float(text))
 
 
 def _levels(value: Any) -> int:

@@ -10,6 +10,7 @@ import os
 from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import UsageError
+from tui_workbench.core.json_values import MOST_BITS, parse_json
 
 SUFFIX = ".ipynb"
 LARGEST = 32 << 20
@@ -66,8 +67,8 @@ def read_notebook(text: str) -> dict[str, Any]:
     Notebooks of versions 1 to 3 have `worksheets` instead of `cells`; Jupyter and runs convert them.
     """
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        content = parse_json(text, bits=MOST_BITS)
+    except ValueError as error:
         raise UsageError(f"not a valid notebook: {_describe(error)}", remedy=_OTHER_TEXT) from error
     if isinstance(content, dict) and ("cells" in content or "worksheets" in content):
         return content
@@ -97,9 +98,9 @@ def code_of(text: str) -> str:
 def _describe(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}, column {error.colno}: {error.msg[:1].lower()}{error.msg[1:]}"
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    return f"{error} is missing" if isinstance(error, KeyError) else "a value has the wrong type"
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    return str(error) if isinstance(error, ValueError) else "a value has the wrong type"
 
 
 def _kind(value: object) -> str:

@@ -5,13 +5,13 @@ Invalid and incomplete lines are skipped. The texts of a call may contain charac
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench.core.files import open_regular
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.masking import MASK
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.processes import is_alive
@@ -133,9 +133,9 @@ class TraceFile:
         if not text:
             return []
         try:
-            line = dict(json.loads(text))
+            line = dict(parse_json(text))
             key, moment = str(line["id"]), float(line["at"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             return []
         known = f"{key} {moment}"  # process IDs are reused
         self._lines[known] = {**self._lines.get(known, {}), **line}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tui_workbench.core.errors import RunNotFound, UsageError
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.families import Family, family_of
@@ -108,7 +108,7 @@ class History:
 
     def history_records(self, *, hidden: bool = False) -> builtins.list[dict[str, Any]]:
         """Return the records of `history_json` as dicts; see `tui_workbench.runs.store.history_record`."""
-        records: builtins.list[dict[str, Any]] = json.loads(b"".join(self.history_json(hidden=hidden)))
+        records: builtins.list[dict[str, Any]] = parse_json(b"".join(self.history_json(hidden=hidden)))
         return records
 
     def deleted_records(self) -> builtins.list[dict[str, Any]]:

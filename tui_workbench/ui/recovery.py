@@ -22,6 +22,7 @@ from typing import NamedTuple
 from tui_workbench.core import directories
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.files import Signature, read_file, write_atomically
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.locks import open_lock, try_lock
 from tui_workbench.core.text_files import TextFile
 from tui_workbench.ui.session_state import Values, project_key
@@ -160,7 +161,7 @@ def _encoded(unsaved: Unsaved) -> bytes:
 def _read(path: str) -> Unsaved:
     """Read a recovery file. Raises StorageError after renaming an invalid file."""
     try:
-        found = json.loads(read_file(path, LARGEST))
+        found = parse_json(read_file(path, LARGEST), bits=64)  # an inode can have 64 bits
         values, base = Values(found), Values(found).part("file")
         if values.number("schema") > SCHEMA:
             raise _set_aside(path, "a later version of workbench-tui wrote it")
@@ -178,7 +179,7 @@ def _read(path: str) -> Unsaved:
         return Unsaved(version, values.text("text"), float(found["kept_at"]))
     except OSError as error:
         raise _set_aside(path, (error.strerror or str(error)).lower()) from error
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise _set_aside(path, "the file is damaged") from error
 
 

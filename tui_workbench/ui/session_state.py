@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from tui_workbench.core import directories
 from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.core.files import open_file, write_atomically
+from tui_workbench.core.json_values import parse_json
 
 SCHEMA = 1  # version of the file format; later versions of the program may write a higher number
 LARGEST = 1 << 20  # limit in bytes; a larger file counts as damaged
@@ -111,8 +112,8 @@ def _read_values(path: str) -> tuple[Values, WorkbenchError | None]:
     except OSError as error:
         return Values(), _unreadable(path, (error.strerror or str(error)).lower())
     try:
-        found = json.loads(data) if len(data) <= LARGEST else None
-    except (ValueError, RecursionError):
+        found = parse_json(data) if len(data) <= LARGEST else None
+    except ValueError:
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("schema"), int):
         return Values(), _unreadable(path, "the file is damaged")

@@ -31,6 +31,7 @@ from tui_workbench.cli.agent.answers import without_surrogates
 from tui_workbench.cli.agent.tools import Tools, mask_setting
 from tui_workbench.core import trace
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.masking import mask_tree
 from tui_workbench.projects.project import Project
 
@@ -123,8 +124,8 @@ def _malformed(error: Exception) -> JSONRPCError:
     errors: list[dict[str, Any]] = getattr(error, "errors", list)()
     text = errors[0].get("input") if errors else None
     try:
-        message = json.loads(text) if isinstance(text, str) else text
-    except (ValueError, RecursionError):
+        message = parse_json(text) if isinstance(text, str) else text
+    except ValueError:
         message = None
     if isinstance(message, dict):
         found = message.get("id")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ from typing import Any
 from tui_workbench.cli.doctor.answer import Answer, broken, limited, ok, run_program
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.installation import repeat_command, repeat_remedy
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.base.secrets import NO_BUS, SecretStore
 from tui_workbench.targets.checks.check_engine import check_version
@@ -184,7 +184,7 @@ def docker() -> Answer:
 def _engine(socket: str) -> dict[str, Any]:
     """Return the answer of the engine to a request for its version. Raises OSError or ValueError."""
     reply = _request(socket, b"GET /version HTTP/1.0\r\nHost: docker\r\n\r\n", to_the_end=True)
-    facts = json.loads(reply.partition(b"\r\n\r\n")[2])
+    facts = parse_json(reply.partition(b"\r\n\r\n")[2])
     if not isinstance(facts, dict):
         raise ValueError("not a Docker engine")
     return facts

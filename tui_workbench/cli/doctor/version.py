@@ -5,7 +5,6 @@ No other command looks for newer versions.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -28,6 +27,7 @@ from tui_workbench.core.installation import (
     has_pip,
     repeat_command,
 )
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.processes import clean_environment, run
 from tui_workbench.targets.environments.uv import find_uv
@@ -89,7 +89,7 @@ def _newest_in_index() -> str:
     """Return the newest version in the index that pip or uv is configured to use."""
     if has_pip():
         options = ("--dry-run", "--ignore-installed", "--no-deps", "--quiet", "--report", "-")
-        report = json.loads(_ask([sys.executable, "-m", "pip", "install", *options, NAME]))
+        report = parse_json(_ask([sys.executable, "-m", "pip", "install", *options, NAME]))
         return str(report["install"][0]["metadata"]["version"])
     options = ("--quiet", "--no-deps", "--no-header", "--no-annotate", "--python", sys.executable)
     return _ask([find_uv(), "pip", "compile", *options, "-"], NAME).strip().partition("==")[2]

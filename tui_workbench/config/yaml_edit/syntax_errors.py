@@ -64,7 +64,7 @@ def missing_comma(text: str) -> YamlError | None:
         at = error.pos + len(bare) - len(bare.lstrip())
         if error.msg == "Expecting ',' delimiter" and bare[at : at + 1] in ('"', "{", "["):
             return YamlError("missing-comma", len(bare[:at].rstrip()), "a comma is missing here", "Add a comma.")
-    except RecursionError:
+    except (ValueError, RecursionError):  # such as a number of more than 4300 digits
         pass
     return None
 

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from tui_workbench.core.files import LARGEST, open_regular, read_end
 from tui_workbench.core.holes import lines as lines_of
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.runs.gpu.stall import Progress
 from tui_workbench.runs.metrics.tail import Tail
 from tui_workbench.runs.store.rundir import GPU_SAMPLES
@@ -263,7 +264,7 @@ class Usage:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "machine": json.loads(encode(self.machine))["machine"],
+            "machine": parse_json(encode(self.machine))["machine"],
             "devices": {str(number): use.to_json() for number, use in self.devices.items()},
             "first": round(self.first, 2),
             "last": round(self.last, 2),
@@ -300,10 +301,10 @@ class Usage:
         """Add a line of `gpu.jsonl`; skip an invalid line."""
         with contextlib.suppress(*UNSOUND):
             if line.startswith(b'{"facts":'):
-                self.add_facts(json.loads(line)["facts"])
+                self.add_facts(parse_json(line)["facts"])
                 return
             if line.startswith(_ATTEMPT_MARK):
-                self.begin_attempt(int(json.loads(line)["attempt"]))
+                self.begin_attempt(int(parse_json(line)["attempt"]))
                 return
             record = sample_in(line)
             if isinstance(record, Sample):
@@ -353,7 +354,7 @@ def read_usage(path: str) -> Usage | None:
         line = lines[number - 1]
         if line.startswith(_SUM_MARK):
             with contextlib.suppress(*UNSOUND):
-                usage, first = Usage.from_json(json.loads(line)["sum"]), number
+                usage, first = Usage.from_json(parse_json(line)["sum"]), number
                 break
     for line in lines[first : first + _MOST_LINES]:
         usage.add_line(line)
@@ -399,7 +400,7 @@ def _seek_attempt(file: BinaryIO, number: int) -> Usage:
         file.seek(0, os.SEEK_END)
         return usage
     with contextlib.suppress(*UNSOUND):
-        known = Usage.from_json(json.loads(totals)["sum"])
+        known = Usage.from_json(parse_json(totals)["sum"])
         if known.samples and (number == 1 or known.of_attempt is not None):
             file.seek(after)
             return known
@@ -410,7 +411,7 @@ def _seek_attempt(file: BinaryIO, number: int) -> Usage:
 def _attempt_in(line: bytes) -> int:
     """Return the number in a mark of an attempt, or 0 for an invalid line."""
     try:
-        return int(json.loads(line)["attempt"])
+        return int(parse_json(line)["attempt"])
     except UNSOUND:
         return 0
 

@@ -7,7 +7,6 @@ tasks and characters are limited. The texts may contain characters that are unsa
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tui_workbench.core.files import open_regular
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.targets.hosts.mirror import IN_PROGRESS
 from tui_workbench.targets.hosts.supervisor import SPARK, SPARK_BYTES
 
@@ -171,8 +171,8 @@ class _EventLog:
         if handle is None:
             return
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
+            event = parse_json(line)
+        except ValueError:
             return
         if isinstance(event, dict):
             handle(self, event)

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tui_workbench.core.files import LARGEST, open_regular
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.runs.metrics.values import LoggedItem, Series
 
 MAGIC = b"workbench metrics 5\n"
@@ -39,7 +40,7 @@ class CurvesFile:
             size = int.from_bytes(file.read(8), "little") if file.read(len(MAGIC)) == MAGIC else LARGEST + 1
             if size > LARGEST:
                 raise ValueError("not a file of curves")
-            self.head: dict[str, Any] = json.loads(file.read(size))
+            self.head: dict[str, Any] = parse_json(file.read(size))
             self._items_size, self._state_size = int(self.head["items"]), int(self.head["state"])
             self._items_at = file.tell()
             self._state_at = self._items_at + self._items_size
@@ -90,7 +91,7 @@ class CurvesFile:
     def _json(self, place: int, size: int) -> Any:
         with open_regular(self._path) as file:
             file.seek(place)
-            return json.loads(file.read(size))
+            return parse_json(file.read(size))
 
 
 def file_of_curves(

@@ -17,6 +17,7 @@ from hashlib import blake2b
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.files import append_below, make_folders, read_below, unlink_below
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.waiting import pause
@@ -75,7 +76,7 @@ def send_pending(name: str) -> None:
     for event_name in pending.names(name):
         try:
             if channel is not None:  # it may have been removed
-                path, event = json.loads(read_below(folder, event_name, LARGEST_EVENT))
+                path, event = parse_json(read_below(folder, event_name, LARGEST_EVENT))
                 send_all(RunDirectory(path), event, channel, address)
         except (OSError, WorkbenchError, *FAULTS):
             pass  # the run was removed or has malformed files

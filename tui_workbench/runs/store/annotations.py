@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import StorageError, UsageError, storage_error, storage_errors
 from tui_workbench.core.files import append_below, load_json, open_below, write_below
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.locks import held, is_locked
 from tui_workbench.runs.store.logged import FAULTS, blocks, open_logged
 
@@ -151,9 +152,9 @@ def script_tags(directory: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in _script_tag_lines(directory):
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             name, value = record["name"], record["value"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             continue
         name = name[:LONGEST_NAME] if isinstance(name, str) and name.isprintable() else None
         if name is not None and (len(found) < MOST_SCRIPT_TAGS or name in found):

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from tui_workbench.core.files import LARGEST, read_below, write_below
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import ClusterJob, Run, RunState
 
 JOB = "job.json"
@@ -29,8 +30,8 @@ def write_job(directory: str, job: ClusterJob) -> None:
 def read_job(directory: str) -> ClusterJob:
     """Return the stored state, or an empty state if it is missing or malformed. The file is not trusted."""
     try:
-        found = json.loads(read_below(directory, JOB, LARGEST))
-    except (OSError, ValueError, RecursionError):
+        found = parse_json(read_below(directory, JOB, LARGEST))
+    except (OSError, ValueError):
         return ClusterJob()
     if not isinstance(found, dict):
         return ClusterJob()

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tui_workbench.core.files import json_text
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.gpu.run_verdict import brief_of, verdict_brief
 from tui_workbench.runs.gpu.verdict import stored_verdict
@@ -68,7 +69,7 @@ def facts_text(facts: Facts) -> str:
 
 def facts_from_text(text: str) -> Facts:
     """Parse the result of `facts_text`. Raises ValueError, KeyError or TypeError."""
-    values = json.loads(text)
+    values = parse_json(text)
     return Facts(**{**values, "annotations": Annotations(**values["annotations"])})
 
 

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tui_workbench import __version__
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import ClusterJob, Run
 from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.history_record import LONGEST_TEXT, Facts, facts_text, record_text
@@ -62,7 +63,7 @@ class IndexRow(NamedTuple):
 
 def run_from_text(text: str) -> Run:
     """Parse a run from JSON. Raises ValueError, KeyError or TypeError."""
-    values = json.loads(text)
+    values = parse_json(text)
     values["arguments"] = tuple(values["arguments"])
     values["variables"] = tuple(values["variables"])
     values["job"] = ClusterJob(**values["job"])

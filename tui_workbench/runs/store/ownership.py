@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.files import LARGEST_RECORD, open_folder, open_regular, write_below
+from tui_workbench.core.json_values import parse_json
 
 FOLDER = "registry"  # in the user's state directory
 BUILDING_PREFIX = ".new-"  # prefix of folders of runs that are being created
@@ -165,8 +166,8 @@ def _read_entry(place: str) -> Entry | None:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 return None
-            return Entry(**json.loads(file.read(_LARGEST_ENTRY)))
-    except (OSError, ValueError, TypeError, RecursionError):
+            return Entry(**parse_json(file.read(_LARGEST_ENTRY), bits=64))  # an inode can have 64 bits
+    except (OSError, ValueError, TypeError):
         return None
 
 

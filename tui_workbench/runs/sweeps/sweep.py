@@ -21,6 +21,7 @@ from typing import NamedTuple
 from tui_workbench.core import locks
 from tui_workbench.core.errors import RunNotFound, UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import append_below, load_json, make_folders, open_regular, unlink_below, write_below
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import Run, RunRequest, Seeds, SweepTask
 from tui_workbench.core.processes import start_detached
 from tui_workbench.core.trace import current_agent, forget_agent
@@ -386,7 +387,7 @@ def main(arguments: list[str]) -> int:
     if environment is None:
         return 0  # the sweep is complete, or not this user's own
     forget_agent()  # the agent that started this process, which may not be the submitter of the sweep
-    os.environ.update(json.loads(environment))
+    os.environ.update(parse_json(environment))
     try:
         make_members(project, group)
     except WorkbenchError as error:

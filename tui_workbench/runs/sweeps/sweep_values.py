@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import UsageError, storage_error
+from tui_workbench.core.json_values import MOST_BITS, parse_json
 from tui_workbench.core.plaintext import counted
 
 LARGEST_LIST = 16 << 20
@@ -226,8 +227,8 @@ def _json_rows(path: str, text: str, *, by_line: bool) -> Iterator[tuple[str, di
 
 def _parsed(place: str, text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return parse_json(text, bits=MOST_BITS)
+    except ValueError as error:
         raise _bad_row(place, f"not JSON: {error}", _OBJECTS) from error
 
 

@@ -24,6 +24,7 @@ from tui_workbench.core.files import (
     write_atomically,
     write_below,
 )
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.locks import held
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.transfer.downloads import artifact_path, copy_file, copy_files, files_below, is_folder
@@ -148,9 +149,9 @@ def _locked(state_directory: str, name: str) -> Iterator[None]:
 def _read_link(link: str) -> tuple[str, int] | None:
     """Return name and version in a link file, or None if it is invalid."""
     try:
-        stored = json.loads(read_regular(link).decode("utf-8-sig"))
+        stored = parse_json(read_regular(link).decode("utf-8-sig"))
         name, version = str(stored["name"]), int(stored["version"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     # Another user may have written the file, so the name must not contain a path.
     return None if "/" in name or name.startswith(".") or version < 1 else (name, version)

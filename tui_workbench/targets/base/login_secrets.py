@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference
 from tui_workbench.targets.hosts.host import StoredSecret
 from tui_workbench.targets.ssh.ssh_host import SshHost
@@ -96,9 +97,9 @@ def _store(reference: str, place: Place, secret: str, host_key: str) -> KeyringR
 def _read(text: str) -> list[_Entry] | None:
     """Return the secrets in an entry of the keyring; None for a bare secret, as earlier versions stored it."""
     try:
-        found: Any = json.loads(text)
+        found: Any = parse_json(text)
         if found[_FORMAT] != _VERSION:
             return None
         return [_Entry(Place(**each["for"]), str(each["secret"]), str(each["hostKey"])) for each in found["secrets"]]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None

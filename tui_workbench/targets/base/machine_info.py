@@ -6,11 +6,11 @@ The facts come from the interpreter and the machine that execute the run. A fact
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.gpu.gpus import gpus_of
 from tui_workbench.targets.hosts.host import Host
@@ -76,10 +76,10 @@ def interpreter_info(host: Host, spec: RunSpec, interpreter: str) -> dict[str, A
     _, mark, answer = done.text.rpartition(_MARK)
     found = host_info(host, with_gpus=True)
     try:
-        facts = json.loads(answer.split("\n")[0]) if mark else {}
+        facts = parse_json(answer.split("\n")[0]) if mark else {}
         found.get("host", {})["libc"] = facts.get("python", {}).pop("libc", "")
         return {**found, **facts, "problems": {**found["problems"], **facts["problems"]}}
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         found["problems"]["packages"] = f"{interpreter} did not list its packages: {done.complaint}"
         return found
 

@@ -16,9 +16,10 @@ Stacks contain the names of functions and files. Values of variables are never r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from tui_workbench.core.json_values import parse_json
 
 END_OF_PROCESS, BETWEEN_WORDS = b"\036\n", "\037"
 
@@ -102,8 +103,8 @@ def _process(block: bytes, node: str) -> ProcessStacks | None:
     arguments = tuple(command[:MOST_TEXT].rstrip(BETWEEN_WORDS).split(BETWEEN_WORDS))
     process = ProcessStacks(pid, parent, node, ranks.get("RANK"), ranks.get("SLURM_PROCID"), arguments)
     try:
-        threads = tuple(_thread(each, pid) for each in json.loads(said)[:MOST_THREADS])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        threads = tuple(_thread(each, pid) for each in parse_json(said)[:MOST_THREADS])
+    except (ValueError, TypeError, KeyError, AttributeError):
         return process._replace(problem=_problem(said))
     # py-spy lists threads in the order of the interpreter, the newest first.
     return process._replace(threads=tuple(sorted(threads, key=lambda thread: not thread.is_main)))

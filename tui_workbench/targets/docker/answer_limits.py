@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
+
+from tui_workbench.core.json_values import parse_json
 
 MOST_ANSWER = 16 << 20
 """Maximum size in bytes of an answer with its headers, and of each part of a stream."""
@@ -149,7 +150,7 @@ class Stream:
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    found = json.loads(line)
+    found = parse_json(line)
     if not isinstance(found, dict):
         raise ValueError("not a message")
     return found

@@ -6,13 +6,13 @@ Only Unix sockets are supported, because an engine behind TCP could not mount fo
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Sequence
 
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable
 from tui_workbench.core.files import read_file
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.hosts.host import SHELL, Host
 
@@ -103,8 +103,8 @@ def engine_choice() -> str:
     choice = os.environ.get("DOCKER_HOST") or os.environ.get("DOCKER_CONTEXT")
     if not choice:
         folder = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
-        with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):
-            choice = json.loads(read_file(f"{folder}/config.json")).get("currentContext")
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            choice = parse_json(read_file(f"{folder}/config.json")).get("currentContext")
     return "" if choice in (None, DEFAULT_CONTEXT) else str(choice)
 
 

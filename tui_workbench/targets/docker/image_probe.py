@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, StorageError
 from tui_workbench.core.files import load_json, read_file, write_atomically
+from tui_workbench.core.json_values import check_type, parse_json
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.targets.base.spark import Spark, find_words, parse_found
 from tui_workbench.targets.docker.container import KIND_LABEL, LOG, SHM_BYTES
@@ -156,7 +157,7 @@ def _run(engine: Engine, image: Image, command: list[str]) -> tuple[dict[str, An
         return None, "" if _NO_PROGRAM.search(error.said) else error.said
     _, mark, rest = text.rpartition(_MARK)
     with contextlib.suppress(ValueError):
-        found: dict[str, Any] = json.loads(rest.split(b"\n")[0])
+        found: dict[str, Any] = check_type(Mapping[str, Any], parse_json(rest.split(b"\n")[0]), "")
         if mark:
             return found, ""
     lines = text.decode("utf-8", "replace").split("\n")

@@ -7,7 +7,6 @@ share one image.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, NotPrepared, WorkbenchError
 from tui_workbench.core.files import read_file, replacing
+from tui_workbench.core.json_values import check_type, parse_json
 from tui_workbench.core.locks import cache_lock, file_name
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import BYTES, meter
@@ -122,7 +122,7 @@ class Images:
         earlier = []
         for image in self._engine.images(f"{KIND_LABEL}={ENVIRONMENT_KIND}"):
             with contextlib.suppress(ValueError):
-                earlier.append([str(line) for line in json.loads(image.labels.get(RECIPE_LABEL, ""))])
+                earlier.append(list(check_type(tuple[str, ...], parse_json(image.labels.get(RECIPE_LABEL, "")), "")))
         return environment.cause(self._recipe, lines, environment.closest(lines, earlier))
 
     def _not_prepared(self, base: Image) -> NotPrepared:

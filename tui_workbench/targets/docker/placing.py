@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import posixpath
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
-from typing import IO
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
 
 from tui_workbench.config.schema.data_references import data_beside, data_elsewhere, data_in_project
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.files import is_folder_below, make_folders, merge_below, read_below, remove_below, rename_below
+from tui_workbench.core.json_values import check_type, parse_json
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.targets.base import run_environment, spark
@@ -152,9 +152,9 @@ def take_made(chunks: Iterator[bytes], run_directory: str) -> None:
 
     `outputs/` goes to the run's directory, all other files to `work/`. Idempotent. Raises StorageError.
     """
-    known: dict[str, str] = {}
+    known: Mapping[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
-        known = json.loads(read_below(run_directory, PLACED, LARGEST_PLACED))
+        known = check_type(Mapping[str, Any], parse_json(read_below(run_directory, PLACED, LARGEST_PLACED)), "")
 
     def is_made(info: tarfile.TarInfo) -> bool:
         parts = info.name.split("/")[1:]

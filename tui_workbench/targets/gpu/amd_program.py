@@ -64,7 +64,7 @@ def documents(*words: str) -> "Iterator[Any]":
         if is_whole or line in ("]", "}"):
             try:
                 value = json.loads("\n".join(part))
-            except ValueError:
+            except (ValueError, RuntimeError):  # RecursionError for many levels
                 said = " ".join(part)[:200]
             else:
                 count += 1

@@ -8,10 +8,11 @@ itself.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from tui_workbench.core.json_values import parse_json
 
 FORM = 1  # version of the report's format; cached reports of another version are not used
 SECONDS = 120  # timeout of one framework; the first start from a network disk can take a minute
@@ -284,7 +285,7 @@ def parse_report(output: bytes) -> FrameworkReport | None:
     if not mark:
         return None
     try:
-        return from_json(json.loads(rest.partition(b"\n")[0]))
+        return from_json(parse_json(rest.partition(b"\n")[0]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 

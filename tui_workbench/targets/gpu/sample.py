@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from tui_workbench.core.json_values import parse_json
+
 THROTTLE_REASONS = (
     (0x0000000000000002, "application clocks"),
     (0x0000000000000004, "power cap"),
@@ -147,7 +149,7 @@ def encode(record: Machine | Sample | Note) -> bytes:
 def decode(line: bytes) -> Machine | Sample | Note | None:
     """Return the record of a line, or None if the line is incomplete or has another format."""
     try:
-        value = json.loads(line)
+        value = parse_json(line)
         if "d" in value:
             readings = tuple(Reading(*reading) for reading in value["d"])
             quiet = None if value.get("q") is None else float(value["q"])
@@ -155,7 +157,7 @@ def decode(line: bytes) -> Machine | Sample | Note | None:
         if "note" in value:
             return Note(float(value["t"]), str(value["note"]), int(value.get("device", -1)))
         return machine_from(value["machine"])
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
 
 

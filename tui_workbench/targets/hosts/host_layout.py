@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import posixpath
 from collections.abc import Collection
@@ -21,6 +20,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tui_workbench.core.files import read_file
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.shell_scripts import shell_script
@@ -93,7 +93,7 @@ class RunFolder(NamedTuple):
     def project(self) -> str:
         """The project's name; "" if a submit was killed before it wrote the record."""
         try:
-            return str(json.loads(self.record)["project"])
+            return str(parse_json(self.record)["project"])
         except (ValueError, KeyError, TypeError):
             return ""
 

@@ -12,6 +12,7 @@ from typing import Any
 from tui_workbench.config.schema import retry
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import open_below, read_below, unlink_below, write_below
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base.values import Outcome, Times
 from tui_workbench.targets.hosts import supervisor
@@ -163,7 +164,7 @@ def read_info(directory: str) -> dict[str, Any]:
     code, `ended` is `failed` or `unknown`.
     """
     try:
-        found = json.loads(read_below(directory, INFO, supervisor.LARGEST * 4))
+        found = parse_json(read_below(directory, INFO, supervisor.LARGEST * 4))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -22,6 +22,7 @@ from tui_workbench import __version__
 from tui_workbench.core.addresses import Mistake, address_mistake, split_address, username_mistake
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import StorageError, TargetUnreachable, storage_errors
+from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LoginRefused, SecretNeeded
 
@@ -174,7 +175,7 @@ def receive(connection: socket.socket, descriptors: list[int] | None = None) -> 
         if not part:
             return None
         data += part
-    message = json.loads(data)
+    message = parse_json(data)
     if not isinstance(message, dict):
         raise ValueError("not a message")
     return message
