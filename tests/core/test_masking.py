@@ -306,3 +306,35 @@ def test_masks_are_known(word: str) -> None:
 )
 def test_secrets_in_a_shell_command_are_masked(command: str, shown: str) -> None:
     assert mask_command(command) == shown
+
+
+HEX = "3f786850e387550fdab836ed7e6dc881de23001b"
+BASE64 = "Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFy"
+
+
+@pytest.mark.parametrize("value", [HEX, HEX.upper(), HEX[:32], BASE64, BASE64 + "eA=="])
+@pytest.mark.parametrize(
+    "text", ["key: {}", "token:{}", "KEY = {}", "secret : '{}'", "api key: {},", "the key: {} is new", "wandb_key={}"]
+)
+def test_long_value_after_the_name_of_a_key_is_masked(text: str, value: str) -> None:
+    assert mask_text(text.format(value)) == text.format(MASK)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"commit: {HEX}",
+        f"commit {HEX}",
+        f"sha1={HEX}",
+        HEX,
+        f"digest: {HEX}",
+        f"revision = {HEX}",
+        "key: /home/u/Key1/" + "a" * 40,
+        "key: the_name_of_a_metric_of_many_words_1",
+        f"key: {HEX}.txt",
+        "token: " + "9a" * 15,
+        f"image: a@sha256:{HEX}",
+    ],
+)
+def test_long_value_after_another_name_is_not_masked(text: str) -> None:
+    assert mask_text(text) == text

@@ -40,6 +40,7 @@ _WEBHOOK = re.compile(
 """The URL of a webhook, whose path is the secret."""
 
 _SHORTEST_TOKEN = 14  # characters, of the values that _TOKEN finds
+_SHORTEST_KEY = 32  # characters, of the values that _KEY_BY_NAME finds
 _TOKEN = re.compile(
     r"""
     \b (?: (?: gh[pousr]_ | github_pat_ | hf_ | npm_ | [sr]k_(?:live|test)_ | whsec_ | gsk_ | r8_ | do[op]_v1_
@@ -87,6 +88,15 @@ _HEADER = re.compile(
 _HEADERS = frozenset(("authorization", "cookie", "password", "passwd", "passphrase"))
 """Names before a colon whose values are secrets. Names of several words follow the table of names."""
 
+_KEY_BY_NAME = re.compile(
+    r"""
+    (?<![\w.-]) ([\w.-]{1,100}) ([ \t]{0,3}[:=][ \t]{0,3}['"]?)
+    ( [0-9a-fA-F]{32,} | (?=\w{0,40}\d) (?=\w{0,40}[A-Z]) (?=\w{0,40}[a-z]) \w[\w+/-]{31,}={0,2} ) (?![\w+/=.-])
+    """,
+    re.VERBOSE | re.ASCII,
+)
+"""A name, such as `key` or `token`, and a long value in hexadecimal digits or Base64, which alone could be a commit."""
+
 _QUERY = re.compile(r"(?<=[?&])((?:[\w.-]*[-_.])?(?:sig|signature))=([^\s;&,'\"]+)", re.IGNORECASE)
 _ASSIGNMENT = re.compile(r"""\b([A-Za-z_]\w*)=("[^"]*"|'[^']*'|[^\s;&|'"]+)""")
 _SHELL_WORD = re.compile(r"""((?:"[^"]*"|'[^']*'|[^\s;&|])+)""")
@@ -115,6 +125,8 @@ def mask_text(text: str) -> str:
         text = _HEADER.sub(_masked_header, _QUOTED_KEY.sub(_masked_key, text))
     if "=" in text:
         text = _QUERY.sub(rf"\1={MASK}", _PAIR.sub(_masked_pair, text))
+    if len(text) > _SHORTEST_KEY and (":" in text or "=" in text):
+        text = _KEY_BY_NAME.sub(_masked_key_by_name, text)
     if "earer " in text:
         text = _BEARER.sub(lambda found: f"{found[1]} {MASK}", text)
     return text
@@ -277,6 +289,10 @@ def _masked_key(found: re.Match[str]) -> str:
     quote = found["double"] or found["escaped"] or found["single"] or ""
     value = found[0][len(start) :].removeprefix(quote).removesuffix(quote)
     return f"{start}{quote}{MASK}{quote}" if is_secret(found[2], value) else found[0]
+
+
+def _masked_key_by_name(found: re.Match[str]) -> str:
+    return f"{found[1]}{found[2]}{MASK}" if is_secret(found[1], found[3]) else found[0]
 
 
 def _masked_header(found: re.Match[str]) -> str:
