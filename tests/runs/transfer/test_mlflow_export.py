@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,14 @@ class TestExport:
         assert list(rows[0])[-5:] == ["loss=", "loss", "nan", "odd: näme?", "val/loss"]
         assert [row["loss="] for row in rows] == ["", "1"]
         assert "--epochs" not in rows[0]
+
+    def test_csv_has_no_control_characters(self, project: Project, tmp_path: Path) -> None:
+        written(project, 1, state="failed", reason="\x1b]0;title\x07\x9b2J\u202fé\udcff\n\tend")
+        export_csv(Runs(project).exportable(), str(tmp_path / "runs.csv"))
+        text = (tmp_path / "runs.csv").read_text(encoding="utf-8")
+        assert r"\x1b]0;title\x07\x9b2J" in text
+        assert "é" in text
+        assert not re.search(r"[^\S\r\n\t\u202f ]|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", text)
 
 
 RUN = """\

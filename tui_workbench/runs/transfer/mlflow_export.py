@@ -35,6 +35,7 @@ from tui_workbench.runs.transfer.downloads import copy_file, files_below, files_
 LONGEST_PARAMETER = 6_000
 LONGEST_NAME = 250
 _ODD = re.compile(r"[^/\w.\- ]")
+_CONTROL = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # without tabs and the ends of lines
 
 
 class ExportReport(NamedTuple):
@@ -73,7 +74,10 @@ def export_mlflow(name: str, runs: Sequence[RunRow], destination: str, *, all_at
 
 
 def export_csv(runs: Sequence[RunRow], path: str) -> None:
-    """Write a table with a row for each run, in the given order, as CSV in UTF-8. Raises StorageError."""
+    r"""Write a table with a row for each run, in the given order, as CSV in UTF-8. Raises StorageError.
+
+    Control characters, which a terminal would execute, and bytes that are not UTF-8 are written as `\x1b`.
+    """
     records = [history_record(each.run, each.facts) for each in runs]
     arguments = [record.pop(BY_NAME) for record in records]
     columns = list(dict.fromkeys(key for record in records for key in record))
@@ -92,7 +96,8 @@ def export_csv(runs: Sequence[RunRow], path: str) -> None:
         writer.writerow(record | {key: json.dumps(value, ensure_ascii=False) for key, value in nested.items()})
     with storage_errors("create", os.path.dirname(path)):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    write_atomically(path, text.getvalue().encode("utf-8", "backslashreplace"))
+    readable = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text.getvalue())
+    write_atomically(path, readable.encode("utf-8", "backslashreplace"))
 
 
 def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport, *, all_attempts: bool) -> None:
