@@ -25,6 +25,7 @@ from tests.targets.remote_fixtures import PYTHON_THERE
 from tests.terminal.tmux import Tmux
 from tests.trust.hostile import READING, fingerprint
 from tests.trust.hostile_git import Received, unknown_program_keys
+from tests.trust.open_screens import NOT_OPENED, all_screens
 from tests.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
@@ -233,6 +234,23 @@ def test_screens(traced: Traced, home: Path, ssh_of_the_user: None) -> None:
         go(terminal, "Escape", "1 Files", "5 Jobs")
         go(terminal, "q", "left-with-0")
     traced.check("the screens")
+
+
+@pytest.mark.system
+@pytest.mark.timeout(1200)
+def test_every_screen_and_dialog(traced: Traced, ssh_of_the_user: None) -> None:
+    before = fingerprint(traced.received.root)
+    # The package of the tests is found on the path of this process, and not in the project.
+    command = [*traced.strace, sys.executable, "-P", "-m", "tests.trust.open_screens", str(traced.received.root)]
+    environment = {**os.environ, "PATH": traced.path, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        command, cwd=traced.received.root, env=environment, capture_output=True, text=True, timeout=900, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == all_screens() - NOT_OPENED.keys()
+    traced.check("each screen and dialog")
+    assert fingerprint(traced.received.root) == before
 
 
 def test_submit_to_another_machine(

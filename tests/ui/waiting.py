@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 PATIENCE = 90.0  # seconds; only a failing test waits that long
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until the condition holds; fail after `PATIENCE`."""
+async def until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait until the condition holds; fail after `seconds`."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + PATIENCE
+    end = loop.time() + seconds
     while not condition():
         if loop.time() > end:
             raise AssertionError("the condition did not become true")
