@@ -201,6 +201,8 @@ PROCESSES = st.builds(
     user=st.sampled_from([OWN, "alice", "run_2"]),
     name=st.sampled_from(["python", "Ünï\x1b[2J"]),
     graphics=st.booleans(),
+    session=st.integers(0, 1 << 31),
+    rank=st.integers(-1, 10**9 - 1),
 )
 SAMPLES = st.lists(
     st.tuples(st.integers(1, 8), st.lists(READINGS, max_size=3, unique_by=lambda each: each.device),
