@@ -98,7 +98,7 @@ def test_wheel_holds_package_themes_and_sample_only(source: Path, wheel: Path) -
 def test_source_distribution_holds_what_make_needs(source: Path, sdist: Path) -> None:
     names = names_in(sdist)
     assert files_below(source, "tui_workbench", "themes", "sample_project", "tests", "benchmarks", ".ci") <= names
-    assert {"Makefile", "README.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml"} <= names
+    assert {"Makefile", "README.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml", ".shellcheckrc"} <= names
     assert not set(LEFT_BEHIND) & names
 
 
