@@ -185,33 +185,6 @@ class TestDryRun:
 
 
 class TestInterrupting:
-    def test_ctrl_c_stops_following_and_names_the_commands(self, workbench: Installed) -> None:
-        with workbench.in_terminal(*SUBMIT, "gated.py", str(gate(workbench)), columns=200) as terminal:
-            terminal.until_text("RunId:")
-            run_id = terminal.text().split()[1]
-            script = begun(workbench, run_id)
-            terminal.until_text(str(script))
-            terminal.send("\x03")
-            assert terminal.to_the_end() == 130
-            said = terminal.text()
-        assert f"workbench-tui logs -f {run_id}" in said
-        assert f"workbench-tui experiment cancel --run {run_id}" in said
-        assert "Traceback" not in said
-        assert is_running(script)
-        gate(workbench).write_text("go")
-        assert workbench.run("logs", "-f", run_id).out == f"{script}\nthe end\n"
-        assert workbench.info(run_id)["status"] == "Failed"
-
-    def test_closed_terminal_does_not_end_the_run(self, workbench: Installed) -> None:
-        terminal = workbench.in_terminal(*SUBMIT, "gated.py", str(gate(workbench)))
-        terminal.until_text("RunId:")
-        run_id = terminal.text().split()[1]
-        script = begun(workbench, run_id)
-        terminal.close()
-        gate(workbench).write_text("go")
-        assert workbench.run("logs", "-f", run_id).out == f"{script}\nthe end\n"
-        assert workbench.info(run_id)["exit_code"] == 4
-
     def test_closed_pipe_stops_following(self, workbench: Installed) -> None:
         write_files(workbench.folder, {"talks.py": "import itertools\nfor n in itertools.count(): print('line', n)"})
         process = workbench.start(*SUBMIT, "talks.py")

@@ -238,6 +238,7 @@ def test_ctrl_c_detaches_and_shows_how_to_follow(workbench: Workbench, place: Pa
     run = Gated(workbench, information["run_id"], place)
     assert f"logs -f {run.run_id}" in err.decode()
     assert f"experiment cancel --run {run.run_id}" in err.decode()
+    assert b"Traceback" not in err
     assert is_running(run.script)
     run.open()
     assert workbench.run("logs", "-f", run.run_id).out == WHOLE_LOG

@@ -203,17 +203,6 @@ def test_broken_snapshot_store_allows_untracked_runs(tmp_path: Path) -> None:
     assert workbench.submit("hello.py").code == 0
 
 
-@pytest.mark.parametrize("damage", [b"", b"not a database", b"SQLite format 3\0" + bytes(100)])
-def test_damaged_index_is_rebuilt(tmp_path: Path, damage: bytes) -> None:
-    root = write_project(tmp_path / "project")
-    workbench = Workbench(root)
-    assert workbench.submit("hello.py").code == 0
-    before = workbench.history()
-    for file in Path(Project(str(root)).cache_directory).glob("index.db*"):
-        file.write_bytes(damage)
-    assert workbench.history() == before
-
-
 def test_damaged_configuration_cache_is_rebuilt(tmp_path: Path) -> None:
     root = write_project(tmp_path / "project")
     for file in (root / "aml_config").iterdir():

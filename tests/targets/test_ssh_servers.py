@@ -84,6 +84,9 @@ def test_banner_of_a_jump_host_in_another_encoding_is_accepted(bastion: Machine,
 def test_more_programs_than_sessions_can_run(host: SshHost, gpubox: Machine, limit: int) -> None:
     with gpubox.configured(f"MaxSessions {limit}"):
         processes = [host.open(["cat"]) for _ in range(4)]
+        for number, process in enumerate(processes):
+            os.write(process.stdin, b"%d" % number)
+        assert [os.read(process.stdout, 10) for process in processes] == [b"%d" % number for number in range(4)]
         assert host.run(["echo", "one more"]).text == "one more"
         for process in processes:
             process.close()

@@ -49,15 +49,6 @@ def test_one_process_drives_many_runs_to_their_ends(shop: GatedProject) -> None:
     assert shop.times_run() == MANY
 
 
-def test_run_ends_with_its_exit_code_and_log(shop: GatedProject) -> None:
-    run = shop.submit(7)
-    until_watched(shop, [run])
-    shop.open()
-    ended = shop.ended(run)
-    assert (ended.state, ended.exit_code, ended.reason) == ("failed", 7, "exit code 7")
-    assert Path(run.log_path).read_text().endswith("\nthe end\n")
-
-
 def test_submit_commands_leave_long_runs_to_one_process(project_root: Path, tmp_path: Path) -> None:
     workbench = Workbench(project_root)
     workbench.write("import sys\nopen(sys.argv[1]).read()\nsys.exit(5)\n")

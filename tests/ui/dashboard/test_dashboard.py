@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Workbench = Pilot[list[Run]]
 
-SIZES = ((80, 24), (120, 36), (160, 48))
+SIZES = ((80, 24), (160, 48))
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -60,7 +60,7 @@ def screen(pilot: Workbench) -> RunView:
     return found.view
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
 async def test_metrics_tab_shows_the_chart_of_the_selected_metric(past: Project, size: tuple[int, int]) -> None:
     async with details(past, 5, size) as pilot:
         await until(lambda: "loss" in seen(pilot) and "accuracy" in seen(pilot))

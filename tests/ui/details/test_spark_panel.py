@@ -46,11 +46,10 @@ async def test_key_shows_the_stages_of_a_spark_run(past: Project, size: tuple[in
         assert "ValueError: row 7 has no label" in seen(pilot)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
-async def test_driver_in_the_cluster_is_mentioned(past: Project, size: tuple[int, int]) -> None:
+async def test_driver_in_the_cluster_is_mentioned(past: Project) -> None:
     output = b"26/11/23 12:47:06 INFO Client: Application report for application_17_0001 (state: RUNNING)\n"
     past_run(past, 92, framework="PySpark", output=output)
-    async with details(past, 92, size) as pilot:
+    async with details(past, 92) as pilot:
         await until(lambda: "9 Spark" in seen(pilot))
         await pilot.press("9")
         await until(lambda: "application_17_0001  yarn" in seen(pilot))

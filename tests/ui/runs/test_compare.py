@@ -64,7 +64,7 @@ async def go_to(pilot: Workbench, name: str) -> None:
     raise AssertionError(f"no row {name}")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
 async def test_differences_come_first_and_equal_rows_are_folded(past: Project, size: tuple[int, int]) -> None:
     async with comparing(past, 1, 3, size=size) as pilot:
         assert "--lr" in seen(pilot)
