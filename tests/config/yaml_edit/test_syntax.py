@@ -122,3 +122,9 @@ def test_syntax_error_is_at_the_mistake(text: str, place: tuple[int, int], said:
     assert (error.line, error.column) == place
     assert error.file == "f.yml"
     assert error.remedy
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 20_000, "1e999"])
+def test_any_value_before_a_mistake_in_a_json_file_is_accepted(value: str) -> None:
+    with pytest.raises(ConfigurationError):
+        parse(f'{{"a": {value}\n"b": 1}}', "f.runconfig")
