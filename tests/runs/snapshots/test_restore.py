@@ -283,6 +283,17 @@ def test_run_without_a_snapshot_cannot_be_restored(bench: Bench, monkeypatch: py
         bench.runs.restore(run)
 
 
+def test_damaged_object_is_named(bench: Bench) -> None:
+    run = bench.moment()
+    commit = bench.runs.get(run).commit_id
+    place = bench.root / ".workbench" / "snapshots.git" / "objects" / commit[:2] / commit[2:]
+    place.chmod(0o600)
+    place.write_bytes(b"damaged")
+    for repeat in (bench.runs.restore, lambda run: bench.runs.submit(bench.runs.request_of(run))):
+        with pytest.raises(UsageError, match=rf"loose object {commit} \(stored in .*\) is corrupt"):
+            repeat(run)
+
+
 def test_damaged_journal_is_reported_with_a_remedy(bench: Bench) -> None:
     bench.project.prepare_state()
     for text in ("", "[]", json.dumps({"before": "x"})):

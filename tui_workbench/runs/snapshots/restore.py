@@ -27,7 +27,7 @@ from tui_workbench.core.files import leads_through_folders, load_json, read_regu
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.snapshots.file_copy import copy_file
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
-from tui_workbench.runs.snapshots.snapshot_view import read_with_git
+from tui_workbench.runs.snapshots.snapshot_view import damage, read_with_git
 from tui_workbench.runs.snapshots.working_copy import paths_below
 from tui_workbench.runs.store.rundir import Record
 
@@ -77,7 +77,7 @@ def restore(project: Project, record: Record, *, dry_run: bool = False) -> Resto
         "copy": "git was not available, so it has no snapshot",
     }.get(record.snapshot, "")
     if not why and not store.holds(record.commit_id):
-        why = "its commit is no longer in the project's snapshots"
+        why = damage(project.state_directory, record.commit_id) or "its commit is no longer in the project's snapshots"
     if why:
         raise UsageError(
             f"cannot restore the files of run {record.run_id}: {why}",

@@ -47,7 +47,7 @@ from tui_workbench.runs.snapshots.snapshot_view import (
     imported_name,
     make_folder,
     object_directories,
-    read_with_git,
+    object_type,
 )
 from tui_workbench.runs.snapshots.spare import (
     Spare,
@@ -199,12 +199,9 @@ class SnapshotStore:
         """Return True if the commit exists and, if `path` is given, contains that file; False without git."""
         if not self.available or not os.path.isdir(self._state_directory):
             return False
-        name = f"{commit}:{path}" if path else f"{commit}^{{commit}}"
-        try:
-            kind = read_with_git(self._state_directory, "cat-file", "-t", name)
-        except StorageError:
-            return False
-        return kind.strip() == (b"blob" if path else b"commit")
+        with contextlib.suppress(StorageError):
+            return object_type(self._state_directory, commit, path) == (b"blob" if path else b"commit")
+        return False
 
     def check_out(self, commit: str, working_copy: str) -> None:
         """Create `working_copy`, which only this user can read, from a commit and the current ignored files.

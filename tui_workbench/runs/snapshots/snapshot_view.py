@@ -79,6 +79,21 @@ def read_with_git(state_directory: str, *arguments: str, more: Sequence[str] = (
         raise StorageError(f"cannot read the snapshot: {error.message}", remedy=remedy, file=repository) from error
 
 
+def object_type(state_directory: str, commit: str, path: str = "") -> bytes:
+    """Return the type of a file of a commit, or `commit`. Raises StorageError if it does not exist or is damaged."""
+    name = f"{commit}:{path}" if path else f"{commit}^{{commit}}"
+    return read_with_git(state_directory, "cat-file", "-t", name).strip()
+
+
+def damage(state_directory: str, commit: str, path: str = "") -> str:
+    """Return git's description of a damaged object that `object_type` needs; "" if there is none."""
+    try:
+        object_type(state_directory, commit, path)
+    except StorageError as error:
+        return error.message.rpartition("fatal: ")[2] if error.message.endswith(" is corrupt") else ""
+    return ""
+
+
 def _refuse_special_objects(objects: str) -> None:
     """Raise StorageError for a pipe or device in a folder of git objects, because git would wait for it."""
     folders = [objects]

@@ -9,6 +9,7 @@ from tui_workbench.core.model import RunRequest, RunSpec, Step
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.snapshots.project_files import is_never_taken
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
+from tui_workbench.runs.snapshots.snapshot_view import damage
 from tui_workbench.runs.store.rundir import Record
 from tui_workbench.runs.submission.repeating import no_snapshot
 
@@ -53,7 +54,10 @@ def script_in_snapshot(project: Project, request: RunRequest, origin: Record) ->
     if store.holds(origin.commit_id, script):
         return script
     if not store.holds(origin.commit_id):
-        raise no_snapshot(origin, "git is not installed, or its commit is no longer in the project's snapshots")
+        why = damage(project.state_directory, origin.commit_id)
+        raise no_snapshot(origin, why or "git is not installed, or its commit is no longer in the project's snapshots")
+    if why := damage(project.state_directory, origin.commit_id, script):
+        raise no_snapshot(origin, why)
     # An ignored script is not in the snapshot. The working copy gets it from the project.
     if script == origin.spec.script and os.path.isfile(os.path.join(project.root, script)):
         return script
