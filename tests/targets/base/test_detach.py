@@ -143,6 +143,16 @@ def test_run_configuration_for_another_target_stays(project: Project, attached: 
     assert names(project) == {"box.runconfig"}
 
 
+def test_run_configuration_with_an_error_is_detached_too(project: Project) -> None:
+    path = Path(project.config_directory)
+    (path / "box.compute").write_text("type: local\n")
+    (path / "box.runconfig").write_text("Target: box\nFramework: PyTorhc\n")
+    (path / "box-long.runconfig").write_text("Target: box\nFramework: PyTorhc\n")
+    change_set = plan_detaching(project, "box").change_set
+    assert str(path / "box.runconfig") in {change.path for change in change_set.changes}
+    assert change_set.notes == ("Run configurations left without a target: box-long.",)
+
+
 def test_unreadable_target_can_be_detached(project: Project) -> None:
     Path(project.config_directory, "box.compute").write_text("type: [")
     detach(plan_detaching(project, "box"))

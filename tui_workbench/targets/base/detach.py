@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tui_workbench.config.changes import lifecycle
 from tui_workbench.config.changes.change_set import ChangeSet, FileChange
+from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema import fields
 from tui_workbench.config.yaml_edit.syntax import parse
@@ -55,11 +56,12 @@ def plan_detaching(project: Project, name: str) -> Detachment:
         target = None
     changes = {change.path: change for change in lifecycle.delete(path).changes}
     left = []
-    for configuration in project.run_configurations():
-        if configuration.target == name and configuration.name == name:
+    # `project.run_configurations` does not tell the target of a file with an error.
+    for configuration in ProjectContext(project.root).configurations_of(name):
+        if configuration.name == name:
             for change in lifecycle.delete(configuration.path).changes:
                 changes.setdefault(change.path, change)
-        elif configuration.target == name:
+        else:
             left.append(configuration.name)
     notes = (f"Run configurations left without a target: {', '.join(left)}.",) if left else ()
     others = _targets_in(project.config_directory, without=path)
