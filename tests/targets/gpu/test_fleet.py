@@ -135,6 +135,7 @@ def test_broken_target_file_is_reported(home: Path) -> None:
     with Fleet([ComputeTarget("bad", "/p/bad.compute", "", problem=problem)]) as fleet:
         state = state_of(fleet, lambda state: state.problem)
         assert (state.problem, state.remedy) == ("this is no YAML", "Correct it.")
+        assert state.address == "bad.compute"  # no address would mean this machine
 
 
 def test_target_with_plain_text_secret_is_refused(home: Path) -> None:

@@ -7,6 +7,7 @@ others are not affected. The fleet does not connect to machines that the user ha
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -73,7 +74,7 @@ class MachineState(NamedTuple):
 
     key: str
     targets: tuple[str, ...]  # their names
-    address: str = ""  # empty for this machine
+    address: str = ""  # empty for this machine; the name of the target's file if its machine is not known
     machine: Machine | None = None  # None until it has answered
     sample: Sample | None = None
     curves: Mapping[int, RecentCurves] = {}  # by the device's number
@@ -154,8 +155,7 @@ class _Listener:
 
     def __init__(self, key: str, target: ComputeTarget) -> None:
         self.login = _login(target)
-        address = f"{target.username}@{target.address}" if target.username else target.address
-        self.state = MachineState(key, (target.name,), address if target.kind.is_remote else "")
+        self.state = MachineState(key, (target.name,), _address_of(target))
         self.target = target
         self._feed: Feed | None = None
         self._is_open = False
@@ -275,6 +275,13 @@ class _Listener:
 def _key_of(target: ComputeTarget) -> str:
     """Return the machine's key. A target with an invalid file gets its own key, because its machine is not known."""
     return f"file {target.path}" if target.problem is not None else machine_key(target)
+
+
+def _address_of(target: ComputeTarget) -> str:
+    if target.problem is not None:
+        return os.path.basename(target.path)
+    address = f"{target.username}@{target.address}" if target.username else target.address
+    return address if target.kind.is_remote else ""
 
 
 def _login(target: ComputeTarget) -> ComputeTarget:
