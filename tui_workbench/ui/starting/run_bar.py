@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
+from tui_workbench.core.directories import abbreviate_home
 from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.masking import mask_words
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunRequest
@@ -252,7 +253,7 @@ class RunBar(Widget, inherit_bindings=False):
             self.show_status("Checking that the run would use a GPU...")
 
     def show_plan(self, plan: Plan, version: str) -> None:
-        python = f"Python {version}   {plan.interpreter}" if version else plan.interpreter
+        python = f"Python {version}   {abbreviate_home(plan.interpreter)}" if version else plan.interpreter
         folder = "a snapshot of the project" if plan.step("snapshot") else "the project folder"
         self._set_status(f"{python}   runs in {folder}")
 
