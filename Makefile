@@ -13,6 +13,7 @@
 #   make gpu        check the workbench on a real NVIDIA GPU
 #   make pages      generate the pages in docs/reference
 #   make pictures   generate the pictures of the documentation
+#   make snapshots  write the pictures of screens that tests compare; look at each before you commit it
 #   make lock       write the lock files after a change of pyproject.toml; with UPGRADE=1, to the newest versions
 #   make release    build and test the archives of the version; with DRY_RUN=1, also of an unreleased version
 #   make clean      remove the virtual environment, caches and builds
@@ -34,7 +35,7 @@ unexport PYTHONPATH
 # Install again if the base interpreter of the virtual environment was removed or upgraded.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run dev console hooks check check-lint check-mypy check-mypy-mac test test-all test-portable walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures lock release clean
+.PHONY: run dev console hooks check check-lint check-mypy check-mypy-mac test test-all test-portable walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures snapshots lock release clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
@@ -136,6 +137,9 @@ pages: $(VENV)/.installed-test
 # Executes runs in a terminal. The stand-in GPUs need gcc.
 pictures: $(VENV)/.installed-test
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" $(VENV)/bin/python -m docs.make_pictures
+
+snapshots: $(VENV)/.installed-test
+	@WRITE_SNAPSHOTS=1 $(VENV)/bin/pytest tests/ui/snapshots $(if $(ONLY),-k "$(ONLY)")
 
 lock: $(VENV)/.installed-train
 	@sh .ci/lock $(VENV) $(if $(UPGRADE),--upgrade)

@@ -57,11 +57,16 @@ class Drawing(NamedTuple):
 def draw(terminal: Terminal, home: str) -> Drawing:
     """Draw the screen with `~` for `home`."""
     screen = terminal.screen
-    width, height = screen.columns * CELL_WIDTH + 16, screen.lines * CELL_HEIGHT + 16
+    rows = ([screen.buffer[row][column] for column in range(screen.columns)] for row in range(screen.lines))
+    return draw_rows([abbreviate_home(row, home) for row in rows])
+
+
+def draw_rows(rows: Sequence[Sequence[Char]]) -> Drawing:
+    """Draw the cells of a screen. All rows have the same length."""
+    width, height = len(rows[0]) * CELL_WIDTH + 16, len(rows) * CELL_HEIGHT + 16
     elements = [f'<rect width="{width:.0f}" height="{height:.0f}" rx="6" fill="#{GROUND}"/>']
-    for row in range(screen.lines):
-        cells = abbreviate_home([screen.buffer[row][column] for column in range(screen.columns)], home)
-        elements += drawn_row(cells, 8 + row * CELL_HEIGHT)
+    for number, row in enumerate(rows):
+        elements += drawn_row(row, 8 + number * CELL_HEIGHT)
     return Drawing(elements, width, height)
 
 
@@ -88,7 +93,7 @@ def abbreviate_home(cells: list[Char], home: str) -> list[Char]:
     return [*cells[:start], cells[start]._replace(data="~"), *rest, *[rest[-1]] * (len(home) - 1)]
 
 
-def drawn_row(cells: list[Char], top: float) -> Iterator[str]:
+def drawn_row(cells: Sequence[Char], top: float) -> Iterator[str]:
     """Draw a row: the backgrounds, then the texts."""
     runs = []
     column = 0

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from textual._context import visible_screen_stack
 from textual.keys import _character_to_key
+from textual.strip import Strip
 
 if TYPE_CHECKING:
     from typing import Any
 
     from textual import events
+    from textual.app import App
     from textual.binding import BindingsMap
     from textual.dom import DOMNode
     from textual.screen import Screen
-    from textual.strip import Strip
     from textual.widget import Widget
 
 
 def strips_of(screen: Screen[Any]) -> list[Strip]:
     """Return the drawn lines of a screen with their styles."""
     return screen._compositor.render_strips()
+
+
+def whole_strips(app: App[Any]) -> list[Strip]:
+    """Return the drawn lines of the top screen and of the screens that a dialog leaves visible."""
+    visible_screen_stack.set(app._background_screens)
+    return [Strip.join(pieces) for pieces in app.screen._compositor.render_full_update().strips]
 
 
 def has_running_timer(widget: Widget) -> bool:
