@@ -59,7 +59,11 @@ class Pattern:
 
     def count(self, data: bytes) -> int:
         """Return the number of matching lines in the bytes."""
-        return sum(1 for _ in self._places(self._prepared(data)))
+        lines = self._prepared(data)
+        if self._expression is not None:
+            return sum(1 for _ in self._places(lines))
+        # `findall` takes half as long as an iteration.
+        return len(self._line_in_text.findall(lines) if isinstance(lines, str) else self._line_in_bytes.findall(lines))
 
     def first(self, data: bytes) -> int:
         """Return the offset of the first matching line in the bytes, or -1."""
