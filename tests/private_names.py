@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 
 EXCEPTIONS = {
+    "test_structure.py": "has the examples of the tests of this check",
     "ui/idle.py": "asyncio does not say when its loop is idle",
     "ui/painted.py": "Textual does not say which parts of the screen are waiting to be painted",
     "ui/textual_internals.py": "has the other private parts of Textual that tests need",
@@ -25,7 +26,7 @@ EXCEPTIONS = {
 """The files that may use private names, and why. A helper in one of these files serves all other tests."""
 
 _DOCUMENTED = frozenset(("_", "_replace", "_asdict", "_fields", "_field_defaults", "_make", "_exit"))
-_BY_NAME = frozenset(("setattr", "getattr", "hasattr", "delattr", "patch"))
+_BY_NAME = frozenset(("setattr", "getattr", "hasattr", "delattr", "attrgetter", "patch", "object"))
 
 
 class Use(NamedTuple):
@@ -36,7 +37,10 @@ class Use(NamedTuple):
 
 
 def uses_in(source: str) -> list[Use]:
-    """Return the uses of private names in the text of a module, except those that its own classes define."""
+    """Return the uses of private names in the text of a module, except those that its own classes define.
+
+    Programs in texts are searched too.
+    """
     nodes = list(ast.walk(ast.parse(source)))
     own = set(_defined(nodes))
     uses = []
@@ -51,6 +55,8 @@ def uses_in(source: str) -> list[Use]:
             names = () if is_own else (node.attr,)
         elif isinstance(node, ast.Call):
             names = _names_in_text(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "import " in node.value:
+            names = _names_in_program(node.value)
         uses += [Use(name, getattr(node, "lineno", 0)) for name in names if _is_private(name)]
     return sorted(set(uses), key=lambda use: use.line)
 
@@ -73,6 +79,13 @@ def _names_in_text(call: ast.Call) -> Iterator[str]:
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
             parts = argument.value.split(".")
             yield from parts if all(part.isidentifier() for part in parts) else ()
+
+
+def _names_in_program(text: str) -> list[str]:
+    try:
+        return [use.name for use in uses_in(text)]
+    except SyntaxError:
+        return []
 
 
 def _is_private(name: str) -> bool:

@@ -73,6 +73,8 @@ def test_tests_use_public_names() -> None:
         "pool()._attempt.cancel()",
         "class Stream(OutputStream):\n    def read(self): return self._path",
         "monkeypatch.setattr(log_file, '_READ', 4)",
+        "mock.patch.object(log_file, '_READ', 4)",
+        "run(python, '-c', 'from tui_workbench.core.files import _open')",
         "monkeypatch.setattr('tui_workbench.runs.logs.log_file._READ', 4)",
     ],
 )

@@ -17,16 +17,16 @@ quiet = termios.tcgetattr(0)
 quiet[3] &= ~termios.ECHO
 termios.tcsetattr(0, termios.TCSANOW, quiet)
 print("ready", flush=True)
-from tui_workbench.cli.shared.progress_bar import ProgressBar
+from tui_workbench.cli.shared import progress_bar
 from tui_workbench.core.progress import Progress
-bar = ProgressBar()
+progress_bar.DRAWING_SECONDS = 0.0
+bar = progress_bar.ProgressBar()
 for word in sys.stdin:
     if word.startswith("line"):
         bar.line("a line \\x1b[2Jof the build")
     elif word.startswith("end"):
         bar.show(None)
     else:
-        bar._next = 0
         bar.show(Progress("sending", float(word), 100.0, "files", 0.0, 10.0, 5.0))
 """
 

@@ -30,8 +30,8 @@ def test_missing_library_is_none() -> None:
 PROGRAMS = {
     "asyncssh": "import tui_workbench.targets.ssh.library",
     "link": "import tui_workbench.targets.ssh.ssh_link",
-    "key": "from tui_workbench.targets.ssh import workbench_key; workbench_key._make('key/id')",
-    "keyring": "from tui_workbench.targets.base import secrets; secrets._helper('look', '', '')",
+    "key": "from tui_workbench.targets.ssh import workbench_key; workbench_key.workbench_key()",
+    "keyring": "from tui_workbench.targets.base import secrets; secrets.keyring_helper('look', '', '')",
     "docker": "import docker",
     "screens": "import tui_workbench.ui.main.main, tui_workbench.ui.main.coordinator",
     "nvml": "import pynvml",
@@ -52,8 +52,8 @@ def test_imports_execute_no_program(tmp_path: Path, code: str) -> None:
     log = tmp_path / "strace.log"
     command = [require("strace"), "-f", "-qq", "-e", "trace=execve,execveat", "-e", "signal=none", "-o", str(log)]
     done = subprocess.run(
-        [*command, sys.executable, "-P", "-c", code], cwd=tmp_path, env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-        capture_output=True, text=True, check=False,
+        [*command, sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "canary").exists()

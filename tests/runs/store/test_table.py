@@ -178,7 +178,7 @@ def test_filter_finds_the_runs_of_agents(runs: Runs) -> None:
 
 @pytest.mark.parametrize("text", ["AUSWÄRTS", "script:AUSWÄRTS", "script=auswärts.PY", "note:PRÜFEN"])
 def test_filter_ignores_the_case_of_all_letters(runs: Runs, text: str) -> None:
-    add(runs.project, 7, script="auswärts.py")
+    add(runs.project, 7, script="AusWÄrts.py")
     runs.annotate("7", lambda found: found._replace(note="Prüfen"))
     assert numbers(runs, text) == [7]
 

@@ -28,12 +28,12 @@ HATCHLING = '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchlin
 NAMED = '[project]\nname = "losses"\nversion = "1"\n'
 SCRIPT = """\
 import subprocess, sys
-import losses.conf, losses._version
+import losses.conf, losses.version
 child = [sys.executable, "-c", "import losses.conf; print(losses.conf.LOSS)"]
-print("loss", losses.conf.LOSS, losses._version.TEXT, subprocess.check_output(child).decode())
+print("loss", losses.conf.LOSS, losses.version.TEXT, subprocess.check_output(child).decode())
 print(losses.conf.__file__)
 """
-PACKAGE = {"__init__.py": "", "conf.py": "LOSS = 0.1\n", "_version.py": 'TEXT = "v1"\n'}
+PACKAGE = {"__init__.py": "", "conf.py": "LOSS = 0.1\n", "version.py": 'TEXT = "v1"\n'}
 
 
 class Layout:
@@ -51,7 +51,7 @@ class Layout:
             self.root,
             {
                 "pyproject.toml": build + NAMED + extra,
-                ".gitignore": "_version.py\n__pycache__\n*.egg-info\nbuild\n",
+                ".gitignore": "version.py\n__pycache__\n*.egg-info\nbuild\n",
                 "jobs/train.py": SCRIPT,
             },
         )

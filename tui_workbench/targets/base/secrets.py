@@ -121,7 +121,7 @@ def _ask_keyring(
     return done.code, done.stderr.strip().rpartition(b"\n")[2] or b"the keyring failed"
 
 
-def _helper(verb: str, reference: str, bus: str) -> int:
+def keyring_helper(verb: str, reference: str, bus: str) -> int:
     """Execute `verb` in the child process, with the secret on stdin or stdout; return the exit code."""
     if bus:
         os.environ[BUS] = bus
@@ -173,4 +173,4 @@ def _backend() -> KeyringBackend | None:
 
 
 if __name__ == "__main__":
-    sys.exit(_helper(*sys.argv[1:]))
+    sys.exit(keyring_helper(*sys.argv[1:]))
