@@ -1,7 +1,8 @@
 """Answer queries for nvidia-smi with the values of AMD GPUs, so that the same scripts and parsers serve both vendors.
 
-`vendors.SMI` sends the text of this module to the machine, where Python 3.6 or newer runs it with the name of a tool
-and the arguments of nvidia-smi: `--query-gpu=FIELDS` or `--query-compute-apps=FIELDS`, with `-l 1` to repeat, or `-L`.
+`vendors.with_smi` sends the text of this module to the machine, where Python 3.6 or newer runs it with the name of a
+tool and the arguments of nvidia-smi: `--query-gpu=FIELDS` or `--query-compute-apps=FIELDS`, with `-l 1` to repeat, or
+`-L`.
 
 Sources: "AMD SMI CLI tool usage" and "HIP environment variables" (rocm.docs.amd.com), and the programs of the
 repositories ROCm/amdsmi (amdsmi_cli) and ROCm/rocm_smi_lib (python_smi_tools). amd-smi prints a JSON list or, from
