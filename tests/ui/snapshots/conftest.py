@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import tempfile
 import time
@@ -65,6 +66,14 @@ A small network that reads **handwritten digits**.
 | `--lr` | 0.1 |
 | `--epochs` | 20 |
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def imported_screens() -> None:
+    """Import the screens that the program imports when they are opened, so that no test takes the time of an import."""
+    for name in ("dashboard.dashboard", "details.run_details", "runs.compare", "machines.machine", "gpu.monitor_screen",
+                 "projects.start_screen", "commands.palette", "project_screens"):  # fmt: skip
+        importlib.import_module(f"tui_workbench.ui.{name}")
 
 
 @pytest.fixture

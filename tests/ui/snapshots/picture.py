@@ -50,6 +50,7 @@ async def compare(pilot: Pilot[list[Run]], stored: Path, drawn: Path) -> None:
         _write(stored, await _complete_picture(pilot))
         return
     expected = _read(stored)
+    await pilot.pause()  # until most of the screen is drawn, because a picture takes some time
     end = asyncio.get_running_loop().time() + PATIENCE
     while (picture := _picture(pilot)) != expected:
         if asyncio.get_running_loop().time() > end:

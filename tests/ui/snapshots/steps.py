@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.ui.textual_internals import whole_strips
-from tests.ui.waiting import until
+from tests.ui.waiting import PATIENCE
 from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
     from tui_workbench.core.model import Run
     from tui_workbench.projects.project import Project
+
+
+POLL = 0.05  # seconds; drawing the whole screen takes much longer than most conditions of tests
 
 
 class Steps(NamedTuple):
@@ -40,8 +45,12 @@ class Steps(NamedTuple):
 
 
 async def _wait_for(pilot: Pilot[list[Run]], pattern: str) -> None:
+    end = time.monotonic() + PATIENCE
     # Not `seen`, which would draw a dialog without the screen below, also for the picture.
-    await until(lambda: any(re.search(pattern, strip.text) for strip in whole_strips(pilot.app)))
+    while not any(re.search(pattern, strip.text) for strip in whole_strips(pilot.app)):
+        if time.monotonic() > end:
+            raise AssertionError(f"no line matches {pattern}")
+        await asyncio.sleep(POLL)
 
 
 def keys(*names: str) -> Steps:
