@@ -74,6 +74,7 @@ check-lint: $(VENV)/.installed-test
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python -m tests.bounded_reading
 	$(VENV)/bin/python -m tests.private_names
+	find tui_workbench -name '*.sh' -exec $(VENV)/bin/shellcheck {} +
 
 test: check
 	@$(call run_tests,$(VENV)/bin/pytest -m first --durations=10,$(FIRST_WORKERS))
