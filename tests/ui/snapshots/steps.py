@@ -66,7 +66,7 @@ def with_deleted_runs(project: Project) -> None:
     Runs(project).delete("6")
 
 
-ALL_RUNS = ("6", "=6 runs")
+ALL_RUNS = ("6", "=duration +run 6|accuracy +started *$")  # charts, or the table of a small terminal without charts
 OPEN = ("slash", *"gpu-box.run", "enter", "=Framework")
 
 STEPS: Mapping[str, Steps] = {
@@ -81,7 +81,7 @@ STEPS: Mapping[str, Steps] = {
     "curves": keys(*ALL_RUNS, "m"),
     "columns": keys(*ALL_RUNS, "o", "=Columns"),
     "details": keys(*ALL_RUNS, "down", "enter", "=Metrics"),
-    "comparison": keys(*ALL_RUNS, "down", "space", "down", "space", "down", "space", "c", "=Comparison"),
+    "comparison": keys(*ALL_RUNS, "down", "space", "down", "c", "=Comparison"),
     "detach": keys("2", "home", "x", "=Detach"),
     "edit-run": keys(*ALL_RUNS, "down", "e"),
     "plan": keys("p", "=The plan is ready."),
