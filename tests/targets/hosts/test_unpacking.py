@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tarfile
@@ -98,29 +99,63 @@ def test_repeated_link_stays_inside(tmp_path: Path) -> None:
 
 
 class Endless:
-    """A header, then bytes without end. Counts the bytes that were read."""
+    """A header, then a block without end. Counts the bytes that were read."""
 
-    def __init__(self, header: bytes) -> None:
-        self._header = header
+    def __init__(self, header: bytes, block: bytes) -> None:
+        self._bytes = header + block * 2048
+        self._block = block
         self.read_bytes = 0
 
     def read(self, size: int) -> bytes:
         self.read_bytes += size
         if self.read_bytes > 100 << 20:
             raise MemoryError("the reader does not stop")
-        data, self._header = self._header[:size], self._header[size:]
-        return data + b"x" * (size - len(data))
+        if len(self._bytes) < size:
+            self._bytes += self._block * (size // 512 + 1)
+        data, self._bytes = self._bytes[:size], self._bytes[size:]
+        return data
 
 
-@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE])
-def test_header_of_any_size_is_refused(tmp_path: Path, kind: bytes) -> None:
+def headers_without_end(kind: bytes) -> Endless:
     info = tarfile.TarInfo("name")
     info.type, info.size = kind, 1 << 40
-    stream = Endless(info.tobuf(tarfile.GNU_FORMAT))
-    with pytest.raises(tarfile.ReadError):
+    if kind != tarfile.GNUTYPE_SPARSE:
+        return Endless(info.tobuf(tarfile.GNU_FORMAT), b"x" * 512)
+    # The bytes 482 of the header and 504 of each following block say that more blocks follow.
+    header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    header[386:483] = b"0" * 96 + b"\1"
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return Endless(bytes(header), b"0" * 504 + b"\1" + b"\0" * 7)
+
+
+KINDS = (
+    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_SPARSE,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_headers_of_any_size_are_refused(tmp_path: Path, kind: bytes) -> None:
+    stream = headers_without_end(kind)
+    with pytest.raises(tarfile.ReadError, match="bytes of headers"):
         unpack(stream, str(tmp_path))
-    assert stream.read_bytes < 1 << 20
+    assert stream.read_bytes < 8 << 20
     assert os.listdir(tmp_path) == []
+
+
+def test_compressed_headers_of_any_size_are_refused(tmp_path: Path) -> None:
+    header = headers_without_end(tarfile.XHDTYPE).read(64 << 20)
+    with pytest.raises(tarfile.ReadError, match="bytes of headers"):
+        unpack(io.BytesIO(gzip.compress(header, 1)), str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+def test_compressed_archive_is_unpacked(tmp_path: Path) -> None:
+    packed = gzip.compress(archive(member("a"), member("b")))
+    unpack(io.BytesIO(packed), str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+    with pytest.raises(EOFError):
+        unpack(io.BytesIO(packed[:-20]), str(tmp_path))
 
 
 def test_long_names_are_unpacked(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ similar rules, but the Python of Debian 12 does not have this filter.)
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import os
 import posixpath
@@ -16,7 +17,7 @@ import shutil
 import tarfile
 import zlib
 from collections.abc import Callable, Container
-from typing import IO, NamedTuple, Protocol, Self, cast
+from typing import IO, NamedTuple, Protocol, cast
 
 from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.files import (
@@ -137,23 +138,47 @@ class Unpacked:
 
 
 LARGEST_HEADER = 1 << 20
-"""Maximum size in bytes of a header with a long name or attributes; the tarfile module reads it as a whole."""
+"""Maximum size in bytes of the headers of a member; the tarfile module reads them as a whole."""
 
-_EXTENSIONS = (
-    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
-)  # fmt: skip
+_GZIP = b"\x1f\x8b"
+"""The first bytes of a file that gzip has compressed (RFC 1952)."""
 
 
-class _Member(tarfile.TarInfo):
-    """A member of an archive that another machine sends."""
+class _Rest:
+    """A stream whose first bytes were read already."""
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Read a header of 512 bytes. Raises tarfile.ReadError if it announces more headers than the limit."""
-        header = super().frombuf(buf, encoding, errors)
-        if header.type in _EXTENSIONS and header.size > LARGEST_HEADER:
-            raise tarfile.ReadError(f"a header has {header.size} bytes")
-        return header
+    def __init__(self, first: bytes, stream: Stream) -> None:
+        self._first, self._stream = first, stream
+
+    def read(self, size: int) -> bytes:
+        first, self._first = self._first[:size], self._first[size:]
+        return first or self._stream.read(size)
+
+
+class _Archive:
+    """The uncompressed bytes of a stream, of which only an allowed number can be read.
+
+    Limiting what tarfile reads does not depend on its methods, of which other versions of Python call others.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        first = stream.read(1)
+        first += stream.read(1) if first else b""
+        rest = _Rest(first, stream)
+        self._stream: Stream = gzip.GzipFile(fileobj=cast("IO[bytes]", rest)) if first == _GZIP else rest
+        self.allow(0)
+
+    def allow(self, size: int) -> None:
+        """Allow the headers of the next member after `size` bytes. tarfile reads up to a chunk ahead."""
+        self._allowed = size + LARGEST_HEADER + 2 * _CHUNK
+
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes. Raises tarfile.ReadError if these are not allowed, OSError and EOFError."""
+        data = self._stream.read(size)
+        self._allowed -= len(data)
+        if self._allowed < 0:
+            raise tarfile.ReadError(f"a member of the archive has more than {LARGEST_HEADER} bytes of headers")
+        return data
 
 
 def unpack(
@@ -164,14 +189,15 @@ def unpack(
 ) -> Unpacked:
     """Unpack the wanted members of a tar archive into an existing folder, which has no files with their names.
 
-    Raises tarfile.TarError, OSError or StorageError.
+    Raises tarfile.TarError, EOFError, zlib.error, OSError or StorageError.
     """
     found = Unpacked(folder, on_progress)
+    source = _Archive(stream)
     with tarfile.open(
-        fileobj=cast("IO[bytes]", stream), mode="r|*", encoding="utf-8", errors="surrogateescape", bufsize=_CHUNK,
-        tarinfo=_Member,
-    ) as archive:  # fmt: skip
+        fileobj=cast("IO[bytes]", source), mode="r|", encoding="utf-8", errors="surrogateescape", bufsize=_CHUNK
+    ) as archive:
         for member in archive:
+            source.allow(member.size)
             if is_wanted(member):
                 found.add(archive, member)
     found.make_links()
@@ -196,7 +222,7 @@ LARGEST_LIST = 1 << 28
 LARGEST_TOTAL = 1 << 40
 """Maximum size of the files in KiB."""
 
-_DAMAGES = (tarfile.TarError, EOFError, zlib.error, ValueError, OverflowError)
+_DAMAGES = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, OverflowError)
 """Errors of reading an archive that is damaged, or was made to attack its readers."""
 
 MAX_ATTEMPTS = 3
