@@ -22,10 +22,10 @@
 VENV ?= .venv
 PYTHON ?=
 SAMPLE ?= sample_project
-# Number of test files that run at the same time. The tests of the first ring compute; most others wait for programs.
+# Number of test files that run at the same time. The tests of the first ring mostly compute; most others wait.
 # Each worker starts its own machines and Docker engines.
 WORKERS ?= 5
-FIRST_WORKERS ?= logical
+FIRST_WORKERS ?= 3
 
 # Without bytecode, every start of the program would compile it again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -46,6 +46,7 @@ _FIXTURES = {
     "key": "ssh",
     "inside": "system",
     "keyring": "system",
+    "small_memory": "system",
     "public": "ssh",
     "session_engine": "docker",
     "session_gpubox_engine": "docker",

@@ -119,6 +119,7 @@ async def until_gone(pids: list[int]) -> None:
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.browser
 @pytest.mark.linux("Chromium needs /proc")
 async def test_browser_shows_the_screens_and_sends_keys(served: Served, project_root: Path, tmp_path: Path) -> None:
     (project_root / "hello.py").write_text("copied = 'needle'\n")
@@ -279,6 +280,7 @@ async def test_invalid_messages_close_the_page(served: Served, client: aiohttp.C
     assert served.errors.read_text() == ""
 
 
+@pytest.mark.browser
 @pytest.mark.linux("Chromium needs /proc")
 async def test_cookie_is_not_sent_to_other_ports(served: Served, tmp_path: Path) -> None:
     seen: list[str] = []

@@ -59,6 +59,7 @@ def test_files_and_programs_are_read_with_limits() -> None:
     assert bounded_reading.problems() == []
 
 
+@pytest.mark.slow
 def test_tests_use_public_names() -> None:
     assert private_names.problems() == []
 

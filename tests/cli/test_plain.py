@@ -109,6 +109,7 @@ def test_overwritten_text_is_left_out(written: bytes, said: str) -> None:
     assert (shown.feed(written) + shown.flush()).decode() == said
 
 
+@pytest.mark.processes
 @settings(max_examples=60)
 @given(st.lists(st.sampled_from([b"abc", b"\r", b"\n", b"\x1b[31m", b"\x1b", b"[", b"m", b"\xc3", b"\xa4", b"\b"])))
 def test_chunks_make_no_difference(pieces: list[bytes]) -> None:

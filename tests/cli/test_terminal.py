@@ -137,6 +137,7 @@ def test_every_character_is_visible(character: str) -> None:
     assert visible(shown) == shown
 
 
+@pytest.mark.processes
 @given(st.text())
 def test_visible_text_is_one_line(text: str) -> None:
     assert "\n" not in visible(text)

@@ -91,6 +91,7 @@ def test_index_is_asked_with_the_installer(index: PackageIndex, monkeypatch: pyt
     assert newest(Source(INDEX)).startswith(f"newest version: 99.0; installed: {__version__}\nupdate: ")
 
 
+@pytest.mark.processes
 def test_silent_index_is_an_error(index: PackageIndex) -> None:
     with pytest.raises(WorkbenchError, match="cannot look for newer versions: "):
         newest(Source(INDEX))

@@ -119,6 +119,7 @@ def metadata_of(wheel: Path) -> email.message.Message:
         return email.parser.Parser().parsestr(opened.read(name).decode())
 
 
+@pytest.mark.packaging
 def test_torch_is_optional_and_textual_is_pinned(wheel: Path) -> None:
     requirements = metadata_of(wheel).get_all("Requires-Dist") or []
     program = [requirement for requirement in requirements if "extra ==" not in requirement]
@@ -158,6 +159,7 @@ def test_installed_program_is_the_wheel(installed: Path, wheel: Path, tmp_path: 
     assert run(installed, "workbench-tui", "--version", folder=tmp_path).split()[-1] == wheel.name.split("-")[1]
 
 
+@pytest.mark.packaging
 def test_installed_program_creates_the_sample(installed: Path, tmp_path: Path) -> None:
     listed = json.loads(run(installed, "workbench-tui", "project", "sample", "list", "-o", "json", folder=tmp_path))
     assert {"blank", "digits"} <= {template["name"] for template in listed}

@@ -94,6 +94,7 @@ def test_locked_dependencies_of_torch_are_those_of_its_builds() -> None:
     assert {canonicalize_name(Requirement(line).name) for line in torch["requires-dist"]} <= installed
 
 
+@pytest.mark.packaging
 def test_make_lock_keeps_versions_and_adds_new_requirements(tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY / ".ci", tmp_path / ".ci")
     text = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")

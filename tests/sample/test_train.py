@@ -87,6 +87,7 @@ def test_defaults_reach_95_percent_on_new_writers(
     assert metrics["settings"]["epochs"] == 15
 
 
+@pytest.mark.train
 def test_saved_model_has_the_logged_accuracy(
     trained: tuple[Path, subprocess.CompletedProcess[str]], train: ModuleType
 ) -> None:

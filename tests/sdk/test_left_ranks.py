@@ -30,6 +30,7 @@ def end_of(launcher: subprocess.Popen[bytes]) -> bytes:
     return launcher.communicate(timeout=120)[0]
 
 
+@pytest.mark.processes
 @pytest.mark.linux("a launcher becomes the parent of the ranks")
 def test_ranks_end_after_torchrun_is_killed(tmp_path: Path) -> None:
     launcher = start(tmp_path, DEAF)

@@ -430,6 +430,7 @@ def test_ranks_that_ignore_sigterm_are_killed_after_a_failure(tmp_path: Path) ->
     assert done.returncode == 9  # of the killed rank, with this stand-in
 
 
+@pytest.mark.processes
 def test_nodes_wait_for_each_other_after_a_signal(tmp_path: Path) -> None:
     """One node may be saving the state of the run, and the exit of another would make srun kill it."""
     gate = tmp_path / "gate"

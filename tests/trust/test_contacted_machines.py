@@ -116,6 +116,7 @@ def test_commands_that_look_do_not_connect(received: Path, listener: Listener) -
     assert found == {}
 
 
+@pytest.mark.processes
 async def test_screens_do_not_connect(received: Path, project: Project, listener: Listener) -> None:
     async with opened(project) as pilot:
         for key in "12345":
@@ -138,6 +139,7 @@ async def test_screens_do_not_connect(received: Path, project: Project, listener
         assert listener.connections == 0
 
 
+@pytest.mark.processes
 async def test_key_on_the_selected_machine_connects(received: Path, project: Project, listener: Listener) -> None:
     async with opened(project) as pilot:
         await pilot.press("7")
@@ -281,6 +283,7 @@ MACHINES = frozenset(("Feed", "SshHost", "host_of", "ssh_host_of", "target_for")
 """The functions and classes that connect. `Feed` itself refuses machines that the user has not contacted."""
 
 
+@pytest.mark.processes
 def test_only_actions_of_the_user_use_machines_that_may_be_unknown() -> None:
     """A new module that only looks must use `target_to_look_at`, or `require_contacted` before it connects."""
     package = Path(contacts.__file__).parents[2]

@@ -240,6 +240,7 @@ def test_pipe_in_place_of_an_object_is_named(snapshots: Snapshots, tmp_path: Pat
     assert any(f"{path}: cannot read the snapshot, because this object is" in done.err for path in objects), done.err
 
 
+@pytest.mark.processes
 def test_restore_of_a_tree_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nine levels of ten folders, which are all the same, contain a billion files."""
     root = write_project(tmp_path / "project", tracked=True)

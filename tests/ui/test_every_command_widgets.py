@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from textual.app import App, ComposeResult
 from textual.widget import Widget
 from textual.widgets.text_area import Selection
@@ -146,6 +147,7 @@ async def test_line_view_keys() -> None:
         await scrolls(CommandDriver(pilot), "lines", view, PAGE, 100 - SIZE[1])
 
 
+@pytest.mark.slow
 @proves(
     "difference.up difference.down difference.page_up difference.page_down difference.first difference.last "
     "difference.left difference.right difference.close"

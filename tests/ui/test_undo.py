@@ -177,6 +177,7 @@ async def test_restored_files_are_undone(project: Project, project_root: Path) -
         await until(lambda: (project_root / "hello.py").read_text() == "print('changed')\n")
 
 
+@pytest.mark.slow
 async def test_late_step_belongs_to_the_project_that_was_open(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("ctrl+r")

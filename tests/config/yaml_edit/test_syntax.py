@@ -75,6 +75,7 @@ def test_positions_are_those_of_an_editor() -> None:
     assert tree.place(node.start) == (3, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [

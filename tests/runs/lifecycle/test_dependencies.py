@@ -99,6 +99,7 @@ def test_chain_ends_with_its_first_failure(place: Place) -> None:
     assert place.ends(third) == ("canceled", "next.py [2] has ended (canceled)")
 
 
+@pytest.mark.processes
 def test_chain_runs_in_order(place: Place) -> None:
     first = place.first()
     second = place.next(first.run_id)
@@ -110,6 +111,7 @@ def test_chain_runs_in_order(place: Place) -> None:
     assert runs[0].end <= runs[1].start <= runs[1].end <= runs[2].start
 
 
+@pytest.mark.processes
 def test_canceled_run_cancels_its_dependents(place: Place) -> None:
     first = place.first()
     second, third = place.next(first.run_id), place.next(f"{first.run_id}:any")

@@ -89,6 +89,7 @@ def test_run_that_ended_without_a_watcher_is_completed(shop: GatedProject) -> No
     assert RunDirectory(runs[1].directory).run().state == "running"
 
 
+@pytest.mark.processes
 def test_slow_end_of_some_runs_does_not_delay_others(shop: GatedProject) -> None:
     stubborn = [shop.runs.submit(RunRequest("local", "stubborn.py")) for _ in range(6)]
     run = shop.submit(7)
@@ -106,6 +107,7 @@ def test_slow_end_of_some_runs_does_not_delay_others(shop: GatedProject) -> None
         assert shop.ended(each).state == "canceled"
 
 
+@pytest.mark.processes
 def test_processes_that_a_script_left_running_are_ended(shop: GatedProject) -> None:
     write_files(shop.root, {"leaves.py": LEAVES_CHILD})
     run = shop.runs.submit(RunRequest("local", "leaves.py"))

@@ -124,6 +124,7 @@ def test_runs_start_in_order_with_a_reason_to_wait(place: Place) -> None:
     assert [run.state for run in place.runs.list()] == ["completed"] * 3
 
 
+@pytest.mark.processes
 def test_wait_is_in_plan_and_events(place: Place) -> None:
     first, second = place.submit(), place.submit()
     step = RunDirectory(second.directory).read_record().plan.step("queue")
@@ -209,6 +210,7 @@ def test_project_without_processes_does_not_block_others(two: tuple[Place, Place
     until(lambda: there.runs.get(second.run_id, adopt=True).state == "running", "its turn")
 
 
+@pytest.mark.processes
 def test_removed_project_leaves_the_queue(two: tuple[Place, Place]) -> None:
     here, there = two
     first, second = here.submit(), there.submit()
@@ -301,6 +303,7 @@ def test_queued_run_uses_its_own_snapshot(tmp_path: Path) -> None:
     assert not Path(second.directory, "work", "gated.py").exists(), "what the run left unchanged was kept"
 
 
+@pytest.mark.processes
 def test_failed_copy_fails_the_run_and_starts_the_next(tmp_path: Path) -> None:
     place = Place(tmp_path / "project", tracked=True)
     first, second, third = place.submit(), place.submit(), place.submit()

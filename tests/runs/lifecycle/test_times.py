@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.faults.support import kill_controller, until
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.step_progress import Progress
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from tests.runs.gated_project import GatedProject
 
 
+@pytest.mark.processes
 def test_local_end_without_a_controller_is_the_real_end(shop: GatedProject) -> None:
     run = shop.submit()
     until(lambda: RunDirectory(run.directory).status().begin, "the start")

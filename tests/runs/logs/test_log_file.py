@@ -46,6 +46,7 @@ patched = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 @pytest.mark.usefixtures("tiny_blocks")
 class TestLines:
+    @pytest.mark.slow
     @patched
     @given(data=texts, counted=st.integers(0, 3), order=st.randoms())
     def test_lines_equal_the_whole_file(self, tmp_path: Path, data: bytes, counted: int, order: random.Random) -> None:

@@ -162,6 +162,7 @@ def test_metric_name_can_be_any_text(tmp_path: Path, name: str) -> None:
     assert curve(metrics, name[:MAX_NAME]) == [(0, 1), (1, 2)]
 
 
+@pytest.mark.slow
 def test_number_of_names_is_limited_and_reported(tmp_path: Path) -> None:
     count = MAX_NAMES + 500
     write(

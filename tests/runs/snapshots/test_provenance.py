@@ -265,6 +265,7 @@ class TestRun:
         assert diff.stat().st_mode & 0o077 == 0
         assert "gh_token" not in json.dumps(provenance)
 
+    @pytest.mark.processes
     def test_repeated_run_has_the_provenance_of_its_origin(
         self, found: tuple[RunDirectory, dict[str, Any]], repository: Path
     ) -> None:

@@ -189,6 +189,7 @@ def set_password(project: GatedProject, value: str) -> None:
     write_files(project.root, {"aml_config/local.runconfig": text})
 
 
+@pytest.mark.processes
 def test_purge_removes_the_values_that_only_the_purged_runs_need(project: GatedProject, home: Path) -> None:
     first = project.ended(project.runs.submit(REQUEST))
     set_password(project, "second-value")
@@ -222,6 +223,7 @@ def test_purge_keeps_moved_values(project: GatedProject, home: Path) -> None:
     assert stored(home) == ["hunter2-value"]
 
 
+@pytest.mark.processes
 def test_purge_keeps_the_values_of_restored_references(project: GatedProject, home: Path) -> None:
     run = project.ended(project.runs.submit(REQUEST))
     path = project.root / "aml_config" / "local.runconfig"
@@ -235,6 +237,7 @@ def test_purge_keeps_the_values_of_restored_references(project: GatedProject, ho
     assert Path(again.log_path).read_text().startswith("hunter2-value 0.1 ")
 
 
+@pytest.mark.processes
 def test_purge_keeps_values_while_some_snapshots_are_unknown(project: GatedProject, home: Path) -> None:
     run = project.ended(project.runs.submit(REQUEST))
     shutil.copytree(Path(run.directory).parents[1] / "snapshots.git", Path(run.directory).parents[1] / IMPORTED)

@@ -257,6 +257,7 @@ class TestCreate:
         assert name == project.name
         assert abs(int(milliseconds) / 1000 - record.created) < 60
 
+    @pytest.mark.processes
     def test_run_numbers_and_ids_are_unique(self, project: Project) -> None:
         def create(_: int) -> tuple[int, str]:
             directory, lock, record = create_run(Project.find(project.root), REQUEST)

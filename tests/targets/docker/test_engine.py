@@ -267,6 +267,7 @@ ENDLESS: dict[str, tuple[bytes, bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["facts", *STREAMS])
 @pytest.mark.parametrize(("start", "then"), ENDLESS.values(), ids=ENDLESS)
 def test_endless_answer_is_refused_in_every_kind_of_call(name: str, start: bytes, then: bytes) -> None:
@@ -295,6 +296,7 @@ def test_stream_may_be_larger_than_an_answer() -> None:
         assert sum(map(len, Engine(path, "box").records("x"))) > 40 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("record", "pause"), [(b"1 " + b"x" * 60_000, 0.0), (b"", 0.0), (b"1 x", 0.05)], ids=["large", "empty", "slow"]
 )

@@ -58,6 +58,7 @@ def replaced(value: Any) -> Iterator[Any]:
             yield {**value, key: other} if isinstance(value, dict) else [other]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VALID)
 def test_value_of_another_type_is_refused(name: str) -> None:
     """The result of a call has the declared types, or the call raises an error of the workbench."""

@@ -149,6 +149,7 @@ def test_run_can_be_canceled_while_building_its_environment(project: DockerProje
     assert project.run(SHOWS).state == "completed"
 
 
+@pytest.mark.processes
 def test_clean_removes_environments(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     folder = prepare_environment(project.runs.project, "docker", "", Report())

@@ -334,6 +334,7 @@ def test_wait_reports_a_shell_that_could_not_start(local: LocalHarness) -> None:
         local.target().wait(spec, NEVER)
 
 
+@pytest.mark.processes
 def test_concurrent_runs_leave_no_zombies_or_descriptors(local: LocalHarness) -> None:
     before, processes = len(os.listdir(PROC / "self/fd")), children()
     specs = [local.spec(Script(exit_code=number)) for number in range(12)]

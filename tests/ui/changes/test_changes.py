@@ -44,6 +44,7 @@ async def back(pilot: Workbench) -> None:
     await pilot.app.workers.wait_for_complete()
 
 
+@pytest.mark.slow
 async def test_gpu_ready_change_is_shown_applied_and_undone(project: Project, folder: Path) -> None:
     (folder.parent / "hello.py").write_text("import torch\n")
     async with opened(project) as pilot:
@@ -89,6 +90,7 @@ async def test_leaving_changes_nothing(project: Project, folder: Path) -> None:
         assert sorted(os.listdir(folder)) == ["box.compute", "box.runconfig", "local.compute", "local.runconfig"]
 
 
+@pytest.mark.slow
 async def test_new_target_is_created_and_opened(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
@@ -181,6 +183,7 @@ async def test_early_enter_applies_the_plan_when_it_is_ready(
         assert (folder / "twin.compute").read_text() == BOX
 
 
+@pytest.mark.slow
 async def test_file_that_changed_on_disk_is_not_overwritten(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)

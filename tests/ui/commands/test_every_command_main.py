@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
 
+@pytest.mark.slow
 @proves(
     "pane.files pane.targets pane.editor pane.log pane.jobs pane.run_bar run.arguments run_bar.leave "
     "pane.next pane.previous view.zoom"
@@ -82,6 +83,7 @@ async def test_screen_commands(project: Project) -> None:
         await driver.does("changes.undo", shows(pilot, "/nothing"))
 
 
+@pytest.mark.slow
 @proves("palette.open palette.choose palette.close search_field.up search_field.down")
 async def test_palette_commands(project: Project) -> None:
     async with opened(project) as pilot:
@@ -262,6 +264,7 @@ async def test_change_commands(project: Project, project_root: Path) -> None:
         await driver.does("change.apply", lambda: not (project_root / "aml_config" / "box.compute").exists())
 
 
+@pytest.mark.slow
 @proves("view.border_left view.border_right view.border_up view.border_down view.borders_back")
 async def test_border_commands(project: Project) -> None:
     async with opened(project) as pilot:

@@ -52,6 +52,7 @@ async def test_help_lists_every_command_and_why_it_is_unavailable(project: Proje
         assert reasons["Cancel"] == "No run selected."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_help_aligns_keys_names_and_explanations(project: Project, size: tuple[int, int]) -> None:
     async with opened(project, size) as pilot:
@@ -110,6 +111,7 @@ async def test_palette_finds_commands_by_the_words_of_users(project: Project) ->
             await until(lambda: len(pilot.app.screen_stack) == 1)
 
 
+@pytest.mark.slow
 async def test_palette_has_room_for_every_description(project: Project) -> None:
     async with opened(project, (80, 24)) as pilot:
         commands = [command for command in COMMANDS.values() if is_in_palette(command)]
@@ -138,6 +140,7 @@ async def cut_descriptions(pilot: Pilot[list[Run]], states: list[CommandState]) 
     return [text for text, line in drawn.items() if text not in line]
 
 
+@pytest.mark.slow
 async def test_palette_begins_with_the_focused_pane(project: Project) -> None:
     async with opened(project) as pilot:
         for key, pane in (("1", "Files"), ("2", "Targets")):

@@ -62,6 +62,7 @@ async def test_label_goes_to_its_place(project: Project) -> None:
         await until(lambda: screen.focused is not None and parts.jobs in screen.focused.ancestors)
 
 
+@pytest.mark.slow
 async def test_fields_and_editor_tabs_have_labels(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         screen, parts = screen_of(pilot), screen_of(pilot).panes
@@ -86,6 +87,7 @@ async def test_hidden_panes_are_reached_by_their_tabs(project: Project) -> None:
         await until(lambda: screen.focused is not None and parts.jobs in screen.focused.ancestors)
 
 
+@pytest.mark.slow
 async def test_other_keys_leave_jump_mode(project: Project) -> None:
     async with opened(project) as pilot:
         focused = screen_of(pilot).focused

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 SIZES = ((80, 24), (160, 48))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 async def test_dashboard_shows_and_runs_the_run_bar(project: Project, size: tuple[int, int]) -> None:
     async with dashboard(project, size) as pilot:
@@ -48,6 +49,7 @@ async def test_dashboard_shows_and_runs_the_run_bar(project: Project, size: tupl
         await until(lambda: [run.state for run in Runs(project).list()] == ["completed"])
 
 
+@pytest.mark.slow
 async def test_zero_goes_to_the_run_bar(project: Project) -> None:
     async with dashboard(project) as pilot:
         await pilot.press("0", *"--x")
@@ -92,6 +94,7 @@ async def test_filter_without_match_shows_a_message(past: Project) -> None:
         await until(lambda: "No run matches the filter." in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_s_sorts_by_the_selected_column(past: Project) -> None:
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))
@@ -115,6 +118,7 @@ async def test_s_sorts_by_the_selected_column(past: Project) -> None:
         await shows(pilot, "6", "5", "4", "3", "2", "1")
 
 
+@pytest.mark.slow
 async def test_groups_have_counts_and_can_be_folded(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("b")
@@ -141,6 +145,7 @@ async def test_end_of_long_groups_shows_the_last_runs(project: Project) -> None:
         assert all("script_1.py" in line for line in rows(pilot))
 
 
+@pytest.mark.slow
 async def test_enter_shows_the_run_and_escape_returns(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "enter")
@@ -199,6 +204,7 @@ async def test_table_has_the_focus_after_a_tag_or_note(past: Project, size: tupl
         await move_down_to(pilot, 5)
 
 
+@pytest.mark.slow
 async def test_tag_without_name_is_rejected(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("t")
@@ -207,6 +213,7 @@ async def test_tag_without_name_is_rejected(past: Project) -> None:
         await until(lambda: "has no name" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_archived_runs_are_hidden_until_shown(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("d")
@@ -217,6 +224,7 @@ async def test_archived_runs_are_hidden_until_shown(past: Project) -> None:
         assert "⊟" in rows(pilot)[0]
 
 
+@pytest.mark.slow
 async def test_family_is_one_row_with_mean_and_deviation(project: Project) -> None:
     for number in range(1, 4):
         arguments = ("--lr", "0.1", "--seed", str(number))
@@ -276,6 +284,7 @@ async def test_chosen_columns_are_saved(past: Project) -> None:
         await until(lambda: content_of(dashboard_of(pilot).table)[0].split()[0] == "note")
 
 
+@pytest.mark.slow
 async def test_choice_of_columns_stays_while_it_is_saved(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     write(os.path.join(past.state_directory, "dashboard.json"), '{"columns": ["number", "script", "state"]}')
     monkeypatch.setattr("tui_workbench.ui.dashboard.dashboard.save_columns", lambda project, keys: None)
@@ -298,6 +307,7 @@ async def test_invalid_columns_file_is_ignored(past: Project) -> None:
         await until(lambda: "loss" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_m_switches_between_values_curves_and_no_charts(past: Project) -> None:
     async with dashboard(past, (160, 48)) as pilot:
         screen = dashboard_of(pilot)
@@ -315,6 +325,7 @@ async def test_m_switches_between_values_curves_and_no_charts(past: Project) -> 
         await until(lambda: screen.table.region.y == 2)
 
 
+@pytest.mark.slow
 async def test_charts_follow_the_filter_while_typing(past: Project) -> None:
     async with dashboard(past, (160, 48)) as pilot:
         await until(lambda: "✗ failed           1" in seen(pilot))
@@ -327,6 +338,7 @@ async def test_charts_follow_the_filter_while_typing(past: Project) -> None:
         assert ["run", "2", "4"] in [words[:3] for words in runs_on_axis]
 
 
+@pytest.mark.slow
 async def test_curves_belong_to_filtered_runs(past: Project) -> None:
     async with dashboard(past, (160, 48)) as pilot:
         charts = dashboard_of(pilot).charts
@@ -354,6 +366,7 @@ async def test_small_screen_has_no_charts_by_default(past: Project) -> None:
         await until(lambda: "step" not in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_new_run_appears_and_the_cursor_stays(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "down")
@@ -364,6 +377,7 @@ async def test_new_run_appears_and_the_cursor_stays(past: Project) -> None:
         assert current.run.run_number == 4  # the cursor stays on its run
 
 
+@pytest.mark.slow
 async def test_rerun_opens_the_main_screen(project: Project) -> None:
 
     run = Runs(project).submit(RunRequest("local", "hello.py"))
@@ -390,6 +404,7 @@ async def test_rerun_that_is_impossible_shows_why(project: Project, project_root
         assert len(Runs(project).list()) == 1
 
 
+@pytest.mark.slow
 async def test_rerun_with_other_arguments(project: Project) -> None:
 
     Runs(project).submit(RunRequest("local", "hello.py", ("--old",), exact_arguments=True))
@@ -446,6 +461,7 @@ async def test_control_characters_and_markup_are_shown_as_text(project: Project)
         assert "\x1b" not in seen(pilot)
 
 
+@pytest.mark.slow
 async def test_help_and_palette_describe_the_dashboard(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("question_mark")
@@ -457,6 +473,7 @@ async def test_help_and_palette_describe_the_dashboard(past: Project) -> None:
         await pilot.press("escape")
 
 
+@pytest.mark.slow
 async def test_readme_is_shown(past: Project) -> None:
     text = "# Digits\n\nTrains a **small** net, see [it](https://e.org).\n\n- one\n\n```\n[b]code\x1b[31m\n```\n"
     write(os.path.join(past.root, "README.md"), text)

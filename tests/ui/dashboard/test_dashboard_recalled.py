@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
 
+@pytest.mark.slow
 async def test_dashboard_opens_with_the_saved_filter(project: Project) -> None:
     async with opened(project) as pilot:
         saved = Values({"runs": RunQuery("state:failed", "loss", descending=False)._asdict()})

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Workbench = Pilot[list[Run]]
 
 
+@pytest.mark.slow
 async def test_marked_runs_are_compared(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "space", "space")
@@ -78,6 +79,7 @@ async def test_runs_of_a_marked_family_are_shown_as_marked(family: Project) -> N
         assert [line.startswith("●") for line in rows(pilot)] == [False, True, True, True]
 
 
+@pytest.mark.slow
 async def test_run_of_a_marked_family_can_be_unmarked(family: Project) -> None:
     async with dashboard(family) as pilot:
         await _group_by_family(pilot)
@@ -90,6 +92,7 @@ async def test_run_of_a_marked_family_can_be_unmarked(family: Project) -> None:
         assert sorted(run.run_number for run in dashboard_of(pilot).marked_runs()) == [1, 3]
 
 
+@pytest.mark.slow
 async def test_folded_family_with_a_marked_run_has_a_sign(family: Project) -> None:
     async with dashboard(family) as pilot:
         dashboard_of(pilot).table.move_to(2)
@@ -102,6 +105,7 @@ async def test_folded_family_with_a_marked_run_has_a_sign(family: Project) -> No
         assert rows(pilot)[2].startswith("●")
 
 
+@pytest.mark.slow
 async def test_unmarked_run_is_compared_with_the_run_below(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "c")
@@ -158,6 +162,7 @@ def active_run(past: Project) -> Iterator[RunDirectory]:
         yield run
 
 
+@pytest.mark.slow
 async def test_marks_follow_changes_of_the_runs(past: Project) -> None:
     with active_run(past) as run:
         async with dashboard(past) as pilot:
@@ -171,6 +176,7 @@ async def test_marks_follow_changes_of_the_runs(past: Project) -> None:
             assert "1 marked" in seen(pilot)
 
 
+@pytest.mark.slow
 async def test_active_run_is_canceled_after_a_question(project: Project) -> None:
     write(os.path.join(project.root, "wait.py"), "import time\ntime.sleep(600)\n")
     runs = Runs(project)

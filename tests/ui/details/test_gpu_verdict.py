@@ -86,6 +86,7 @@ async def test_narrow_head_keeps_the_figures(project: Project) -> None:
         await until(lambda: "◆ GPU shared  GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_head_of_a_run_without_gpu_has_no_verdict(proven: Project) -> None:
     async with details(proven, 3) as pilot:
         await until(lambda: "No metrics logged." in seen(pilot))
@@ -123,6 +124,7 @@ async def test_tab_shows_the_cause_and_its_log_line(proven: Project) -> None:
         await until(lambda: "PyTorch 2.13.0+cpu is a CPU build" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_m_switches_between_charts_of_samples(proven: Project) -> None:
     async with details(proven, 1) as pilot:
         panel = screen(pilot).gpu
@@ -139,6 +141,7 @@ async def test_m_switches_between_charts_of_samples(proven: Project) -> None:
         await until(lambda: "power W" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_wide_tab_shows_all_charts(proven: Project) -> None:
     async with details(proven, 1, (160, 48)) as pilot:
         await pilot.press("7")
@@ -169,6 +172,7 @@ async def test_dashboard_has_a_verdict_column(proven: Project) -> None:
         await shows(pilot, "2", "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)])
 async def test_stalled_run_shows_the_silence_and_advice(project: Project, size: tuple[int, int]) -> None:
     judged(project, 1, HANGING, samples([0, 100, 100, 100]))

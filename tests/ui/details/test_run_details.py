@@ -101,6 +101,7 @@ async def test_outputs_can_be_read_fetched_and_promoted(past: Project) -> None:
         await until(lambda: "version 1 of the asset" in seen(pilot))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)])
 async def test_executed_notebook_is_read_as_cells_or_as_text(past: Project, size: tuple[int, int]) -> None:
     outputs = (stream("epoch 1\n"), display(image__png=PIXEL, text__plain="<Figure>"), display(text__html="<table>"))
@@ -123,6 +124,7 @@ async def test_executed_notebook_is_read_as_cells_or_as_text(past: Project, size
         assert "ctrl+t View" not in seen(pilot)
 
 
+@pytest.mark.slow
 async def test_file_that_is_read_again_keeps_its_place(past: Project) -> None:
     """While a run is active, its outputs are read again every second."""
     write(output_of(past, "a.ipynb"), notebook(*[f"x{number}" for number in range(50)]))
@@ -142,6 +144,7 @@ async def test_file_that_is_read_again_keeps_its_place(past: Project) -> None:
         assert outputs.view.scroll_offset.y == 0
 
 
+@pytest.mark.slow
 async def test_output_that_is_not_a_notebook_is_shown_as_text_with_the_reason(past: Project) -> None:
     write(output_of(past, "a.ipynb"), "[1,2]")
     async with details(past, 5) as pilot:
@@ -155,6 +158,7 @@ def output_of(project: Project, name: str) -> str:
     return os.path.join(run.directory, "outputs", name)
 
 
+@pytest.mark.slow
 async def test_file_outside_outputs_is_copied_into_the_project(past: Project) -> None:
     run = next(run for run in Runs(past).list() if run.run_number == 5)
     folder = os.path.join(run.directory, "work", "checkpoints")
@@ -172,6 +176,7 @@ async def test_file_outside_outputs_is_copied_into_the_project(past: Project) ->
         assert read(os.path.join(past.root, "checkpoints", "best.pt")) == "trained weights"
 
 
+@pytest.mark.slow
 async def test_binary_file_is_described(past: Project) -> None:
     async with details(past, 5) as pilot:
         await pilot.press("2")
@@ -198,6 +203,7 @@ async def test_plan_shows_steps_with_durations(past: Project) -> None:
         assert "completed with exit code 0" in seen(pilot)
 
 
+@pytest.mark.slow
 async def test_untracked_run_has_messages_in_place_of_files(past: Project) -> None:
     async with details(past, 5) as pilot:
         await pilot.press("5")
@@ -212,6 +218,7 @@ async def test_untracked_run_has_messages_in_place_of_files(past: Project) -> No
         await until(lambda: screen(pilot).shown_tab == "gpu")
 
 
+@pytest.mark.slow
 async def test_tracked_run_has_files_and_an_environment(tmp_path: Path) -> None:
     from tests.conftest import write_project
     from tui_workbench.projects.project import Project
@@ -307,6 +314,7 @@ def large_objects(pilot: Workbench) -> list[weakref.ref[Any]]:
     return [weakref.ref(each) for each in (chart.curves[0].values, chart.picture, *readers)]
 
 
+@pytest.mark.slow
 async def test_active_run_is_followed(project: Project) -> None:
     script = (
         "import workbench, time, os\n"
@@ -436,6 +444,7 @@ def test_steps_that_a_failed_run_has_not_reached_are_not_ticked(past: Project) -
     assert "· start" in text
 
 
+@pytest.mark.slow
 async def test_full_screens_begin_with_their_title(past: Project) -> None:
     first, second, *_ = Runs(past).list()
     screens = {

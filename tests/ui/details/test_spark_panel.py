@@ -56,6 +56,7 @@ async def test_driver_in_the_cluster_is_mentioned(past: Project) -> None:
         assert "The driver runs in the cluster" in seen(pilot)
 
 
+@pytest.mark.slow
 async def test_other_runs_have_no_spark_tab(past: Project) -> None:
     async with details(past, 5) as pilot:
         await until(lambda: "loss" in seen(pilot))

@@ -63,6 +63,7 @@ class TestText:
             await pilot.press("right")
             assert editor.cursor_character == "U+202E"
 
+    @pytest.mark.slow
     @settings(max_examples=15, suppress_health_check=[HealthCheck.differing_executors])
     @given(st.lists(st.text(st.sampled_from("ab\n\x1b"), max_size=12), min_size=1, max_size=6))
     async def test_any_replacements_can_be_undone_one_by_one(self, versions: list[str]) -> None:

@@ -243,6 +243,7 @@ async def test_empty_monitor_names_the_key_to_attach() -> None:
         assert "Press a in Compute targets to attach a machine" in "\n".join(await show(pilot))
 
 
+@pytest.mark.slow
 async def test_cursor_starts_at_the_first_gpu_and_visits_all_entries() -> None:
     async with ViewApp().run_test(size=(120, 36)) as pilot:
         await show(pilot, machine(reading(0), rest(1), processes=(process(11), process(12))))

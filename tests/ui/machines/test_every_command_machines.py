@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Workbench = Pilot[list[Run]]
 
 
+@pytest.mark.slow
 @proves("machine.up machine.down machine.next machine.previous machine.leave")
 async def test_field_commands(project: Project) -> None:
     async with opened(project) as pilot:

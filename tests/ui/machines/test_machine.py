@@ -307,6 +307,7 @@ async def test_project_without_targets_names_the_key_to_attach(without_targets: 
         await until(lambda: "Press a to attach a machine." in "\n".join(screen_lines(app)))
 
 
+@pytest.mark.slow
 async def test_attach_is_found_in_the_palette(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("1", "ctrl+p")

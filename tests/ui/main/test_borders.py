@@ -29,6 +29,7 @@ def region(pilot: Pilot[list[Run]], pane: str) -> Region:
     return screen_of(pilot).query_one(f"#{pane}").region
 
 
+@pytest.mark.slow
 async def test_keys_move_borders_of_the_focused_column_and_reset_them(project: Project) -> None:
     async with opened(project) as pilot:
         usual = {pane: region(pilot, pane) for pane in ("files", "log", "jobs")}
@@ -99,6 +100,7 @@ async def test_large_terminal_shows_all_runs_and_gpus(project: Project) -> None:
         await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
 
 
+@pytest.mark.slow
 async def test_enlarged_terminal_shows_all_runs_and_gpus(project: Project) -> None:
     async with opened(project, WIDE) as pilot:
         assert "All runs  1" not in seen(pilot)

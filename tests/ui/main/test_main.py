@@ -106,6 +106,7 @@ async def test_early_keys_do_no_harm(project: Project) -> None:
         await until(lambda: screen_of(pilot).panes.run_bar.script == "hello.py")
 
 
+@pytest.mark.slow
 async def test_ctrl_r_runs_the_script_and_shows_its_output(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("ctrl+r")
@@ -135,6 +136,7 @@ async def test_editing_works_during_several_runs(project: Project, project_root:
         await until(lambda: "3 hello.py" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_x_cancels_the_selected_run_after_a_question(project: Project, project_root: Path) -> None:
     (project_root / "hello.py").write_text(SLOW)
     async with opened(project) as pilot:
@@ -154,12 +156,14 @@ async def test_run_of_the_command_line_appears(project: Project) -> None:
         await until(lambda: "hello.py [1]" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_new_target_and_new_file_appear(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         (project_root / "aml_config" / "fresh.compute").write_text("type: localdocker\nbaseDockerImage: image:7\n")
         await until(lambda: "Docker image:7" in seen(pilot) and "fresh.compute" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_invalid_configuration_shows_an_error_in_the_run_bar(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         config = project_root / "aml_config"
@@ -174,6 +178,7 @@ async def test_invalid_configuration_shows_an_error_in_the_run_bar(project: Proj
         await until(lambda: not bar.notice.is_error)
 
 
+@pytest.mark.slow
 async def test_enter_on_a_broken_target_opens_the_line_of_the_error(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         (project_root / "aml_config" / "local.compute").write_text("type: local\npythonLocation: [\n")
@@ -182,6 +187,7 @@ async def test_enter_on_a_broken_target_opens_the_line_of_the_error(project: Pro
         await until(lambda: "3 local.compute" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_edited_files_are_saved_before_the_run(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         await pilot.press("1", "G", "enter")
@@ -195,6 +201,7 @@ async def test_edited_files_are_saved_before_the_run(project: Project, project_r
         assert (project_root / "hello.py").read_text().startswith("print('new')")
 
 
+@pytest.mark.slow
 async def test_numbers_and_tab_move_between_panes(project: Project) -> None:
     async with opened(project) as pilot:
         for key, pane in (("2", "targets"), ("3", "editor"), ("4", "log"), ("5", "jobs"), ("1", "files")):
@@ -224,6 +231,7 @@ async def test_zoom_toggles_the_size_of_a_pane(project: Project) -> None:
         await until(lambda: "1 Files" in seen(pilot) and "5 Jobs" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_escape_leaves_the_editor_to_the_previous_pane(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("1", "G", "enter")
@@ -281,6 +289,7 @@ async def test_footer_key_can_be_clicked(project: Project) -> None:
         await until(lambda: "2 Compute targets" not in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_leaving_returns_the_active_runs(project: Project, project_root: Path) -> None:
     (project_root / "hello.py").write_text(SLOW)
     async with opened(project) as pilot:

@@ -63,6 +63,7 @@ async def test_edited_theme_is_reloaded(project: Project, mine: Path) -> None:
         await until(lambda: themes.saved_theme()[0].name == "mine")
 
 
+@pytest.mark.slow
 async def test_error_in_an_edited_theme_appears_and_disappears(project: Project, mine: Path) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "mine")
@@ -108,6 +109,7 @@ def test_unchanged_files_are_not_read_again(mine: Path) -> None:
     assert [name for name, theme in files.loaded.items() if theme is not before[name]] == ["mine"]
 
 
+@pytest.mark.slow
 async def test_theme_choice_does_not_dim_the_screen(project: Project) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "")

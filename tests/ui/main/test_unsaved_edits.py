@@ -56,6 +56,7 @@ async def test_leaving_a_dialog_saves_no_file(project: Project, folder: Path, pr
             assert tree(project_root) == before, key
 
 
+@pytest.mark.slow
 async def test_showing_the_plan_saves_no_file(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "hello.py", "#", "#")
@@ -67,6 +68,7 @@ async def test_showing_the_plan_saves_no_file(project: Project, project_root: Pa
         assert tree(project_root) == before
 
 
+@pytest.mark.slow
 async def test_conflict_in_another_file_blocks_no_change(project: Project, folder: Path, project_root: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "hello.py", "#", "#")
@@ -130,6 +132,7 @@ async def test_undo_refuses_files_with_unsaved_edits(project: Project, folder: P
         assert (folder / "box.compute").read_text() == ready
 
 
+@pytest.mark.slow
 async def test_run_saves_only_files_of_the_project(project: Project, project_root: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere.py"
     other.write_text("print('elsewhere')\n")

@@ -66,6 +66,7 @@ class TestRows:
             assert "GPUs of the machine" in it.help
             assert "Default: off." in it.help
 
+    @pytest.mark.slow
     async def test_options_of_slurm_are_rows(self, folder: Path) -> None:
         (folder / "hpc.compute").write_bytes(b"type: slurm\nslurm: {partition: gpu}  # cluster\n")
         async with editor_app(folder) as it:
@@ -272,6 +273,7 @@ class TestTwoViews:
             await it.press("up", "ctrl+t")
             assert current(form) == "1"
 
+    @pytest.mark.slow
     async def test_undo_covers_form_and_text(self, folder: Path) -> None:
         async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")

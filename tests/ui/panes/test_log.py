@@ -195,7 +195,7 @@ class TestSearch:
             await app.shows("no match")
             await pilot.press("alt+r")
             await app.shows("regex")
-            await app.shows("unterminated character set")
+            await app.shows("missing ]")
             await pilot.press("right_square_bracket")
             await app.shows("2 of 2")
 

@@ -96,6 +96,7 @@ async def answer(pilot: Pilot[list[Run]], label: str, text: str) -> None:
 async def nothing() -> None: ...
 
 
+@pytest.mark.slow
 @proves("start.open start.quit")
 async def test_recent_project_is_opened(other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
@@ -107,6 +108,7 @@ async def test_recent_project_is_opened(other: Path, tmp_path: Path, monkeypatch
         await CommandDriver(pilot).does("start.quit", lambda: not pilot.app.is_running)
 
 
+@pytest.mark.slow
 @proves("start.leave")
 async def test_escape_closes_a_question_that_has_lost_the_focus(
     other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

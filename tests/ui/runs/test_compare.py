@@ -64,6 +64,7 @@ async def go_to(pilot: Workbench, name: str) -> None:
     raise AssertionError(f"no row {name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)])
 async def test_equal_rows_are_folded(past: Project, size: tuple[int, int]) -> None:
     async with comparing(past, 1, 3, size=size) as pilot:
@@ -86,6 +87,7 @@ async def test_missing_metric_is_a_dash_without_curve(past: Project) -> None:
         assert "✗ failed" in seen(pilot)
 
 
+@pytest.mark.slow
 async def test_columns_of_twenty_runs_scroll_with_the_cursor(project: Project) -> None:
     for number in range(1, 21):
         past_run(project, number, arguments=("--seed", str(number)), curves={"loss": falling(float(number))})
@@ -119,6 +121,7 @@ async def test_enter_opens_the_full_difference(past: Project) -> None:
         await until(lambda: isinstance(pilot.app.screen, CompareScreen))
 
 
+@pytest.mark.slow
 async def test_changed_code_is_shown_as_a_diff(tmp_path: Path) -> None:
     project = Project.find(str(write_project(tmp_path / "tracked", tracked=True)))
     first = Runs(project).submit(RunRequest("local", "hello.py"))

@@ -96,6 +96,7 @@ async def test_dashboard_commands(past: Project) -> None:
         await driver.does("history.leave", lambda: pilot.app.screen is screen_of(pilot))
 
 
+@pytest.mark.slow
 @proves("dashboard.run_bar dashboard.run")
 async def test_dashboard_starts_a_run(project: Project) -> None:
     async with dashboard(project) as pilot:
@@ -197,6 +198,7 @@ async def test_edit_and_rerun_commands(tracked: Project) -> None:
         await until(lambda: not Runs(tracked).list()[0].is_active)
 
 
+@pytest.mark.slow
 @proves("columns.tick columns.up columns.down columns.done")
 async def test_column_choice_commands(past: Project) -> None:
     async with dashboard(past) as pilot:
@@ -250,6 +252,7 @@ async def test_run_details_commands(past: Project) -> None:
         CommandDriver.pressed.add("details.gpus")
 
 
+@pytest.mark.slow
 @proves("file_panel.open file_panel.back file_panel.view")
 async def test_file_panel_commands(past: Project) -> None:
     run = next(run for run in Runs(past).list() if run.run_number == 5)
@@ -266,6 +269,7 @@ async def test_file_panel_commands(past: Project) -> None:
         await driver.does("file_panel.back", lambda: isinstance(pilot.app.focused, RowList))
 
 
+@pytest.mark.slow
 @proves("compare.open compare.same compare.filter compare.metric compare.metric_back compare.gpus compare.base")
 async def test_comparison_commands(past: Project) -> None:
     async with comparing(past, 1, 3) as pilot:
@@ -301,6 +305,7 @@ async def trace(project: Project) -> AsyncIterator[Workbench]:
         yield pilot
 
 
+@pytest.mark.slow
 @proves("trace.copy trace.filter trace.failed trace.whose trace.read")
 async def test_trace_commands(project: Project) -> None:
     async with trace(project) as pilot:

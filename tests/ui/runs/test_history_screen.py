@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.ui.dashboard.conftest import dashboard
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.ui.runs.history_screen import HistoryScreen
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
 
+@pytest.mark.slow
 async def test_error_shows_paths_unchanged(past: Project) -> None:
     async with dashboard(past) as pilot:
         screen = pilot.app.screen

@@ -138,6 +138,7 @@ def write_verdict(run: Run, word: str) -> None:
     (Path(run.directory) / GPU_VERDICT).write_text(json.dumps(to_json(Verdict(word, f"it is {word}"))))
 
 
+@pytest.mark.slow
 async def test_stall_is_reported_once_when_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "VERDICT_SECONDS", 1)
     run, stalled_before = judged(RUNNING, tmp_path, "proven"), judged(OTHER, tmp_path, "stalled")

@@ -52,6 +52,7 @@ async def show_ports(pilot: Pilot[list[Run]]) -> None:
     await until(lambda: "for hello.py [1]" in seen(pilot) and "open port" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_server_is_opened_and_closed(project_with_run: Project) -> None:
     hanging = Path(project_with_run.root).parent / "hanging"
     os.mkfifo(hanging)
@@ -95,6 +96,7 @@ def lacks_jupyter(pilot: Pilot[list[Run]]) -> Callable[[], bool]:
     return lambda: "jupyterlab is not installed" in " ".join(seen(pilot).split())
 
 
+@pytest.mark.slow
 async def test_browser_is_started_from_a_trusted_folder(
     project_with_run: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

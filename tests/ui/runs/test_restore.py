@@ -33,6 +33,7 @@ def text(project: Project, name: str) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
+@pytest.mark.slow
 async def test_restore_shows_changes_makes_them_and_undoes_them(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
         await pilot.press("u")
@@ -63,6 +64,7 @@ async def test_restore_can_be_undone_after_leaving_the_screen(tracked: Project) 
         await until(lambda: text(tracked, "hello.py") == "print('changed since')\n")
 
 
+@pytest.mark.slow
 async def test_run_without_snapshot_cannot_be_restored(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("u")
@@ -71,6 +73,7 @@ async def test_run_without_snapshot_cannot_be_restored(past: Project) -> None:
         await until(lambda: "This run has no snapshot" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_shell_without_a_suitable_terminal_shows_an_error(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
         await pilot.press("w")

@@ -21,7 +21,7 @@ PICTURES = Path(__file__).parent / "pictures"
 SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ["80x24", pytest.param("120x40", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", STEPS)
 async def test_screen_looks_like_its_picture(name: str, size: str, past: Project, tmp_path: Path) -> None:
     steps = STEPS[name]

@@ -232,6 +232,7 @@ async def test_preparation_shows_progress_and_result(managed: Project, project_r
         assert Runs(managed).list() == []
 
 
+@pytest.mark.slow
 async def test_preparation_is_stopped_when_the_project_is_switched(
     managed: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ async def test_sweep_with_seeds_is_started(project: Project, project_root: Path)
         ]
 
 
+@pytest.mark.slow
 async def test_values_that_cannot_be_parsed_are_refused(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("S")

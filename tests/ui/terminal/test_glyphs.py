@@ -72,6 +72,7 @@ def drawn_in(path: Path) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_every_glyph_of_the_package_has_a_form() -> None:
     """To fix a failure, add the glyph to `glyphs._FORMS`."""
     # The excluded modules list foreign characters; U+FFFD is drawn as a question mark.
