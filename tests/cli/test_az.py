@@ -122,6 +122,7 @@ def in_shell(workbench: Workbench, lines: str) -> Result:
     return workbench.run("shell", "--", "sh", "-c", lines)
 
 
+@pytest.mark.processes
 def test_az_commands_work_in_the_shell(workbench: Workbench) -> None:
     result = in_shell(
         workbench, "az ml experiment submit -c local report.py 0.1 -o x && az ml history list --query [].status -o tsv"
@@ -132,6 +133,7 @@ def test_az_commands_work_in_the_shell(workbench: Workbench) -> None:
     assert in_shell(workbench, "az ml").out.splitlines()[0] == "  az ml experiment submit"
 
 
+@pytest.mark.processes
 def test_az_creates_and_deletes_run_configurations(workbench: Workbench) -> None:
     assert in_shell(workbench, "az ml runconfiguration create -n c -t docker -o tsv").code == 0
     assert in_shell(workbench, "az ml runconfiguration list -o tsv").out == "c\nlocal\n"

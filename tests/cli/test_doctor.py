@@ -85,6 +85,7 @@ class TestCommand:
         assert empty == ""
         assert re.match(r"The workbench works\. Limited: terminal", summary)
 
+    @pytest.mark.processes
     def test_text_is_wrapped_except_for_commands(self, workbench: Installed) -> None:
         with workbench.in_terminal("doctor", columns=60) as terminal:
             assert terminal.to_the_end() == 0
@@ -121,6 +122,7 @@ class TestCommand:
             assert b'"terminal",  "unicode",  "python"' in terminal.raw
             assert b"\x1b" not in terminal.raw
 
+    @pytest.mark.processes
     def test_silent_terminal_is_unknown(self, workbench: Installed) -> None:
         workbench.environment |= {"TERM": "xterm-256color"}
         with workbench.in_terminal("doctor", "--query", "[?name=='focus'].message") as terminal:

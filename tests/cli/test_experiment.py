@@ -268,6 +268,7 @@ class TestStatusAndCancel:
         assert not is_running(script)
         workbench.run("experiment", "cancel", "--run", run_id).error(2, "has already ended")
 
+    @pytest.mark.processes
     def test_cancel_asks_about_runs_that_wait(self, workbench: Installed) -> None:
         first = workbench.detach("gated.py", "gate")
         second = workbench.detach("--after", "1", "hello.py")

@@ -291,6 +291,7 @@ print("step 2 loss: 0.5")
 """
 
 
+@pytest.mark.processes
 def test_loss_at_the_end_of_a_log_over_8_mb_is_the_last_value(workbench: Installed) -> None:
     write_files(workbench.folder, {"long.py": LONG_LOG})
     run_id = workbench.submit("long.py").out.split()[1]

@@ -115,6 +115,7 @@ def workbench(project_root: Path) -> Installed:
     return Installed(project_root)
 
 
+@pytest.mark.processes
 def test_each_command_prints_what_the_page_describes(workbench: Installed) -> None:
     write_files(workbench.folder, {"hello.py": HELLO})
     write_configuration(workbench.folder, TrackedRun=True, EnvironmentVariables={"NO": "1"})

@@ -14,6 +14,8 @@ from tests.faults.support import Workbench
 from tests.package_index import PackageIndex, package_index
 from tests.targets.docker_project import DockerProject
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:

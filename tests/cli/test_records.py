@@ -157,6 +157,7 @@ class TestComparison:
         assert row == {"section": "metrics", "name": "Accuracy", "differs": True, "values": [0.67, 0.89]}
         assert found["notes"]
 
+    @pytest.mark.processes
     def test_diff_compares_the_code(self, workbench: Installed) -> None:
         write_configuration(workbench.folder, TrackedRun=True)
         for text in ("print(1)\n", "print('zwei ä')\n"):

@@ -14,6 +14,8 @@ from tests.cli.support import Installed
 from tests.faults.support import Result, until
 from tests.runs.support import write_configuration, write_files
 
+pytestmark = pytest.mark.processes
+
 REPORT = "import json, os, sys\nprint(json.dumps([*sys.argv[1:], os.environ.get('WORD')]))\n"
 GATED = "import sys\nprint('began', flush=True)\nopen(sys.argv[1]).read()\n"
 

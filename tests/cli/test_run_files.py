@@ -34,6 +34,7 @@ def project_of(workbench: Installed) -> dict[str, str | bytes]:
     return {name: what for name, what in listing(workbench.folder).items() if not name.startswith(".workbench")}
 
 
+@pytest.mark.processes
 def test_each_run_of_a_sweep_has_its_own_checkpoint(nanogpt: Installed) -> None:
     was = project_of(nanogpt)
     values = ("--param", "lr=1,2,3", "--max-parallel", "3")
@@ -49,6 +50,7 @@ def test_each_run_of_a_sweep_has_its_own_checkpoint(nanogpt: Installed) -> None:
     assert project_of(nanogpt) == was
 
 
+@pytest.mark.processes
 def test_submit_reports_files_outside_outputs(nanogpt: Installed, tmp_path: Path) -> None:
     result = nanogpt.submit("prepare.py")
     assert "created 1 file (6 B) outside outputs/. " in result.err

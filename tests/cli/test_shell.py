@@ -62,6 +62,7 @@ def test_stdin_is_executed(workbench: Installed, tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (5, b"3\n", b"")
 
 
+@pytest.mark.processes
 def test_startup_files_do_not_override_the_interpreter(workbench: Installed, tmp_path: Path, home: Path) -> None:
     other = Path(python(tmp_path / "other")).parent
     (home / ".bashrc").write_text(f'PATH="{other}:$PATH"; MINE=read; PS1="$ "\n')

@@ -81,6 +81,7 @@ def test_temporarily_full_disk_does_not_end_following(project: Project) -> None:
         assert stream.follow().state == "completed"
 
 
+@pytest.mark.processes
 def test_follow_reports_an_end_that_cannot_be_recorded(project: Project) -> None:
     directory = make_run(project, "project_1700000000001")
     Path(directory.file("events.jsonl")).unlink()

@@ -290,6 +290,7 @@ class TestDamagedRepositories:
         with pytest.raises(GitError, match="object stores"):
             status(root)
 
+    @pytest.mark.processes
     def test_git_that_does_not_end_is_stopped(self, tmp_path: Path) -> None:
         root = plain(tmp_path)
         os.mkfifo(root / ".gitignore")

@@ -12,6 +12,8 @@ import pytest
 from tests.conftest import write_project
 from tests.faults.support import Workbench, is_running, until
 
+pytestmark = pytest.mark.processes
+
 SCRIPT = """\
 import os, sys
 with open(sys.argv[1], "ab", buffering=0) as file:
@@ -27,7 +29,6 @@ def moments(longest: float) -> list[float]:
     return [longest * number / MOMENTS for number in range(MOMENTS)]
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize("tracked", [False, True], ids=["in place", "in a copy"])
 def test_submit_killed_at_any_moment(tmp_path: Path, tracked: bool) -> None:
     root = write_project(tmp_path / "project", tracked=tracked)

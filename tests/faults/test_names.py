@@ -52,6 +52,7 @@ def hexadecimal(name: str) -> str:
     return os.fsencode(name).hex()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("case", "tracked"), cases(*NAMES))
 def test_script_and_argument_names_are_passed_unchanged(tmp_path: Path, case: str, tracked: bool) -> None:
     name = NAMES[case]
@@ -158,6 +159,7 @@ def test_error_with_any_name_is_one_safe_line(tmp_path: Path, case: str) -> None
         assert "\u202e" not in error
 
 
+@pytest.mark.processes
 def test_output_is_stored_byte_by_byte(tmp_path: Path) -> None:
     root = write_project(tmp_path / "project")
     content = bytes(range(256)) * 64 + b"\r\rprogress\x1b]52;c;aGVsbG8=\x07" + b"x" * 10_000_000 + b"\n\n\xff\xfe"

@@ -33,6 +33,7 @@ def test_concurrent_submits_all_run_with_unique_numbers(workbench: Workbench, tr
     assert {run["status"] for run in history} == {"Completed"}
 
 
+@pytest.mark.processes
 def test_closed_pipe_does_not_end_the_run(workbench: Workbench) -> None:
     (workbench.folder / "many.py").write_text("for number in range(100_000):\n    print('line', number)\n")
     submit = workbench.start("experiment", "submit", "-c", "local", "many.py")
@@ -71,6 +72,7 @@ def test_full_stdout_is_a_one_line_error(workbench: Workbench, case: str) -> Non
     assert b"space" in err
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("closed", [0, 1, 2])
 @pytest.mark.parametrize("case", ["list", "logs", "submit", "help"])
 def test_closed_standard_stream_is_harmless(workbench: Workbench, case: str, closed: int) -> None:

@@ -251,6 +251,7 @@ def stubborn(workbench: Workbench, place: Path) -> tuple[subprocess.Popen[bytes]
     return submit, {int(file.stem) for file in place.glob("*.pid")}
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("before", ["nothing", "controller", "supervisor"])
 def test_cancel_returns_when_no_process_is_left(workbench: Workbench, place: Path, before: str) -> None:
     submit, pids = stubborn(workbench, place)

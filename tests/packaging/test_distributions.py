@@ -171,6 +171,7 @@ def test_installed_program_creates_the_sample(installed: Path, tmp_path: Path) -
     assert "gpu-box" in targets
 
 
+@pytest.mark.packaging
 def test_installed_program_runs_a_script(installed: Path, tmp_path: Path) -> None:
     run(installed, "workbench-tui", "project", "create", "fresh", folder=tmp_path)
     (tmp_path / "fresh" / "where.py").write_text("import sys; print(sys.prefix)\n")

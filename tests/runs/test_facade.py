@@ -212,6 +212,7 @@ class TestFailures:
         assert run.state == "failed"
         assert "arguments" in run.reason
 
+    @pytest.mark.processes
     def test_removed_run_directory_ends_its_controller(self, shop: GatedProject) -> None:
         run = shop.submit()
         holder = shop.controller(run)

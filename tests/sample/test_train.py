@@ -100,6 +100,7 @@ def test_saved_model_has_the_logged_accuracy(
     assert train.accuracy(network, test) == pytest.approx(said, abs=1.5 / len(test.labels))
 
 
+@pytest.mark.train
 def test_exact_values_are_logged_only_in_a_run(
     train: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

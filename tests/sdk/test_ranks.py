@@ -421,6 +421,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.processes
 def test_ranks_that_ignore_sigterm_are_killed_after_a_failure(tmp_path: Path) -> None:
     done = start(tmp_path, DEAF, ENDS_OTHERS="1")
     logs = [tmp_path / "ranks" / name for name in ("0.log", "1.log")]

@@ -440,6 +440,7 @@ class Times(Report):
         self.times = times
 
 
+@pytest.mark.processes
 @for_all_but("fake")  # it records no times
 def test_20_times_are_those_of_the_script(harness: Harness) -> None:
     spec, before = harness.spec(Script(output="ran\n")), time.time()

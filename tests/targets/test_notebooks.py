@@ -23,6 +23,8 @@ from tui_workbench.targets.base.run_environment import NOTEBOOK_LAUNCHER, SDK_FO
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.processes
+
 TRAIN = f"""\
 import base64, os, subprocess, sys
 from IPython.display import Image
@@ -102,7 +104,6 @@ def test_cancel_ends_the_kernel(here: Workbench) -> None:
     assert not is_running(kernel)
 
 
-@pytest.mark.processes
 def test_signal_reaches_the_kernel_and_the_notebook_is_kept(tmp_path: Path) -> None:
     (tmp_path / "train.ipynb").write_text(SLEEP)
     launcher = [sys.executable, f"{SDK_FOLDER}/{NOTEBOOK_LAUNCHER}", "train.ipynb"]
@@ -133,7 +134,6 @@ def test_invalid_notebook_fails_without_the_frames_of_the_launcher(tmp_path: Pat
     assert problem.startswith("ValueError: broken.ipynb is not a valid notebook: ")
 
 
-@pytest.mark.processes
 def test_exit_handlers_of_the_kernel_finish(tmp_path: Path) -> None:
     # jupyter_client kills a kernel that takes longer than 5 seconds to end.
     done = launched(
@@ -142,13 +142,11 @@ def test_exit_handlers_of_the_kernel_finish(tmp_path: Path) -> None:
     assert (done.returncode, (tmp_path / "done").exists()) == (0, True)
 
 
-@pytest.mark.processes
 def test_exit_ends_the_notebook_without_an_error(tmp_path: Path) -> None:
     done = launched(tmp_path, "print('first')\nexit()", "print('never')")
     assert (done.returncode, done.stdout) == (0, "first\n")
 
 
-@pytest.mark.processes
 def test_broken_output_does_not_end_the_notebook(tmp_path: Path) -> None:
     done = launched(
         tmp_path,

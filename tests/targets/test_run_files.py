@@ -134,6 +134,7 @@ def test_declared_data_is_read_in_place(request: pytest.FixtureRequest, tmp_path
         assert (project.root / "data" / "set.bin").read_text() == "near"
 
 
+@pytest.mark.processes
 def test_data_elsewhere_is_linked_and_never_removed(project: DockerProject, request: pytest.FixtureRequest) -> None:
     """Also by the end of the run, and by removing the run and all files of runs from the target."""
     kind = request.node.callspec.params["project"]

@@ -106,6 +106,7 @@ LOOKING = (
 )
 
 
+@pytest.mark.processes
 @pytest.mark.timeout(900)
 def test_commands_that_look_do_not_connect(received: Path, listener: Listener) -> None:
     found = {}
@@ -164,6 +165,7 @@ def test_unknown_machine_has_a_line_with_the_command(received: Path, listener: L
     assert listener.connections == 0
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "command",
     [
@@ -185,6 +187,7 @@ def test_machine_is_known_after_a_command_that_names_it(
     wait_until(lambda: listener.connections, "the connection of `gpu list`")
 
 
+@pytest.mark.processes
 def test_submitted_run_makes_its_machine_known(received: Path, listener: Listener) -> None:
     workbench = Workbench(received)
     write_configuration(received, "box", Target="box", Framework="Python")
@@ -193,6 +196,7 @@ def test_submitted_run_makes_its_machine_known(received: Path, listener: Listene
     workbench.run("experiment", "cancel", "--run", run)
 
 
+@pytest.mark.processes
 def test_changed_address_is_unknown_again(received: Path, listener: Listener) -> None:
     Workbench(received).run("computetarget", "check", "box")
     (received / "aml_config" / "engine.compute").unlink()

@@ -277,6 +277,7 @@ def test_pipe_in_place_of_attributes_is_refused(tmp_path: Path, folder: str) -> 
         assert f"{name} is not a regular file" in done.err
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("folder", ["plain", 'a:b "c'])
 def test_submit_renames_a_foreign_repository(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir()

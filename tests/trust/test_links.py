@@ -239,6 +239,7 @@ ACTIONS = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", ACTIONS)
 def test_links_made_by_a_script_are_not_followed(tmp_path: Path, victim: Path, name: str) -> None:
     root = write_project(tmp_path / "project", tracked=True)

@@ -63,6 +63,7 @@ def bystander() -> Iterator[Bystander]:
         process.kill()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "is_foreign",
     [pytest.param(False, id="own files"), pytest.param(True, id="files of another user", marks=pytest.mark.system)],

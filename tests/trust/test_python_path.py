@@ -88,6 +88,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_command_executes_nothing_of_the_project(hostile: Hostile, words: tuple[str, ...]) -> None:
     run(*words, PATH=hostile.path)

@@ -68,6 +68,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
             place.runs.cancel(run.run_id, grace=0.0)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("condition", "code", "state"),
     [

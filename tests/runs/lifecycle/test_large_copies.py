@@ -14,6 +14,8 @@ from tests.faults.support import Workbench, kill_controller, until
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.targets.hosts.spare_copy import SPARE_FILES
 
+pytestmark = pytest.mark.processes
+
 FILES = SPARE_FILES + 100
 
 CHANGES = """\

@@ -49,6 +49,7 @@ def test_one_process_drives_many_runs_to_their_ends(shop: GatedProject) -> None:
     assert shop.times_run() == MANY
 
 
+@pytest.mark.processes
 def test_submit_commands_leave_long_runs_to_one_process(project_root: Path, tmp_path: Path) -> None:
     workbench = Workbench(project_root)
     workbench.write("import sys\nopen(sys.argv[1]).read()\nsys.exit(5)\n")
@@ -140,6 +141,7 @@ def test_failed_run_starts_again(shop: GatedProject) -> None:
     assert Path(run.log_path).read_text() == "attempt 1 fresh\nattempt 2 1\nattempt 3 1\n"
 
 
+@pytest.mark.processes
 def test_attempt_ends_at_its_time_limit(shop: GatedProject) -> None:
     """A watcher that was killed after it had recorded the limit has not ended the script."""
     configure(Workbench(shop.root), "{times: 1, delay: 0, on: [timeout]}")

@@ -135,6 +135,7 @@ def test_wait_is_in_plan_and_events(place: Place) -> None:
     assert "queue" in RunDirectory(second.directory).status().done
 
 
+@pytest.mark.processes
 def test_limit_of_concurrent_runs_is_used(place: Place) -> None:
     place.limit(2)
     runs = [place.submit() for _ in range(4)]
@@ -145,6 +146,7 @@ def test_limit_of_concurrent_runs_is_used(place: Place) -> None:
     assert place.state(runs[3])[0] == "queued"
 
 
+@pytest.mark.processes
 def test_canceled_queued_run_never_starts(place: Place) -> None:
     first, second, third = place.submit(), place.submit(), place.submit()
     canceled = place.runs.cancel(second.run_id)
@@ -155,6 +157,7 @@ def test_canceled_queued_run_never_starts(place: Place) -> None:
     assert not place.is_going(second)
 
 
+@pytest.mark.processes
 def test_raised_limit_starts_the_first_queued_run(place: Place) -> None:
     place.submit()
     second = place.submit()
@@ -189,6 +192,7 @@ def two(tmp_path: Path) -> Iterator[tuple[Place, Place]]:
         place.clear()
 
 
+@pytest.mark.processes
 def test_two_projects_share_a_target(two: tuple[Place, Place]) -> None:
     here, there = two
     first, second, third = here.submit(), there.submit(), here.submit()
@@ -200,6 +204,7 @@ def test_two_projects_share_a_target(two: tuple[Place, Place]) -> None:
     here.begins(third)
 
 
+@pytest.mark.processes
 def test_project_without_processes_does_not_block_others(two: tuple[Place, Place]) -> None:
     """The other project's run ends after its controller was killed, and that project is never opened again."""
     here, there = two
@@ -291,6 +296,7 @@ def test_queued_run_gets_the_environment_without_secrets(place: Place, monkeypat
     until(lambda: not kept.exists(), "no trace of it")
 
 
+@pytest.mark.processes
 def test_queued_run_uses_its_own_snapshot(tmp_path: Path) -> None:
     place = Place(tmp_path / "project", tracked=True)
     first, second = place.submit(), place.submit()

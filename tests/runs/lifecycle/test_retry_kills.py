@@ -9,10 +9,14 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.faults.support import Workbench
 from tests.runs.lifecycle.test_retrying import configure
 from tests.waiting import PATIENCE
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+
+pytestmark = pytest.mark.processes
 
 TIMES = 12
 SCRIPT = """\

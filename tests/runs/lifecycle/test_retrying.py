@@ -222,6 +222,7 @@ def test_run_waits_for_its_next_attempt(workbench: Workbench) -> None:
     assert workbench.status(run_id) == "Canceled"
 
 
+@pytest.mark.processes
 def test_new_controller_continues_with_the_attempt(workbench: Workbench) -> None:
     configure(workbench, "{delay: 3}")
     workbench.write('import os; print(os.environ["WORKBENCH_ATTEMPT"]); raise SystemExit(4)')
@@ -243,6 +244,7 @@ def test_canceled_run_is_not_started_again(workbench: Workbench) -> None:
     assert attempts(workbench, run_id) == []
 
 
+@pytest.mark.processes
 def test_attempts_have_the_environment_of_the_submission(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(workbench, "{delay: 3}")
     workbench.write('import os; print(os.environ["MARK"]); raise SystemExit(4)')
@@ -323,6 +325,7 @@ def limit(workbench: Workbench, minutes: int, before: int) -> None:
     path.write_text(f"{path.read_text()}MaxDurationMinutes: {minutes}\nSignalBeforeEndMinutes: {before}\n")
 
 
+@pytest.mark.processes
 def test_script_saves_a_checkpoint_before_its_time_limit(workbench: Workbench) -> None:
     """The warning is as long as the limit, so it comes at once."""
     limit(workbench, 1, 1)
@@ -333,6 +336,7 @@ def test_script_saves_a_checkpoint_before_its_time_limit(workbench: Workbench) -
     assert workbench.info(run_id)["reason"] == "MaxDurationMinutes: sent SIGTERM 1 min before its limit of 1 min"
 
 
+@pytest.mark.processes
 def test_run_that_was_out_of_time_starts_again(workbench: Workbench) -> None:
     limit(workbench, 1, 1)
     configure(workbench, "{on: [timeout], delay: 0}")
@@ -357,6 +361,7 @@ def test_script_that_reaches_its_limit_is_ended_and_starts_again(workbench: Work
     assert workbench.info(run_id)["attempts"][0]["status"] == "Canceled"
 
 
+@pytest.mark.processes
 def test_time_limit_is_final_unless_retry_names_it(workbench: Workbench) -> None:
     limit(workbench, 1, 1)
     configure(workbench, "{delay: 0}")
@@ -366,6 +371,7 @@ def test_time_limit_is_final_unless_retry_names_it(workbench: Workbench) -> None
     assert attempts(workbench, run_id) == []
 
 
+@pytest.mark.processes
 def test_cancel_after_the_warning_takes_effect_at_once(workbench: Workbench) -> None:
     """The limit is an hour after the warning, so the test would fail if cancel waited for it."""
     limit(workbench, 60, 60)

@@ -68,6 +68,7 @@ def resume_until_completed(workbench: Workbench, configuration: str) -> str:
     return run_id
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("is_tracked", [True, False])
 def test_failed_run_continues_from_its_checkpoint(workbench: Workbench, *, is_tracked: bool) -> None:
     if is_tracked:
@@ -93,6 +94,7 @@ def test_failed_run_continues_from_its_checkpoint(workbench: Workbench, *, is_tr
     assert not (state / "train.py").exists() or not is_tracked
 
 
+@pytest.mark.processes
 def test_start_does_not_wait_for_the_records_of_attempts(workbench: Workbench) -> None:
     """The records cannot be written, because there is a file in place of their folder."""
     workbench.write("raise SystemExit(3)")
@@ -107,6 +109,7 @@ def test_start_does_not_wait_for_the_records_of_attempts(workbench: Workbench) -
     assert sorted(os.listdir(folder)) == ["1", "2", "3"]
 
 
+@pytest.mark.processes
 def test_canceled_run_starts_again(workbench: Workbench) -> None:
     workbench.write(SLOW)
     run_id = workbench.detach("train.py")
@@ -119,6 +122,7 @@ def test_canceled_run_starts_again(workbench: Workbench) -> None:
     assert workbench.info(run_id)["attempts"][1]["status"] == "Canceled"
 
 
+@pytest.mark.processes
 def test_lost_run_starts_again(workbench: Workbench) -> None:
     workbench.write(SLOW)
     run_id = workbench.detach("train.py")
@@ -133,6 +137,7 @@ def test_lost_run_starts_again(workbench: Workbench) -> None:
     assert workbench.status(run_id) == "Completed"
 
 
+@pytest.mark.processes
 def test_new_controller_continues_a_run_that_was_started_again(workbench: Workbench) -> None:
     workbench.write("raise SystemExit(3)")
     workbench.submit("train.py")

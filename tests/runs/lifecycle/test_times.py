@@ -45,6 +45,7 @@ class Recorded:
         self.directory.append_event("step", step="prepare", status="begun")
 
 
+@pytest.mark.processes
 def test_start_that_was_seen_late_is_corrected(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     recorded = Recorded(tmp_path / "run")
@@ -81,6 +82,7 @@ def test_first_end_of_an_attempt_counts(tmp_path: Path) -> None:
     assert abs(recorded.directory.status().ended - first) < 0.01
 
 
+@pytest.mark.processes
 def test_time_in_the_queue_is_not_part_of_an_attempt(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     recorded = Recorded(tmp_path / "run")
@@ -96,6 +98,7 @@ def test_time_in_the_queue_is_not_part_of_an_attempt(tmp_path: Path) -> None:
     assert second.start > put_back + 0.9
 
 
+@pytest.mark.processes
 def test_times_of_each_attempt_are_those_of_its_script(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     recorded = Recorded(tmp_path / "run")

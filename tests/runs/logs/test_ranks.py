@@ -74,6 +74,7 @@ def pids(directory: Path) -> list[int]:
     return found
 
 
+@pytest.mark.processes
 def test_two_ranks_with_gloo(workbench: Workbench, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -114,6 +115,7 @@ def test_plan_shows_the_torchrun_command(workbench: Workbench) -> None:
     assert "/ranks -m torch.distributed.run --standalone --nproc_per_node=2 train.py -x\n" in out
 
 
+@pytest.mark.processes
 def test_reason_is_the_exception_of_the_first_failed_rank(workbench: Workbench) -> None:
     # Rank 0 fails later, like a rank whose connection to another rank breaks.
     fails = "signal.signal(15, lambda *_: sys.exit(4))\nif rank: raise ValueError('shapes')\ntime.sleep(60)\n"
@@ -122,6 +124,7 @@ def test_reason_is_the_exception_of_the_first_failed_rank(workbench: Workbench) 
     assert "failed: rank 1: ValueError: shapes (rank.py:5)\n" in result.err
 
 
+@pytest.mark.processes
 def test_killed_rank_is_the_reason(workbench: Workbench) -> None:
     run_id = workbench.detach(
         script(workbench, "sys.stdout.write('half a line')\nsys.stdout.flush()\ntime.sleep(60)\n")
@@ -136,6 +139,7 @@ def test_killed_rank_is_the_reason(workbench: Workbench) -> None:
     assert "[rank1]: half a line\n" in (directory / "output.log").read_text()
 
 
+@pytest.mark.processes
 def test_cancel_ends_every_rank(workbench: Workbench) -> None:
     stubborn = "signal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(60)\n"
     run_id = workbench.detach(script(workbench, stubborn))

@@ -206,6 +206,7 @@ def test_small_run_has_a_summary_but_no_cache(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "none") == ["output.log"]
 
 
+@pytest.mark.processes
 def test_followed_log_is_stored_completely(tmp_path: Path) -> None:
     lines = [f"step {step} loss: {step}\n" + "x" * 6000 + "\n" for step in range(1500)]
     write(tmp_path / "output.log", "".join(lines))

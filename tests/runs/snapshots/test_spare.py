@@ -21,6 +21,8 @@ from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.snapshots.spare import claimed, discard_unused, ended_copy, ready, remove_discarded
 
+pytestmark = pytest.mark.processes
+
 FILES = {
     "train.py": "print(1)\n",
     "data.txt": "1234",

@@ -162,6 +162,7 @@ def test_untracked_rerun_uses_the_project(bench: Bench) -> None:
     assert bench.again(run)[0] == "second a b --lr=0.1 then s3cret"
 
 
+@pytest.mark.processes
 def test_rerun_can_be_rerun(bench: Bench) -> None:
     first = bench.run()
     second = bench.ended(bench.runs.submit(bench.runs.request_of(first.run_id)))

@@ -74,6 +74,7 @@ def test_plain_text_keyring_is_ignored(tmp_path: Path, monkeypatch: pytest.Monke
     assert SecretStore().put(new_reference("box", "me"), PASSWORD).reason == NO_BUS
 
 
+@pytest.mark.processes
 def test_locked_keyring_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "locked.py").write_text(
         "import signal\n"

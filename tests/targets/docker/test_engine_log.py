@@ -79,6 +79,7 @@ def test_interrupted_log_is_complete(times: list[float], cuts: list[int]) -> Non
     assert whole_after(times, cuts)
 
 
+@pytest.mark.processes
 @settings(max_examples=150, deadline=None)
 @given(
     records=st.lists(st.tuples(st.sampled_from([0.0, 0.7, 3.0, 40.0]), st.sampled_from([0.0, 0.5, 4.0])), max_size=60),

@@ -64,6 +64,7 @@ def test_missing_package_is_reported_with_its_line(environment: dict[str, str]) 
     assert caught.value.line == 8
 
 
+@pytest.mark.processes
 def test_best_wheel_is_chosen(index: PackageIndex, environment: dict[str, str]) -> None:
     plain = index.add("fits", "1.0")
     for tag in ("cp311-cp311-manylinux_2_17_x86_64", "cp38-abi3-manylinux_2_17_x86_64", "cp312-cp312-win_amd64",

@@ -53,6 +53,7 @@ def source(amd: AmdStandin, monkeypatch: pytest.MonkeyPatch) -> Iterator[Smi]:
 # Samples.
 
 
+@pytest.mark.processes
 def test_samples_have_readings_and_owners_of_processes(amd: AmdStandin, source: Smi) -> None:
     carrier = subprocess.Popen(["sleep", "60"], env={**os.environ, "WORKBENCH_RUN_ID": "of_test_amd_1"})
     try:
@@ -82,6 +83,7 @@ def test_missing_tool_of_an_amd_driver_is_named() -> None:
     assert (machine.problem, machine.source) == ("amd-smi not found", "amd-smi")
 
 
+@pytest.mark.processes
 def test_job_of_slurm_samples_its_amd_gpus(job: Job, amd: AmdStandin, monkeypatch: pytest.MonkeyPatch) -> None:
     amd.write(gpu(0), gpu(1, util=40), processes={"1": [[os.getpid(), GIB]]})
     job.start(devices="1", variable="ROCR_VISIBLE_DEVICES")

@@ -296,6 +296,7 @@ def test_batches_add_up(folder: Folder, source: Path, monkeypatch: pytest.Monkey
     assert send(folder, source).changed == 6
 
 
+@pytest.mark.processes
 def test_repeated_sync_skips_files_that_have_arrived(
     folder: Folder, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,6 +313,7 @@ def test_repeated_sync_skips_files_that_have_arrived(
     assert send(folder, source).changed == 6 - 2
 
 
+@pytest.mark.processes
 def test_files_without_a_manifest_are_removed_after_an_interrupted_sync(
     folder: Folder, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def test_environment_is_built_once_and_is_first_on_path(project: DockerProject, 
     assert not [event for event in events(run) if event.get("step") == "build"]
 
 
+@pytest.mark.processes
 def test_conda_packages_are_installed_without_conda(
     project: DockerProject, index: PackageIndex, channel: CondaChannel
 ) -> None:

@@ -97,6 +97,7 @@ def test_run_that_cannot_be_written_does_not_affect_others(login: Login) -> None
     assert (login.here / "exp_2" / "output.log").read_text() == "hello"
 
 
+@pytest.mark.processes
 def test_file_that_cannot_be_copied_does_not_affect_others(login: Login) -> None:
     login.end("exp_1", code="")
     ranks = login.root / "runs" / "exp_1" / "ranks"
@@ -111,6 +112,7 @@ def test_file_that_cannot_be_copied_does_not_affect_others(login: Login) -> None
     assert login.follow_until("exp_2").exit_code == 0
 
 
+@pytest.mark.processes
 def test_end_of_an_earlier_attempt_does_not_end_the_next(login: Login) -> None:
     login.end("exp_1", "one", code="3")
     assert login.follow_until("exp_1").exit_code == 3
@@ -148,6 +150,7 @@ def test_end_between_two_attempts_comes_from_sacct(login: Login) -> None:
     assert outcome.has_failed
 
 
+@pytest.mark.processes
 def test_lost_job_that_sacct_lists_as_running_is_unknown(login: Login, tmp_path: Path) -> None:
     (tmp_path / "bin" / "sacct").write_text("#!/bin/sh\necho '12|RUNNING|0:0'\n")
     login.end("exp_1", code="")

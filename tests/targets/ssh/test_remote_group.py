@@ -127,6 +127,7 @@ def is_copy(path: Path, text: str) -> bool:
     return path.exists() and path.read_text() == text
 
 
+@pytest.mark.processes
 def test_output_is_copied_and_each_run_ends_once(machine: Machine) -> None:
     machine.follow()
     machine.print(FIRST, "more\n")
@@ -138,6 +139,7 @@ def test_output_is_copied_and_each_run_ends_once(machine: Machine) -> None:
     assert machine.group.wait(-1, 0.0) == {}
 
 
+@pytest.mark.processes
 def test_copy_that_another_process_writes_delays_only_its_run(machine: Machine) -> None:
     copying = os.open(machine.here(FIRST) / "output.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     locks.lock(copying)
@@ -149,6 +151,7 @@ def test_copy_that_another_process_writes_delays_only_its_run(machine: Machine) 
     machine.until_seen(lambda: machine.log(FIRST) == b"began\n")
 
 
+@pytest.mark.processes
 def test_copy_that_cannot_be_written_makes_only_its_run_unknown(machine: Machine) -> None:
     (machine.here(FIRST) / "output.log").symlink_to("x")
     machine.follow()
@@ -170,6 +173,7 @@ def test_process_with_the_id_of_an_ended_shell_is_not_the_shell(machine: Machine
     assert not machine.has_ended(SECOND)
 
 
+@pytest.mark.processes
 def test_script_without_shell_is_reported_and_followed(machine: Machine) -> None:
     script = subprocess.Popen(["sleep", "1000"], env={**os.environ, "WORKBENCH_RUN_ID": FIRST})
     machine.follow()
@@ -185,6 +189,7 @@ def test_script_without_shell_is_reported_and_followed(machine: Machine) -> None
     assert machine.calls[FIRST].names.count("orphaned") == 1
 
 
+@pytest.mark.processes
 def test_run_that_is_added_again_is_not_ended_by_an_earlier_answer(machine: Machine) -> None:
     machine.follow()
     machine.end(FIRST)
@@ -196,6 +201,7 @@ def test_run_that_is_added_again_is_not_ended_by_an_earlier_answer(machine: Mach
     assert machine.group.wait(-1, 1.0) == {}
 
 
+@pytest.mark.processes
 def test_file_names_of_a_script_do_not_affect_other_runs(machine: Machine) -> None:
     for name in (FIRST, SECOND):
         (machine.there(name) / "ranks").mkdir()
@@ -208,6 +214,7 @@ def test_file_names_of_a_script_do_not_affect_other_runs(machine: Machine) -> No
     assert [path.name for path in machine.here(SECOND).glob("ranks/*")] == ["1.log"]
 
 
+@pytest.mark.processes
 def test_run_in_a_container_ends_only_with_an_exit_code(tmp_path: Path) -> None:
     with contextlib.closing(Machine(tmp_path, in_containers=True)) as machine:
         for shell in machine.shells.values():
@@ -241,6 +248,7 @@ def test_removed_run_is_not_copied(machine: Machine) -> None:
     assert machine.log(FIRST) == before
 
 
+@pytest.mark.processes
 def test_killed_follower_on_the_machine_is_replaced(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_group, "SILENCE_SECONDS", 2.0)
     machine.follow()
