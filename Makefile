@@ -25,7 +25,7 @@ SAMPLE ?= sample_project
 # Number of test files that run at the same time. The tests of the first ring mostly compute; most others wait.
 # Each worker starts its own machines and Docker engines.
 WORKERS ?= 5
-FIRST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+FIRST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) '*' 2)
 
 # Without bytecode, every start of the program would compile it again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -224,6 +224,7 @@ def test_inside_normalizes_paths() -> None:
     )
 )
 @hypothesis.settings(max_examples=60)
+@pytest.mark.slow
 def test_everything_logged_is_read_back(logged: list[tuple[str, Any, int | None]]) -> None:
     import contextlib
     import os

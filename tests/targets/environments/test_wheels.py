@@ -52,12 +52,14 @@ def test_packages_of_the_image_are_kept(environment: dict[str, str]) -> None:
     assert names(wheels.resolve(asked("tinylib"), held, environment)) == ["tinylib-1.0-py3-none-any.whl"]
 
 
+@pytest.mark.slow
 def test_packages_of_the_image_change_if_required(environment: dict[str, str]) -> None:
     held = FACTS._replace(packages=(("tinydep", "1.0", ()),))
     found = wheels.resolve(asked("tinylib", "tinydep>=2"), held, environment)
     assert names(found) == ["tinydep-2.0-py3-none-any.whl", "tinylib-1.0-py3-none-any.whl"]
 
 
+@pytest.mark.slow
 def test_missing_package_is_reported_with_its_line(environment: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="none-such") as caught:
         wheels.resolve(asked("tinylib", "none-such"), FACTS, environment)
