@@ -22,7 +22,8 @@
 VENV ?= .venv
 PYTHON ?=
 SAMPLE ?= sample_project
-# Number of test files that run at the same time. The tests of the first ring mostly compute; most others wait.
+# Number of test files that run at the same time. Tests of the first ring mostly
+# compute; most others wait for programs.
 # Each worker starts its own machines and Docker engines.
 WORKERS ?= 5
 FIRST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) '*' 2)
@@ -74,7 +75,7 @@ check-lint: $(VENV)/.installed-test
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python -m tests.bounded_reading
 	$(VENV)/bin/python -m tests.private_names
-	find tui_workbench -name '*.sh' -exec $(VENV)/bin/shellcheck {} +
+	find tui_workbench '(' -name '*.sh' -o -name '*.bash' ')' -exec $(VENV)/bin/shellcheck {} +
 
 test: check
 	@$(call run_tests,$(VENV)/bin/pytest -m first --durations=10,$(FIRST_WORKERS))

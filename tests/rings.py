@@ -39,7 +39,7 @@ MARKS = {
 """The marks of the second ring, with their descriptions."""
 
 TIME_ONLY = {"processes", "slow", "train", "packaging"}
-"""Marks of tests that need only Python, its packages and git, but time."""
+"""Marks of tests that take too long for the first ring, but need no program besides Python and git."""
 
 _FIXTURES = {
     "gpubox": "ssh",

@@ -6,7 +6,6 @@ These are the tests of the first ring that start every part of the workbench.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from benchmarks.terminal import Terminal
 from tests.conftest import write_project
-from tests.faults.support import COMMAND, Workbench, end_processes_with_argument, is_running, open_gate, until
+from tests.faults.support import COMMAND, Workbench, gated_place, is_running, open_gate, until
 
 pytestmark = pytest.mark.smoke
 
@@ -37,11 +36,8 @@ CTRL_R = "\x12"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "place"
-    path.mkdir()
-    os.mkfifo(path / "go")
-    yield path
-    end_processes_with_argument(path)
+    with gated_place(tmp_path) as place:
+        yield place
 
 
 @pytest.fixture

@@ -54,16 +54,6 @@ def test_own_modules_are_imported_at_the_top() -> None:
     assert sorted(str(path.relative_to(PACKAGE)) for path in found) == sorted(SEAMS)
 
 
-@pytest.mark.slow
-def test_files_and_programs_are_read_with_limits() -> None:
-    assert bounded_reading.problems() == []
-
-
-@pytest.mark.slow
-def test_tests_use_public_names() -> None:
-    assert private_names.problems() == []
-
-
 @pytest.mark.parametrize(
     "source",
     [

@@ -21,7 +21,7 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.hosts import contacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 COMMAND = (sys.executable, "-P", "-m", "tui_workbench")
 """As in the installed command, a module of the project cannot replace a module of the library."""
@@ -206,6 +206,16 @@ def kill_controller(run_directory: Path) -> None:
     controller = controller_of(run_directory)
     os.kill(controller, signal.SIGKILL)
     until(lambda: not is_running(controller), "the end of the controller")
+
+
+@contextlib.contextmanager
+def gated_place(folder: Path) -> Iterator[Path]:
+    """Yield a folder with the gate `go` of scripts; end all processes that have it as an argument."""
+    place = folder / "place"
+    place.mkdir()
+    os.mkfifo(place / "go")
+    yield place
+    end_processes_with_argument(place)
 
 
 def end_processes_with_argument(place: Path) -> None:

@@ -16,7 +16,7 @@ from tests.faults.support import (
     COMMAND,
     Workbench,
     controller_of,
-    end_processes_with_argument,
+    gated_place,
     is_running,
     open_gate,
     until,
@@ -90,12 +90,9 @@ class Gated(NamedTuple):
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    """Yield a folder with the gate and the process IDs of scripts; end all processes that have it as an argument."""
-    path = tmp_path / "place"
-    path.mkdir()
-    os.mkfifo(path / "go")
-    yield path
-    end_processes_with_argument(path)
+    """Yield a folder with the gate and the process IDs of scripts."""
+    with gated_place(tmp_path) as place:
+        yield place
 
 
 @pytest.fixture

@@ -143,6 +143,28 @@ def test_headers_of_any_size_are_refused(tmp_path: Path, kind: bytes) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_headers_after_a_member_with_a_huge_hole_are_limited(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("hole")
+    info.pax_headers = {"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.map": "0,1"}
+    info.pax_headers |= {"GNU.sparse.size": str(1 << 50), "GNU.sparse.name": "hole"}
+    info.size = 1
+    hole = info.tobuf(tarfile.PAX_FORMAT) + b"x" + b"\0" * 511
+    stream = headers_without_end(tarfile.XHDTYPE)
+    with pytest.raises(tarfile.ReadError, match="bytes of headers"):
+        unpack(Endless(hole + stream.read(512), b"x" * 512), str(tmp_path), is_wanted=lambda member: False)
+
+
+def test_map_of_holes_of_any_size_is_refused(tmp_path: Path) -> None:
+    # In format 1.0, the map is at the beginning of the data.
+    info = tarfile.TarInfo("hole")
+    info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "1"}
+    info.size = 1 << 40
+    stream = Endless(info.tobuf(tarfile.PAX_FORMAT) + b"9" * 9 + b"\n", b"1\n" * 256)
+    with pytest.raises(tarfile.ReadError, match="bytes of headers"):
+        unpack(stream, str(tmp_path))
+    assert stream.read_bytes < 8 << 20
+
+
 def test_compressed_headers_of_any_size_are_refused(tmp_path: Path) -> None:
     header = headers_without_end(tarfile.XHDTYPE).read(64 << 20)
     with pytest.raises(tarfile.ReadError, match="bytes of headers"):

@@ -20,6 +20,7 @@ from textual.widgets import Input, TextArea
 
 from docs.terminal_pictures import draw_rows, svg
 from tests.ui.textual_internals import whole_strips
+from tests.ui.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,12 +52,12 @@ async def compare(pilot: Pilot[list[Run]], stored: Path, drawn: Path) -> None:
         return
     expected = _read(stored)
     await pilot.pause()  # until most of the screen is drawn, because a picture takes some time
-    end = asyncio.get_running_loop().time() + PATIENCE
-    while (picture := _picture(pilot)) != expected:
-        if asyncio.get_running_loop().time() > end:
-            _write(drawn, picture)
-            pytest.fail(f"{_difference(expected, picture)}\nThe screen now: {drawn}\nStored: {stored}", pytrace=False)
-        await asyncio.sleep(POLL)
+    try:
+        await until(lambda: _picture(pilot) == expected, PATIENCE, POLL)
+    except AssertionError:
+        picture = _picture(pilot)
+        _write(drawn, picture)
+        pytest.fail(f"{_difference(expected, picture)}\nThe screen now: {drawn}\nStored: {stored}", pytrace=False)
 
 
 def _read(path: Path) -> str:

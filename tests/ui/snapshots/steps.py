@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shutil
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.ui.textual_internals import whole_strips
-from tests.ui.waiting import PATIENCE
+from tests.ui.waiting import until
 from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
@@ -45,12 +43,8 @@ class Steps(NamedTuple):
 
 
 async def _wait_for(pilot: Pilot[list[Run]], pattern: str) -> None:
-    end = time.monotonic() + PATIENCE
     # Not `seen`, which would draw a dialog without the screen below, also for the picture.
-    while not any(re.search(pattern, strip.text) for strip in whole_strips(pilot.app)):
-        if time.monotonic() > end:
-            raise AssertionError(f"no line matches {pattern}")
-        await asyncio.sleep(POLL)
+    await until(lambda: any(re.search(pattern, strip.text) for strip in whole_strips(pilot.app)), poll=POLL)
 
 
 def keys(*names: str) -> Steps:

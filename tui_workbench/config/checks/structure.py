@@ -124,7 +124,10 @@ def _line_out(text: str, offset: int) -> ReplaceText:
 
 
 def _duplicate_fixes(subject: Subject) -> dict[Path, Fix]:
-    """Return the fixes of duplicate keys by their paths. A file with very many of them gets none: each takes time."""
+    """Return the fixes of duplicate keys by their paths. A file with many duplicates gets no fixes.
+
+    The whole file is parsed again for each fix.
+    """
     paths = [fault.path for fault in subject.reading.faults if fault.code == "duplicate-key"]
     fixes: dict[Path, Fix] = {}
     for path in dict.fromkeys(paths if len(paths) < DUPLICATES else ()):

@@ -169,7 +169,7 @@ class _Archive:
         self.allow(0)
 
     def allow(self, size: int) -> None:
-        """Allow the headers of the next member after `size` bytes. tarfile reads up to a chunk ahead."""
+        """Allow `size` bytes of data and the headers after them. tarfile reads up to a chunk ahead."""
         self._allowed = size + LARGEST_HEADER + 2 * _CHUNK
 
     def read(self, size: int) -> bytes:
@@ -197,7 +197,8 @@ def unpack(
         fileobj=cast("IO[bytes]", source), mode="r|", encoding="utf-8", errors="surrogateescape", bufsize=_CHUNK
     ) as archive:
         for member in archive:
-            source.allow(member.size)
+            # Not the size of the member, which says nothing about the bytes in the archive if it has holes.
+            source.allow(archive.offset - member.offset_data)
             if is_wanted(member):
                 found.add(archive, member)
     found.make_links()
