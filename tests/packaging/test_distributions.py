@@ -24,6 +24,8 @@ import pytest
 from benchmarks.terminal import Terminal
 from tests.conftest import REPOSITORY
 
+pytestmark = pytest.mark.packaging
+
 DATA = "tui_workbench/_data/"
 MAN_PAGE = "share/man/man1/workbench-tui.1"
 LARGEST_WHEEL = 2_000_000
@@ -82,7 +84,6 @@ def files_below(source: Path, *folders: str) -> set[str]:
     } - set(LEFT_BEHIND)
 
 
-@pytest.mark.packaging
 def test_wheel_holds_package_themes_and_sample_only(source: Path, wheel: Path) -> None:
     names = {name.partition(".data/data/")[2] or name for name in names_in(wheel) if ".dist-info/" not in name}
     wanted = files_below(source, "tui_workbench") | {
@@ -94,7 +95,6 @@ def test_wheel_holds_package_themes_and_sample_only(source: Path, wheel: Path) -
     assert any(name.startswith(DATA + "themes/") for name in names)
 
 
-@pytest.mark.packaging
 def test_source_distribution_holds_what_make_needs(source: Path, sdist: Path) -> None:
     names = names_in(sdist)
     assert files_below(source, "tui_workbench", "themes", "sample_project", "tests", "benchmarks", ".ci") <= names
@@ -102,7 +102,6 @@ def test_source_distribution_holds_what_make_needs(source: Path, sdist: Path) ->
     assert not set(LEFT_BEHIND) & names
 
 
-@pytest.mark.packaging
 def test_source_distribution_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as opened:
         # Python 3.11.2 of Debian 12 has no extraction filters.
@@ -119,7 +118,6 @@ def metadata_of(wheel: Path) -> email.message.Message:
         return email.parser.Parser().parsestr(opened.read(name).decode())
 
 
-@pytest.mark.packaging
 def test_torch_is_optional_and_textual_is_pinned(wheel: Path) -> None:
     requirements = metadata_of(wheel).get_all("Requires-Dist") or []
     program = [requirement for requirement in requirements if "extra ==" not in requirement]
@@ -152,14 +150,12 @@ def run(installed: Path, command: str, *arguments: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.packaging
 def test_installed_program_is_the_wheel(installed: Path, wheel: Path, tmp_path: Path) -> None:
     place = run(installed, "python", "-c", "import tui_workbench; print(tui_workbench.__file__)", folder=tmp_path)
     assert place.startswith(str(installed.parent))
     assert run(installed, "workbench-tui", "--version", folder=tmp_path).split()[-1] == wheel.name.split("-")[1]
 
 
-@pytest.mark.packaging
 def test_installed_program_creates_the_sample(installed: Path, tmp_path: Path) -> None:
     listed = json.loads(run(installed, "workbench-tui", "project", "sample", "list", "-o", "json", folder=tmp_path))
     assert {"blank", "digits"} <= {template["name"] for template in listed}
@@ -171,7 +167,6 @@ def test_installed_program_creates_the_sample(installed: Path, tmp_path: Path) -
     assert "gpu-box" in targets
 
 
-@pytest.mark.packaging
 def test_installed_program_runs_a_script(installed: Path, tmp_path: Path) -> None:
     run(installed, "workbench-tui", "project", "create", "fresh", folder=tmp_path)
     (tmp_path / "fresh" / "where.py").write_text("import sys; print(sys.prefix)\n")
@@ -228,7 +223,6 @@ INSTALLERS = {
 """For each installer, the command that installs the wheel, and the environment in the home folder."""
 
 
-@pytest.mark.packaging
 @pytest.mark.parametrize("installer", INSTALLERS)
 def test_installs_without_a_compiler_and_extends_itself(
     bare: Bare, wheel: Path, project_root: Path, installer: str

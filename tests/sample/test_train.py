@@ -18,6 +18,8 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.sdk.support import load, logged
 
+pytestmark = pytest.mark.train
+
 SAMPLE = REPOSITORY / "sample_project"
 EPOCH = re.compile(r"^epoch (\d+)/(\d+)  loss (\d+\.\d{4})  accuracy ([01]\.\d{3})$")
 
@@ -66,7 +68,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.
     return root, run(root / "train.py", folder=elsewhere, HOME=str(elsewhere))
 
 
-@pytest.mark.train
 def test_defaults_reach_95_percent_on_new_writers(
     trained: tuple[Path, subprocess.CompletedProcess[str]], train: ModuleType
 ) -> None:
@@ -87,7 +88,6 @@ def test_defaults_reach_95_percent_on_new_writers(
     assert metrics["settings"]["epochs"] == 15
 
 
-@pytest.mark.train
 def test_saved_model_has_the_logged_accuracy(
     trained: tuple[Path, subprocess.CompletedProcess[str]], train: ModuleType
 ) -> None:
@@ -100,7 +100,6 @@ def test_saved_model_has_the_logged_accuracy(
     assert train.accuracy(network, test) == pytest.approx(said, abs=1.5 / len(test.labels))
 
 
-@pytest.mark.train
 def test_exact_values_are_logged_only_in_a_run(
     train: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,7 +124,6 @@ def one_thread(train: ModuleType) -> Iterator[None]:
     train.torch.set_num_threads(before)
 
 
-@pytest.mark.train
 @pytest.mark.usefixtures("one_thread")
 def test_seed_determines_the_result(
     train: ModuleType,
@@ -151,7 +149,6 @@ def test_seed_determines_the_result(
     assert in_this_process("4") != first
 
 
-@pytest.mark.train
 def test_missing_gpu_is_reported_and_fails_if_required(
     trained: tuple[Path, subprocess.CompletedProcess[str]], train: ModuleType, sample: Path
 ) -> None:
@@ -165,7 +162,6 @@ def test_missing_gpu_is_reported_and_fails_if_required(
     assert re.fullmatch(r"train\.py: no GPU to train on \(.*\)\. To train on the CPU, .*\n", refused.stdout)
 
 
-@pytest.mark.train
 def test_invalid_numbers_are_refused_before_loading(sample: Path) -> None:
     refused = run(sample / "train.py", "--epochs", "0")
     assert refused.returncode == 2

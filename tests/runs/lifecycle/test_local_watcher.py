@@ -18,6 +18,8 @@ from tui_workbench.runs.lifecycle.step_progress import ORPHANED
 from tui_workbench.runs.store.rundir import LIMIT, ControllerLock, RunDirectory
 from tui_workbench.targets.hosts.supervisor import UNKNOWN_EXIT, read_supervisor
 
+pytestmark = pytest.mark.processes
+
 MANY = 12
 
 LEAVES_CHILD = """\
@@ -37,7 +39,6 @@ def until_watched(shop: GatedProject, runs: list[Run]) -> int:
     return watcher
 
 
-@pytest.mark.processes
 def test_one_process_drives_many_runs_to_their_ends(shop: GatedProject) -> None:
     runs = [shop.submit(number % 3) for number in range(MANY)]
     until_watched(shop, runs)
@@ -49,7 +50,6 @@ def test_one_process_drives_many_runs_to_their_ends(shop: GatedProject) -> None:
     assert shop.times_run() == MANY
 
 
-@pytest.mark.processes
 def test_submit_commands_leave_long_runs_to_one_process(project_root: Path, tmp_path: Path) -> None:
     workbench = Workbench(project_root)
     workbench.write("import sys\nopen(sys.argv[1]).read()\nsys.exit(5)\n")
@@ -66,7 +66,6 @@ def test_submit_commands_leave_long_runs_to_one_process(project_root: Path, tmp_
         assert workbench.info(run_id)["exit_code"] == 5
 
 
-@pytest.mark.processes
 def test_killed_watcher_is_replaced_by_a_reader(shop: GatedProject) -> None:
     runs = [shop.submit(3) for _ in range(4)]
     before = until_watched(shop, runs)
@@ -90,7 +89,6 @@ def test_run_that_ended_without_a_watcher_is_completed(shop: GatedProject) -> No
     assert RunDirectory(runs[1].directory).run().state == "running"
 
 
-@pytest.mark.processes
 def test_slow_end_of_some_runs_does_not_delay_others(shop: GatedProject) -> None:
     stubborn = [shop.runs.submit(RunRequest("local", "stubborn.py")) for _ in range(6)]
     run = shop.submit(7)
@@ -108,7 +106,6 @@ def test_slow_end_of_some_runs_does_not_delay_others(shop: GatedProject) -> None
         assert shop.ended(each).state == "canceled"
 
 
-@pytest.mark.processes
 def test_processes_that_a_script_left_running_are_ended(shop: GatedProject) -> None:
     write_files(shop.root, {"leaves.py": LEAVES_CHILD})
     run = shop.runs.submit(RunRequest("local", "leaves.py"))
@@ -141,7 +138,6 @@ def test_failed_run_starts_again(shop: GatedProject) -> None:
     assert Path(run.log_path).read_text() == "attempt 1 fresh\nattempt 2 1\nattempt 3 1\n"
 
 
-@pytest.mark.processes
 def test_attempt_ends_at_its_time_limit(shop: GatedProject) -> None:
     """A watcher that was killed after it had recorded the limit has not ended the script."""
     configure(Workbench(shop.root), "{times: 1, delay: 0, on: [timeout]}")

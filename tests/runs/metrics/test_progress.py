@@ -173,6 +173,7 @@ def test_bars_without_epochs_continue_each_other() -> None:
     assert [found.step for line in lines for found in progress.metrics(line.encode())] == [2, 4, 5, 8, 10]
 
 
+@pytest.mark.slow
 @hypothesis.given(strategies.text(max_size=200))
 @hypothesis.settings(max_examples=150)
 def test_any_line_can_be_parsed(text: str) -> None:

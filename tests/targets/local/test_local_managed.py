@@ -19,6 +19,8 @@ from tui_workbench.runs.lifecycle.cleanup import Cleanup
 from tui_workbench.runs.submission.planning import prepare_environment
 from tui_workbench.targets.base.values import Report
 
+pytestmark = pytest.mark.processes
+
 VERSION = ".".join(map(str, sys.version_info[:3]))
 SHOWS = "import sys, tinylib; print(tinylib.VERSION, sys.prefix)"
 
@@ -54,7 +56,6 @@ def project(tmp_path: Path) -> DockerProject:
     return made
 
 
-@pytest.mark.processes
 def test_pip_packages_are_added_to_the_interpreters_packages(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib", conda=("python>=3.8",))
     run = project.run(SHOWS)
@@ -64,7 +65,6 @@ def test_pip_packages_are_added_to_the_interpreters_packages(project: DockerProj
     assert Path(run.interpreter).is_relative_to(prefix.strip())
 
 
-@pytest.mark.processes
 def test_environment_is_built_once_and_is_first_on_path(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     project.run(SHOWS)
@@ -77,7 +77,6 @@ def test_environment_is_built_once_and_is_first_on_path(project: DockerProject, 
     assert not [event for event in events(run) if event.get("step") == "build"]
 
 
-@pytest.mark.processes
 def test_conda_packages_are_installed_without_conda(
     project: DockerProject, index: PackageIndex, channel: CondaChannel
 ) -> None:
@@ -105,7 +104,6 @@ def test_missing_pip_package_is_reported_with_its_line(project: DockerProject, i
     assert caught.value.line == 5
 
 
-@pytest.mark.processes
 def test_no_environment_if_the_interpreter_has_all_packages(project: DockerProject) -> None:
     project.packages(conda=("python>=3.8",))
     assert prepare_environment(project.runs.project, "docker", "", Report()) == sys.executable
@@ -113,7 +111,6 @@ def test_no_environment_if_the_interpreter_has_all_packages(project: DockerProje
     assert log(run) == f"{sys.prefix}\n"
 
 
-@pytest.mark.processes
 def test_missing_environment_is_an_error_if_it_may_not_be_built(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     project.runconfig(PrepareEnvironment=False)
@@ -139,7 +136,6 @@ def test_plan_explains_why_the_environment_is_built(project: DockerProject, inde
     assert title().endswith("conda_dependencies.yml:5: `tinydep` is new")
 
 
-@pytest.mark.processes
 def test_run_can_be_canceled_while_building_its_environment(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     index.hold()
@@ -150,7 +146,6 @@ def test_run_can_be_canceled_while_building_its_environment(project: DockerProje
     assert project.run(SHOWS).state == "completed"
 
 
-@pytest.mark.processes
 def test_clean_removes_environments(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib")
     folder = prepare_environment(project.runs.project, "docker", "", Report())

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 @proves("editor.close editor.next editor.back editor.leave")
 async def test_editor_commands(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
@@ -46,7 +47,6 @@ async def test_editor_commands(project: Project, project_root: Path) -> None:
         await driver.becomes("editor.close", active, "hello.py")
 
 
-@pytest.mark.slow
 @proves("file.save file.find file.answer")
 async def test_file_commands(project: Project, project_root: Path) -> None:
     path = project_root / "hello.py"
@@ -63,7 +63,6 @@ async def test_file_commands(project: Project, project_root: Path) -> None:
         await driver.does("file.answer", lambda: "QuestionRow" in type(screen.focused).__name__)
 
 
-@pytest.mark.slow
 @proves("config.view config.problem config.gpu_ready config.fix")
 async def test_configuration_commands(project: Project, project_root: Path) -> None:
     path = project_root / "aml_config" / "box.compute"
@@ -80,7 +79,6 @@ async def test_configuration_commands(project: Project, project_root: Path) -> N
         await driver.does("config.gpu_ready", on(pilot, ChangeScreen))
 
 
-@pytest.mark.slow
 @proves("notebook.view notebook.edit")
 async def test_notebook_commands(project: Project, project_root: Path) -> None:
     (project_root / "train.ipynb").write_text(notebook("print(1)"))
@@ -151,7 +149,6 @@ async def test_form_movement_commands(project: Project, configuration: str) -> N
         await driver.becomes("form.first", at, first)
 
 
-@pytest.mark.slow
 @proves(
     "form.edit form.toggle form.add form.clear form.move_up form.move_down form.rename form.undo form.redo form.accept "
     "form.cancel"
@@ -182,7 +179,6 @@ async def test_form_edit_commands(project: Project, configuration: str) -> None:
         await driver.does("form.add", lambda: form.is_editing)
 
 
-@pytest.mark.slow
 @proves("form.complete form.fix")
 async def test_form_completion_and_fix_commands(project: Project, configuration: str) -> None:
     async with form_opened(project, configuration) as (pilot, form):

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from tui_workbench.core.model import Run
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 @proves(
     "pane.files pane.targets pane.editor pane.log pane.jobs pane.run_bar run.arguments run_bar.leave "
     "pane.next pane.previous view.zoom"
@@ -58,7 +59,6 @@ async def test_pane_commands(project: Project) -> None:
         await driver.does("view.zoom", hides(pilot, "5 Jobs"))
 
 
-@pytest.mark.slow
 @proves("help.show view.history view.gpus view.trace view.ports view.theme view.jump changes.undo text.copy")
 async def test_screen_commands(project: Project) -> None:
     async with opened(project) as pilot:
@@ -83,7 +83,6 @@ async def test_screen_commands(project: Project) -> None:
         await driver.does("changes.undo", shows(pilot, "/nothing"))
 
 
-@pytest.mark.slow
 @proves("palette.open palette.choose palette.close search_field.up search_field.down")
 async def test_palette_commands(project: Project) -> None:
     async with opened(project) as pilot:
@@ -144,7 +143,6 @@ async def test_quit_command_in_a_text(project: Project, project_root: Path) -> N
         await CommandDriver(pilot).does("quit.anywhere", lambda: pilot.app.return_code is not None)
 
 
-@pytest.mark.slow
 @proves(
     "files.open files.expand files.collapse files.search files.refresh files.run files.clear "
     "search_field.take search_field.leave"
@@ -184,7 +182,6 @@ async def test_files_commands(project: Project, project_root: Path) -> None:
 BOX = "type: remotedocker\naddress: 127.0.0.1:1\nbaseDockerImage: microsoft/mmlspark:plus-0.9.9\n"
 
 
-@pytest.mark.slow
 @proves(
     "targets.open targets.use targets.attach targets.detach targets.check targets.prepare "
     "changes.gpu_ready changes.new_target changes.new_configuration changes.duplicate changes.rename changes.delete"
@@ -227,7 +224,6 @@ def selected_lines(pilot: Pilot[list[Run]]) -> list[int]:
     ]
 
 
-@pytest.mark.slow
 @proves("change.apply change.leave change.up change.down change.tick change.next change.previous")
 async def test_change_commands(project: Project, project_root: Path) -> None:
     (project_root / "aml_config" / "box.compute").write_text(BOX)
@@ -264,7 +260,6 @@ async def test_change_commands(project: Project, project_root: Path) -> None:
         await driver.does("change.apply", lambda: not (project_root / "aml_config" / "box.compute").exists())
 
 
-@pytest.mark.slow
 @proves("view.border_left view.border_right view.border_up view.border_down view.borders_back")
 async def test_border_commands(project: Project) -> None:
     async with opened(project) as pilot:
@@ -283,7 +278,6 @@ async def test_border_commands(project: Project) -> None:
         await driver.does("view.borders_back", lambda: sizes() == usual)
 
 
-@pytest.mark.slow
 @proves("recent.open")
 async def test_recent_runs_commands(project: Project) -> None:
     past_run(project, 1)

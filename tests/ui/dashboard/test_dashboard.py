@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
     Workbench = Pilot[list[Run]]
 
+pytestmark = pytest.mark.slow
+
 SIZES = ((80, 24), (160, 48))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 async def test_dashboard_shows_and_runs_the_run_bar(project: Project, size: tuple[int, int]) -> None:
     async with dashboard(project, size) as pilot:
@@ -49,7 +50,6 @@ async def test_dashboard_shows_and_runs_the_run_bar(project: Project, size: tupl
         await until(lambda: [run.state for run in Runs(project).list()] == ["completed"])
 
 
-@pytest.mark.slow
 async def test_zero_goes_to_the_run_bar(project: Project) -> None:
     async with dashboard(project) as pilot:
         await pilot.press("0", *"--x")
@@ -66,7 +66,6 @@ async def test_empty_dashboard_ignores_commands(project: Project) -> None:
         assert isinstance(pilot.app.screen, DashboardScreen)
 
 
-@pytest.mark.slow
 async def test_filter_applies_while_typing_until_escape(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("slash")
@@ -86,7 +85,6 @@ async def test_filter_applies_while_typing_until_escape(past: Project) -> None:
         await until(lambda: len(rows(pilot)) == 6)
 
 
-@pytest.mark.slow
 async def test_filter_without_match_shows_a_message(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("slash")
@@ -94,7 +92,6 @@ async def test_filter_without_match_shows_a_message(past: Project) -> None:
         await until(lambda: "No run matches the filter." in seen(pilot))
 
 
-@pytest.mark.slow
 async def test_s_sorts_by_the_selected_column(past: Project) -> None:
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))
@@ -118,7 +115,6 @@ async def test_s_sorts_by_the_selected_column(past: Project) -> None:
         await shows(pilot, "6", "5", "4", "3", "2", "1")
 
 
-@pytest.mark.slow
 async def test_groups_have_counts_and_can_be_folded(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("b")
@@ -133,7 +129,6 @@ async def test_groups_have_counts_and_can_be_folded(past: Project) -> None:
         await shows(pilot, "6", "5", "4", "3", "2", "1")
 
 
-@pytest.mark.slow
 async def test_end_of_long_groups_shows_the_last_runs(project: Project) -> None:
     for number in range(1, 301):
         past_run(project, number, script=f"script_{number % 3}.py")
@@ -145,7 +140,6 @@ async def test_end_of_long_groups_shows_the_last_runs(project: Project) -> None:
         assert all("script_1.py" in line for line in rows(pilot))
 
 
-@pytest.mark.slow
 async def test_enter_shows_the_run_and_escape_returns(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "enter")
@@ -162,7 +156,6 @@ async def table_is_ready(pilot: Workbench) -> None:
     await until(lambda: dashboard_of(pilot).current_run() is not None)
 
 
-@pytest.mark.slow
 async def test_tags_notes_and_pins_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("end")
@@ -189,7 +182,6 @@ async def move_down_to(pilot: Workbench, row: int) -> None:
     await until(lambda: dashboard_of(pilot).table.cursor == row)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 async def test_table_has_the_focus_after_a_tag_or_note(past: Project, size: tuple[int, int]) -> None:
     async with dashboard(past, size) as pilot:
@@ -204,7 +196,6 @@ async def test_table_has_the_focus_after_a_tag_or_note(past: Project, size: tupl
         await move_down_to(pilot, 5)
 
 
-@pytest.mark.slow
 async def test_tag_without_name_is_rejected(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("t")
@@ -213,7 +204,6 @@ async def test_tag_without_name_is_rejected(past: Project) -> None:
         await until(lambda: "has no name" in seen(pilot))
 
 
-@pytest.mark.slow
 async def test_archived_runs_are_hidden_until_shown(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("d")
@@ -224,7 +214,6 @@ async def test_archived_runs_are_hidden_until_shown(past: Project) -> None:
         assert "⊟" in rows(pilot)[0]
 
 
-@pytest.mark.slow
 async def test_family_is_one_row_with_mean_and_deviation(project: Project) -> None:
     for number in range(1, 4):
         arguments = ("--lr", "0.1", "--seed", str(number))
@@ -264,7 +253,6 @@ async def test_rows_of_families_have_their_names(project: Project) -> None:
         await until(lambda: any("sweep-3.1" in line for line in rows(pilot)))
 
 
-@pytest.mark.slow
 async def test_chosen_columns_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))
@@ -284,7 +272,6 @@ async def test_chosen_columns_are_saved(past: Project) -> None:
         await until(lambda: content_of(dashboard_of(pilot).table)[0].split()[0] == "note")
 
 
-@pytest.mark.slow
 async def test_choice_of_columns_stays_while_it_is_saved(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     write(os.path.join(past.state_directory, "dashboard.json"), '{"columns": ["number", "script", "state"]}')
     monkeypatch.setattr("tui_workbench.ui.dashboard.dashboard.save_columns", lambda project, keys: None)
@@ -307,7 +294,6 @@ async def test_invalid_columns_file_is_ignored(past: Project) -> None:
         await until(lambda: "loss" in seen(pilot))
 
 
-@pytest.mark.slow
 async def test_m_switches_between_values_curves_and_no_charts(past: Project) -> None:
     async with dashboard(past, (160, 48)) as pilot:
         screen = dashboard_of(pilot)
@@ -325,7 +311,6 @@ async def test_m_switches_between_values_curves_and_no_charts(past: Project) -> 
         await until(lambda: screen.table.region.y == 2)
 
 
-@pytest.mark.slow
 async def test_charts_follow_the_filter_while_typing(past: Project) -> None:
     async with dashboard(past, (160, 48)) as pilot:
         await until(lambda: "✗ failed           1" in seen(pilot))
@@ -338,7 +323,6 @@ async def test_charts_follow_the_filter_while_typing(past: Project) -> None:
         assert ["run", "2", "4"] in [words[:3] for words in runs_on_axis]
 
 
-@pytest.mark.slow
 async def test_curves_belong_to_filtered_runs(past: Project) -> None:
     async with dashboard(past, (160, 48)) as pilot:
         charts = dashboard_of(pilot).charts
@@ -366,7 +350,6 @@ async def test_small_screen_has_no_charts_by_default(past: Project) -> None:
         await until(lambda: "step" not in seen(pilot))
 
 
-@pytest.mark.slow
 async def test_new_run_appears_and_the_cursor_stays(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "down")
@@ -377,7 +360,6 @@ async def test_new_run_appears_and_the_cursor_stays(past: Project) -> None:
         assert current.run.run_number == 4  # the cursor stays on its run
 
 
-@pytest.mark.slow
 async def test_rerun_opens_the_main_screen(project: Project) -> None:
 
     run = Runs(project).submit(RunRequest("local", "hello.py"))
@@ -391,7 +373,6 @@ async def test_rerun_opens_the_main_screen(project: Project) -> None:
         await until(lambda: not any(each.is_active for each in Runs(project).list()))
 
 
-@pytest.mark.slow
 async def test_rerun_that_is_impossible_shows_why(project: Project, project_root: Path) -> None:
     write_configuration(project_root, TrackedRun=False)
     run = Runs(project).submit(RunRequest("local", "hello.py"))
@@ -404,7 +385,6 @@ async def test_rerun_that_is_impossible_shows_why(project: Project, project_root
         assert len(Runs(project).list()) == 1
 
 
-@pytest.mark.slow
 async def test_rerun_with_other_arguments(project: Project) -> None:
 
     Runs(project).submit(RunRequest("local", "hello.py", ("--old",), exact_arguments=True))
@@ -419,7 +399,6 @@ async def test_rerun_with_other_arguments(project: Project) -> None:
         await until(lambda: not any(each.is_active for each in Runs(project).list()))
 
 
-@pytest.mark.slow
 async def test_damaged_runs_are_listed_as_unknown(past: Project) -> None:
     folder = past.runs_directory
     os.makedirs(os.path.join(folder, "project_0000000000007"))  # a run directory without files
@@ -443,7 +422,6 @@ async def test_damaged_runs_are_listed_as_unknown(past: Project) -> None:
         assert isinstance(pilot.app.screen, RunDetailsScreen)  # no run to rerun
 
 
-@pytest.mark.slow
 async def test_control_characters_and_markup_are_shown_as_text(project: Project) -> None:
     past_run(
         project,
@@ -461,7 +439,6 @@ async def test_control_characters_and_markup_are_shown_as_text(project: Project)
         assert "\x1b" not in seen(pilot)
 
 
-@pytest.mark.slow
 async def test_help_and_palette_describe_the_dashboard(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("question_mark")
@@ -473,7 +450,6 @@ async def test_help_and_palette_describe_the_dashboard(past: Project) -> None:
         await pilot.press("escape")
 
 
-@pytest.mark.slow
 async def test_readme_is_shown(past: Project) -> None:
     text = "# Digits\n\nTrains a **small** net, see [it](https://e.org).\n\n- one\n\n```\n[b]code\x1b[31m\n```\n"
     write(os.path.join(past.root, "README.md"), text)

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
     Workbench = Pilot[list[Run]]
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 async def test_marked_runs_are_compared(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "space", "space")
@@ -67,7 +68,6 @@ async def _group_by_family(pilot: Workbench) -> None:
     await pilot.pause()
 
 
-@pytest.mark.slow
 async def test_runs_of_a_marked_family_are_shown_as_marked(family: Project) -> None:
     async with dashboard(family) as pilot:
         await _group_by_family(pilot)
@@ -79,7 +79,6 @@ async def test_runs_of_a_marked_family_are_shown_as_marked(family: Project) -> N
         assert [line.startswith("●") for line in rows(pilot)] == [False, True, True, True]
 
 
-@pytest.mark.slow
 async def test_run_of_a_marked_family_can_be_unmarked(family: Project) -> None:
     async with dashboard(family) as pilot:
         await _group_by_family(pilot)
@@ -92,7 +91,6 @@ async def test_run_of_a_marked_family_can_be_unmarked(family: Project) -> None:
         assert sorted(run.run_number for run in dashboard_of(pilot).marked_runs()) == [1, 3]
 
 
-@pytest.mark.slow
 async def test_folded_family_with_a_marked_run_has_a_sign(family: Project) -> None:
     async with dashboard(family) as pilot:
         dashboard_of(pilot).table.move_to(2)
@@ -105,7 +103,6 @@ async def test_folded_family_with_a_marked_run_has_a_sign(family: Project) -> No
         assert rows(pilot)[2].startswith("●")
 
 
-@pytest.mark.slow
 async def test_unmarked_run_is_compared_with_the_run_below(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "c")
@@ -113,7 +110,6 @@ async def test_unmarked_run_is_compared_with_the_run_below(past: Project) -> Non
         assert [run.run_number for run in pilot.app.screen.runs] == [5, 4]  # type: ignore[attr-defined]
 
 
-@pytest.mark.slow
 async def test_actions_apply_to_all_marked_runs(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("space", "down", "space", "t")  # runs 6 and 4
@@ -162,7 +158,6 @@ def active_run(past: Project) -> Iterator[RunDirectory]:
         yield run
 
 
-@pytest.mark.slow
 async def test_marks_follow_changes_of_the_runs(past: Project) -> None:
     with active_run(past) as run:
         async with dashboard(past) as pilot:
@@ -176,7 +171,6 @@ async def test_marks_follow_changes_of_the_runs(past: Project) -> None:
             assert "1 marked" in seen(pilot)
 
 
-@pytest.mark.slow
 async def test_active_run_is_canceled_after_a_question(project: Project) -> None:
     write(os.path.join(project.root, "wait.py"), "import time\ntime.sleep(600)\n")
     runs = Runs(project)
@@ -192,7 +186,6 @@ async def test_active_run_is_canceled_after_a_question(project: Project) -> None
         runs.cancel(run_id, grace=0)
 
 
-@pytest.mark.slow
 async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     Runs(past).annotate("5", lambda old: old._replace(pinned=True))
     async with dashboard(past) as pilot:
@@ -233,7 +226,6 @@ async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project, monkey
         await until(lambda: "Undone: delete 1 run." in seen(pilot))
 
 
-@pytest.mark.slow
 async def test_runs_that_change_after_the_question_stay_and_the_others_are_moved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await shows(pilot, "6", "5", "4", "3", "2", "1")
@@ -245,7 +237,6 @@ async def test_runs_that_change_after_the_question_stay_and_the_others_are_moved
         assert "is pinned and cannot be deleted" in seen(pilot)
 
 
-@pytest.mark.slow
 async def test_active_runs_are_not_deleted(past: Project) -> None:
     with active_run(past) as run:
         async with dashboard(past) as pilot:
@@ -258,7 +249,6 @@ async def test_active_runs_are_not_deleted(past: Project) -> None:
             run.append_event("state", state="completed", final=True, exit_code=0, end=1700000200.0, reason="")
 
 
-@pytest.mark.slow
 async def test_deletion_of_many_runs_shows_its_progress(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_screen, "SHOW_AFTER_SECONDS", 0.0)
     delete, may_go_on = Runs.delete, threading.Event()

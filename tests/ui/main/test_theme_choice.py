@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tui_workbench.core.model import Run
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.slow
+
 SLATE = (Path(directories.packaged("themes")) / "slate.yaml").read_text()
 MINE = SLATE.replace('title: "Slate"', 'title: "Mine"')
 
@@ -49,7 +51,6 @@ async def choose(pilot: Pilot[list[Run]], typed: str) -> None:
     await pilot.press(*typed)
 
 
-@pytest.mark.slow
 async def test_edited_theme_is_reloaded(project: Project, mine: Path) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "mine")
@@ -63,7 +64,6 @@ async def test_edited_theme_is_reloaded(project: Project, mine: Path) -> None:
         await until(lambda: themes.saved_theme()[0].name == "mine")
 
 
-@pytest.mark.slow
 async def test_error_in_an_edited_theme_appears_and_disappears(project: Project, mine: Path) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "mine")
@@ -77,7 +77,6 @@ async def test_error_in_an_edited_theme_appears_and_disappears(project: Project,
         assert "problem" not in seen(pilot)
 
 
-@pytest.mark.slow
 async def test_new_and_removed_themes_are_noticed(project: Project, mine: Path) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "")
@@ -90,7 +89,6 @@ async def test_new_and_removed_themes_are_noticed(project: Project, mine: Path) 
         assert pilot.app.theme == "slate"
 
 
-@pytest.mark.slow
 async def test_themes_are_found_by_kind(project: Project) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "light")
@@ -109,7 +107,6 @@ def test_unchanged_files_are_not_read_again(mine: Path) -> None:
     assert [name for name, theme in files.loaded.items() if theme is not before[name]] == ["mine"]
 
 
-@pytest.mark.slow
 async def test_theme_choice_does_not_dim_the_screen(project: Project) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.ui.changes.test_changes import Workbench
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.slow
+
 
 async def edit(pilot: Workbench, name: str, *keys: str) -> None:
     """Type at the start of a file; `name` is relative to the project, or absolute."""
@@ -41,7 +43,6 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
-@pytest.mark.slow
 async def test_leaving_a_dialog_saves_no_file(project: Project, folder: Path, project_root: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "hello.py", "#", "#")
@@ -56,7 +57,6 @@ async def test_leaving_a_dialog_saves_no_file(project: Project, folder: Path, pr
             assert tree(project_root) == before, key
 
 
-@pytest.mark.slow
 async def test_showing_the_plan_saves_no_file(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "hello.py", "#", "#")
@@ -68,7 +68,6 @@ async def test_showing_the_plan_saves_no_file(project: Project, project_root: Pa
         assert tree(project_root) == before
 
 
-@pytest.mark.slow
 async def test_conflict_in_another_file_blocks_no_change(project: Project, folder: Path, project_root: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "hello.py", "#", "#")
@@ -82,7 +81,6 @@ async def test_conflict_in_another_file_blocks_no_change(project: Project, folde
         assert (project_root / "hello.py").read_text() == "print('theirs')\n"
 
 
-@pytest.mark.slow
 async def test_applying_saves_only_files_of_the_change_and_replans(
     project: Project, folder: Path, project_root: Path
 ) -> None:
@@ -101,7 +99,6 @@ async def test_applying_saves_only_files_of_the_change_and_replans(
         assert (project_root / "hello.py").read_text() == 'print("hello")\n'
 
 
-@pytest.mark.slow
 async def test_conflict_in_a_file_of_the_change_blocks_it(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "aml_config/box.compute", *"#mine", "enter")
@@ -116,7 +113,6 @@ async def test_conflict_in_a_file_of_the_change_blocks_it(project: Project, fold
         assert (folder / "box.compute").read_text() == f"# theirs\n{BOX}"
 
 
-@pytest.mark.slow
 async def test_undo_refuses_files_with_unsaved_edits(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
@@ -132,7 +128,6 @@ async def test_undo_refuses_files_with_unsaved_edits(project: Project, folder: P
         assert (folder / "box.compute").read_text() == ready
 
 
-@pytest.mark.slow
 async def test_run_saves_only_files_of_the_project(project: Project, project_root: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere.py"
     other.write_text("print('elsewhere')\n")

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     Workbench = Pilot[list[Run]]
 
+pytestmark = pytest.mark.slow
+
 
 def on(pilot: Workbench, kind: type) -> Callable[[], bool]:
     """Return a condition: a screen of this type is on top."""
@@ -55,7 +57,6 @@ async def back_to(pilot: Workbench, kind: type) -> None:
     await pilot.pause()
 
 
-@pytest.mark.slow
 @proves(
     "dashboard.open dashboard.mark dashboard.unmark dashboard.compare dashboard.filter dashboard.sort "
     "dashboard.columns dashboard.group dashboard.charts dashboard.readme dashboard.archived dashboard.gpus "
@@ -96,7 +97,6 @@ async def test_dashboard_commands(past: Project) -> None:
         await driver.does("history.leave", lambda: pilot.app.screen is screen_of(pilot))
 
 
-@pytest.mark.slow
 @proves("dashboard.run_bar dashboard.run")
 async def test_dashboard_starts_a_run(project: Project) -> None:
     async with dashboard(project) as pilot:
@@ -122,7 +122,6 @@ def tracked(project: Project, project_root: Path) -> Project:
     return project
 
 
-@pytest.mark.slow
 @proves("one_run.edit one_run.restore one_run.tag one_run.note one_run.pin one_run.archive one_run.again history.undo")
 async def test_run_commands(tracked: Project) -> None:
     runs = Runs(tracked)
@@ -152,7 +151,6 @@ async def test_run_commands(tracked: Project) -> None:
         await until(lambda: not runs.list()[0].is_active)
 
 
-@pytest.mark.slow
 @proves("one_run.start_again")
 async def test_failed_run_is_started_again(project: Project, project_root: Path) -> None:
     from tui_workbench.core.model import RunRequest
@@ -171,7 +169,6 @@ async def test_failed_run_is_started_again(project: Project, project_root: Path)
         await until(lambda: "✗ attempt 2: exit code 3" in seen(pilot))
 
 
-@pytest.mark.slow
 @proves("restore.go restore.undo")
 async def test_restore_commands(tracked: Project, project_root: Path) -> None:
     async with dashboard(tracked) as pilot:
@@ -182,7 +179,6 @@ async def test_restore_commands(tracked: Project, project_root: Path) -> None:
         await driver.becomes("restore.undo", script.read_text, "print('changed')\n")
 
 
-@pytest.mark.slow
 @proves("run_edit.go run_edit.leave run_edit.next run_edit.previous")
 async def test_edit_and_rerun_commands(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
@@ -198,7 +194,6 @@ async def test_edit_and_rerun_commands(tracked: Project) -> None:
         await until(lambda: not Runs(tracked).list()[0].is_active)
 
 
-@pytest.mark.slow
 @proves("columns.tick columns.up columns.down columns.done")
 async def test_column_choice_commands(past: Project) -> None:
     async with dashboard(past) as pilot:
@@ -215,7 +210,6 @@ async def test_column_choice_commands(past: Project) -> None:
         await driver.does("columns.done", on(pilot, DashboardScreen))
 
 
-@pytest.mark.slow
 @proves(
     "details.metrics details.outputs details.log details.plan details.snapshot details.environment details.gpu "
     "details.next details.previous details.fetch details.promote details.bring details.calls details.gpus "
@@ -252,7 +246,6 @@ async def test_run_details_commands(past: Project) -> None:
         CommandDriver.pressed.add("details.gpus")
 
 
-@pytest.mark.slow
 @proves("file_panel.open file_panel.back file_panel.view")
 async def test_file_panel_commands(past: Project) -> None:
     run = next(run for run in Runs(past).list() if run.run_number == 5)
@@ -269,7 +262,6 @@ async def test_file_panel_commands(past: Project) -> None:
         await driver.does("file_panel.back", lambda: isinstance(pilot.app.focused, RowList))
 
 
-@pytest.mark.slow
 @proves("compare.open compare.same compare.filter compare.metric compare.metric_back compare.gpus compare.base")
 async def test_comparison_commands(past: Project) -> None:
     async with comparing(past, 1, 3) as pilot:
@@ -305,7 +297,6 @@ async def trace(project: Project) -> AsyncIterator[Workbench]:
         yield pilot
 
 
-@pytest.mark.slow
 @proves("trace.copy trace.filter trace.failed trace.whose trace.read")
 async def test_trace_commands(project: Project) -> None:
     async with trace(project) as pilot:

@@ -29,6 +29,8 @@ from tui_workbench.ui.blocking import wait_for_exit_holds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def project_with_run(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
@@ -52,7 +54,6 @@ async def show_ports(pilot: Pilot[list[Run]]) -> None:
     await until(lambda: "for hello.py [1]" in seen(pilot) and "open port" in seen(pilot))
 
 
-@pytest.mark.slow
 async def test_server_is_opened_and_closed(project_with_run: Project) -> None:
     hanging = Path(project_with_run.root).parent / "hanging"
     os.mkfifo(hanging)
@@ -80,7 +81,6 @@ async def test_server_is_opened_and_closed(project_with_run: Project) -> None:
         await until(lambda: "jupyter did not start" in " ".join(seen(pilot).split()))
 
 
-@pytest.mark.slow
 @proves("view.notebook ports.notebook")
 async def test_notebook_is_started_on_the_project(project_with_run: Project) -> None:
     async with opened(project_with_run) as pilot:
@@ -96,7 +96,6 @@ def lacks_jupyter(pilot: Pilot[list[Run]]) -> Callable[[], bool]:
     return lambda: "jupyterlab is not installed" in " ".join(seen(pilot).split())
 
 
-@pytest.mark.slow
 async def test_browser_is_started_from_a_trusted_folder(
     project_with_run: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +132,6 @@ def ports_folder() -> Path:
     return Path(os.environ["XDG_RUNTIME_DIR"], "workbench-tui", "ports")
 
 
-@pytest.mark.slow
 async def test_suspended_process_does_not_hide_other_ports(
     project_with_run: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

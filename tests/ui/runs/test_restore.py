@@ -16,6 +16,8 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.ui.runs.restore_screen import RestoreScreen
 from tui_workbench.ui.undo import undo_steps
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def tracked(tmp_path: Path) -> Project:
@@ -33,7 +35,6 @@ def text(project: Project, name: str) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-@pytest.mark.slow
 async def test_restore_shows_changes_makes_them_and_undoes_them(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
         await pilot.press("u")
@@ -51,7 +52,6 @@ async def test_restore_shows_changes_makes_them_and_undoes_them(tracked: Project
         assert text(tracked, "hello.py") == "print('changed since')\n"
 
 
-@pytest.mark.slow
 async def test_restore_can_be_undone_after_leaving_the_screen(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
         await pilot.press("u")
@@ -64,7 +64,6 @@ async def test_restore_can_be_undone_after_leaving_the_screen(tracked: Project) 
         await until(lambda: text(tracked, "hello.py") == "print('changed since')\n")
 
 
-@pytest.mark.slow
 async def test_run_without_snapshot_cannot_be_restored(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("u")
@@ -73,7 +72,6 @@ async def test_run_without_snapshot_cannot_be_restored(past: Project) -> None:
         await until(lambda: "This run has no snapshot" in seen(pilot))
 
 
-@pytest.mark.slow
 async def test_shell_without_a_suitable_terminal_shows_an_error(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
         await pilot.press("w")

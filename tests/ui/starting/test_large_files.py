@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tui_workbench.core.model import Run
     from tui_workbench.projects.project import Project
 
+pytestmark = pytest.mark.slow
+
 HELD = "# mine\r\nTarget: local\r\nFramework: Python\r\n"
 
 
@@ -46,7 +48,6 @@ def bytes_of(project: Project, name: str) -> bytes:
     return Path(project.root, name).read_bytes()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 async def test_large_file_is_declared_as_data_and_undone(large: Project, size: tuple[int, int]) -> None:
     async with opened(large, size) as pilot:
@@ -72,7 +73,6 @@ async def test_files_cannot_be_linked_on_another_machine(large: Project, project
         assert "link them as data" not in words(pilot)
 
 
-@pytest.mark.slow
 async def test_large_file_is_excluded(large: Project) -> None:
     async with opened(large) as pilot:
         await pilot.press("ctrl+r")
@@ -82,7 +82,6 @@ async def test_large_file_is_excluded(large: Project) -> None:
         assert bytes_of(large, ".amlignore") == b"/images/all.raw\n"
 
 
-@pytest.mark.slow
 async def test_escape_runs_nothing(large: Project) -> None:
     async with opened(large) as pilot:
         await pilot.press("ctrl+r")
