@@ -111,7 +111,7 @@ def _mutation_of(draw: st.DrawFn, path: Path, name: str) -> Mutation:
     kind = draw(st.sampled_from(("content", "content", "content", "value", "value", "value", "special", "beside")))
     data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
     if kind == "beside":
-        return _beside(draw, name, data)
+        return _beside(draw, path, name, data)
     if kind == "special":
         what = draw(st.sampled_from(list(SPECIAL)))
         # A hole is a regular file, and root can read files without permissions.
@@ -125,11 +125,13 @@ def _mutation_of(draw: st.DrawFn, path: Path, name: str) -> Mutation:
     return Mutation(name, what, new, name.endswith(".json") and not _is_json(new))
 
 
-def _beside(draw: st.DrawFn, name: str, data: bytes) -> Mutation:
+def _beside(draw: st.DrawFn, path: Path, name: str, data: bytes) -> Mutation:
     """Copy a file to another name in its folder, or its folder to another name with only this file."""
     parts = list(Path(name).parts)
     place = draw(st.sampled_from((-1, -2))) if len(parts) > 2 else -1
     parts[place] = draw(st.sampled_from(NAMES))
+    if (path.parent.parent / parts[-2]).is_file():  # for example, a folder `run.json` beside the file
+        parts[-2] = path.parent.name
     return Mutation(str(Path(*parts)), f"a copy of {name}", data)
 
 
