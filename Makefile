@@ -36,7 +36,7 @@ unexport PYTHONPATH
 # Install again if the base interpreter of the virtual environment was removed or upgraded.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run dev console hooks check check-lint check-mypy check-mypy-mac test test-all test-portable walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures snapshots lock release clean
+.PHONY: run dev console hooks check check-lint check-mypy check-collection check-mac test test-all test-portable walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures snapshots lock release clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
@@ -58,15 +58,20 @@ hooks: $(VENV)/.installed-test $(VENV)/.installed-dev
 run_tests = $(1) --numprocesses=$(2) --dist=loadfile --no-loadscope-reorder || \
 	{ test $$? -eq 1 && test -n "$(RERUN)" && echo "The tests that failed run again:" && $(1) --last-failed; }
 
-# The parts of `make check` run at the same time. Each platform has its own cache: mypy checks everything again if the
-# cache is of another platform.
+# The parts of `make check` run at the same time.
 check: $(VENV)/.installed-test
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-mypy check-mypy-mac check-lint
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-mypy check-collection check-lint
 
 check-mypy: $(VENV)/.installed-test
 	$(VENV)/bin/mypy
 
-check-mypy-mac: $(VENV)/.installed-test
+# Each test file can be imported. This also compiles them once; otherwise each worker of `make test` would do so.
+check-collection: $(VENV)/.installed-test
+	@echo "$(VENV)/bin/pytest --collect-only"
+	@shown=$$($(VENV)/bin/pytest --collect-only) || { printf '%s\n' "$$shown"; exit 1; }
+
+# The types on macOS, with an own cache: mypy checks everything again if the cache is of another platform.
+check-mac: $(VENV)/.installed-test
 	$(VENV)/bin/mypy --platform darwin --cache-dir .mypy_cache/mac -p tui_workbench -p workbench -p workbench_children -p azureml
 
 check-lint: $(VENV)/.installed-test
@@ -80,7 +85,7 @@ check-lint: $(VENV)/.installed-test
 test: check
 	@$(call run_tests,$(VENV)/bin/pytest -m first --durations=10,$(FIRST_WORKERS))
 
-test-all: test
+test-all: test check-mac
 	@$(call run_tests,$(VENV)/bin/pytest -m "not first" --durations=20,$(WORKERS))
 	@if test "$$(id -u)" = 0; then $(MAKE) --no-print-directory test-portable; \
 	else echo "Not run, because they need root: the tests with the features of Linux removed (make test-portable)."; fi
