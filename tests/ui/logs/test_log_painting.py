@@ -11,7 +11,7 @@ from textual.widgets import Static
 from tests.ui.painted import PaintedDisplay
 from tests.ui.waiting import until
 from tui_workbench.ui.logs.log_view import LogView
-from tui_workbench.ui.terminal.compositor import install_compositor
+from tui_workbench.ui.terminal.textual_internals import install_compositor
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from tests.ui.textual_internals import has_running_timer
 from tests.ui.waiting import until
 from tui_workbench.runs.logs.log_search import Pattern
 from tui_workbench.ui.logs.log_view import LogView
-from tui_workbench.ui.terminal.compositor import install_compositor
+from tui_workbench.ui.terminal.textual_internals import install_compositor
 from tui_workbench.ui.themes import themes
 
 if TYPE_CHECKING:

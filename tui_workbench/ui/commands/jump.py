@@ -17,8 +17,7 @@ from textual.widgets import Static
 
 from tui_workbench.ui.commands.jump_places import HasJumpPlaces, JumpPlace
 from tui_workbench.ui.commands.screen_commands import JUMP
-from tui_workbench.ui.terminal.compositor import install_compositor
-from tui_workbench.ui.terminal.textual_internals import is_in_layout
+from tui_workbench.ui.terminal.textual_internals import install_compositor, is_in_layout
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 """Letters of labels, the home row first."""

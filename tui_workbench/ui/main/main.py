@@ -24,7 +24,7 @@ from tui_workbench.ui.files.file_tree import FileTree
 from tui_workbench.ui.main.main_area import MainArea
 from tui_workbench.ui.main.main_layout import View, view_of
 from tui_workbench.ui.session_state import Values
-from tui_workbench.ui.terminal.compositor import install_compositor
+from tui_workbench.ui.terminal.textual_internals import install_compositor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

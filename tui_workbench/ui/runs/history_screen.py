@@ -27,7 +27,7 @@ from tui_workbench.ui.commands.help import HelpScreen, sections
 from tui_workbench.ui.commands.palette import choose_command
 from tui_workbench.ui.commands.screen_commands import HISTORY
 from tui_workbench.ui.messages import BackendFailed, StatusPosted
-from tui_workbench.ui.terminal.compositor import install_compositor
+from tui_workbench.ui.terminal.textual_internals import install_compositor
 from tui_workbench.ui.undo import undo_steps
 from tui_workbench.ui.widgets.field_row import FilterRow, PromptRow
 from tui_workbench.ui.widgets.footer import KeyFooter

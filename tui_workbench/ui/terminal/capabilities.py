@@ -39,12 +39,12 @@ class Terminal(NamedTuple):
 
 
 _NEVER = frozenset({"", "dumb", "unknown", "emacs", "network", "dialup"})
-_KNOWN = """
+_FAMILY_NAMES = """
     xterm screen tmux linux rxvt konsole kitty alacritty foot wezterm ghostty iterm iterm2 st stterm putty mintty
     mlterm contour gnome vte eterm Eterm nsterm cygwin ms rio ansi pcansi fbterm jfbterm kterm mrxvt terminator
     terminology aixterm dtterm mach hurd bvterm teraterm win32con
 """
-_FAMILIES = frozenset(_KNOWN.split())
+_FAMILIES = frozenset(_FAMILY_NAMES.split())
 _WITH_TRUECOLOR = frozenset(["kitty", "ghostty", "wezterm", "alacritty", "foot", "contour", "rio"])
 _WITHOUT_UNICODE = frozenset(["linux", "ansi", "pcansi", "cygwin", "mach", "hurd"])
 
@@ -99,10 +99,10 @@ def textual_environment(terminal: Terminal) -> Iterator[None]:
     Textual reads them only while it is imported. They are removed afterwards, so that runs do not inherit them.
     """
     systems = {"truecolor": "truecolor", "256": "256", "16": "standard", "none": "standard"}
-    wanted = {"TEXTUAL_COLOR_SYSTEM": systems[terminal.colors]}
+    variables = {"TEXTUAL_COLOR_SYSTEM": systems[terminal.colors]}
     if is_remote(os.environ):
-        wanted |= {"TEXTUAL_FPS": str(REMOTE_FPS), "TEXTUAL_ANIMATIONS": "none"}
-    added = {name: value for name, value in wanted.items() if name not in os.environ}
+        variables |= {"TEXTUAL_FPS": str(REMOTE_FPS), "TEXTUAL_ANIMATIONS": "none"}
+    added = {name: value for name, value in variables.items() if name not in os.environ}
     os.environ.update(added)
     try:
         yield
@@ -161,8 +161,8 @@ def _cursor_movement(name: str) -> bytes | None:
     import curses
 
     try:
-        with open(os.devnull, "wb") as nothing:
-            curses.setupterm(name, nothing.fileno())
+        with open(os.devnull, "wb") as null_device:
+            curses.setupterm(name, null_device.fileno())
     except curses.error:
         return None
     return curses.tigetstr("cup") or b""
@@ -183,17 +183,13 @@ def _colors(environ: Mapping[str, str], name: str) -> Colors:
 def _has_unicode(environ: Mapping[str, str], name: str) -> bool:
     if _is_vt(name) or _family(name) in _WITHOUT_UNICODE:
         return False
-    locale = _locale(environ)
+    # Python itself sets LC_CTYPE when LANG is C.
+    by_python = environ.get("LC_CTYPE") == "C.UTF-8" and not system.had_variable_at_start("LC_CTYPE")
+    # The variables of the locale, in the order of precedence that POSIX defines.
+    variables = ("LC_ALL", "LANG") if by_python else ("LC_ALL", "LC_CTYPE", "LANG")
+    locale = next((environ[variable] for variable in variables if environ.get(variable)), "")
     if locale in ("C", "POSIX"):
         return False
     # Containers and bare logins often set no locale; their terminals understand UTF-8.
     _, dot, codeset = locale.partition(".")
     return not dot or codeset.lower().replace("-", "").startswith("utf8")
-
-
-def _locale(environ: Mapping[str, str]) -> str:
-    """Return the user's locale from the environment, with the precedence of variables that POSIX defines."""
-    # Python itself sets LC_CTYPE when LANG is C.
-    by_python = environ.get("LC_CTYPE") == "C.UTF-8" and not system.had_variable_at_start("LC_CTYPE")
-    names = ("LC_ALL", "LANG") if by_python else ("LC_ALL", "LC_CTYPE", "LANG")
-    return next((environ[name] for name in names if environ.get(name)), "")

@@ -79,25 +79,25 @@ def desktop_command(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def _refuses(environ: Mapping[str, str]) -> bool:
     """Return True for a local terminal without OSC 52. Over SSH the terminal is unknown."""
-    is_such = "VTE_VERSION" in environ or environ.get("TERM_PROGRAM") == "Apple_Terminal"
-    return is_such and "SSH_CONNECTION" not in environ
+    lacks_osc52 = "VTE_VERSION" in environ or environ.get("TERM_PROGRAM") == "Apple_Terminal"
+    return lacks_osc52 and "SSH_CONNECTION" not in environ
 
 
 def copy(app: App[Any], text: str) -> bool:
     """Copy the text. If no clipboard can be reached, save the text to a file, notify the user, and return False."""
     app._clipboard = text
-    command, why = desktop_command(os.environ), ""
+    command, reason = desktop_command(os.environ), ""
     if command:
         work = partial(_to_desktop, app, text, command)
-    elif why := why_not(text, os.environ):
-        work = partial(_save_and_notify, app, text, why)
+    elif reason := why_not(text, os.environ):
+        work = partial(_save_and_notify, app, text, reason)
     elif "TMUX" in os.environ:
         work = partial(_to_tmux, app, text)
     else:
         write(app, sequences(text, os.environ))
         return True
     app.run_worker(work, thread=True, group="copy")
-    return not why
+    return not reason
 
 
 def save(text: str) -> str:
@@ -116,22 +116,22 @@ def save(text: str) -> str:
     return path
 
 
-def _save_and_notify(app: App[Any], text: str, why: str) -> None:
+def _save_and_notify(app: App[Any], text: str, reason: str) -> None:
     try:
         path = save(text)
     except WorkbenchError as error:
         app.call_from_thread(app.notify, safe_text(str(error)), severity="error", timeout=10.0, markup=False)
         return
-    said = f"{why}; the text was saved to {safe_text(directories.abbreviate_home(path))}"
-    app.call_from_thread(app.notify, said, severity="warning", timeout=10.0, markup=False)
+    message = f"{reason}; the text was saved to {safe_text(directories.abbreviate_home(path))}"
+    app.call_from_thread(app.notify, message, severity="warning", timeout=10.0, markup=False)
 
 
 def _to_tmux(app: App[Any], text: str) -> None:
     """Copy through the tmux command, which does not depend on the options of tmux. Blocks."""
     with _programs:
         # Skip the text if a newer text was copied meanwhile.
-        taken = text != app.clipboard or _pipe_to(("tmux", "load-buffer", "-w", "-"), text)
-    if not taken:
+        is_done = text != app.clipboard or _pipe_to(("tmux", "load-buffer", "-w", "-"), text)
+    if not is_done:
         # tmux before 3.2 has no `-w`, and a container cannot reach tmux.
         app.call_from_thread(write, app, _bare(text) + through_tmux(_bare(text)))
 
@@ -152,10 +152,10 @@ def _pipe_to(command: Sequence[str], text: str) -> bool:
     """Send the text to a program. Return True on success."""
     data = text.encode(errors="surrogateescape")
     try:
-        done = run(command, input=data, output=subprocess.DEVNULL, timeout=PROGRAM_SECONDS)
+        result = run(command, input=data, output=subprocess.DEVNULL, timeout=PROGRAM_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return done.returncode == 0
+    return result.returncode == 0
 
 
 def _bare(text: str) -> str:

@@ -93,7 +93,7 @@ class _Recolored(LineFilter):
         self.palette = palette
         self.dark = dark
         self.roles = _Roles(palette)
-        self._known: dict[Style, Style] = {}
+        self._replacements: dict[Style, Style] = {}
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [Segment(text, self._style(style), control) for text, style, control in segments]
@@ -101,12 +101,12 @@ class _Recolored(LineFilter):
     def _style(self, style: Style | None) -> Style | None:
         if style is None:
             return None
-        known = self._known.get(style)
-        if known is None:
-            if len(self._known) > 4096:
-                self._known.clear()
-            known = self._known[style] = self.recolor(style)
-        return known
+        replacement = self._replacements.get(style)
+        if replacement is None:
+            if len(self._replacements) > 4096:
+                self._replacements.clear()
+            replacement = self._replacements[style] = self.recolor(style)
+        return replacement
 
     def recolor(self, style: Style) -> Style:
         raise NotImplementedError
@@ -210,8 +210,8 @@ class WithoutColor(_Recolored):
 
 def nearest_of_256(color: RGB, taken: frozenset[int] = frozenset()) -> int:
     """Return the number, from 16 on, of the most similar color that is not taken."""
-    levels = [sorted(range(6), key=lambda index, part=part: abs(CUBE[index] - part))[:2] for part in color]  # type: ignore[misc]
-    found = {
+    levels = [sorted(range(6), key=lambda level, part=part: abs(CUBE[level] - part))[:2] for part in color]  # type: ignore[misc]
+    candidates = {
         16 + 36 * red + 6 * green + blue: (CUBE[red], CUBE[green], CUBE[blue])
         for red in levels[0]
         for green in levels[1]
@@ -219,8 +219,8 @@ def nearest_of_256(color: RGB, taken: frozenset[int] = frozenset()) -> int:
     }
     gray = max(0, min(23, round((sum(color) / 3 - 8) / 10)))
     for number in range(max(0, gray - 1), min(23, gray + 1) + 1):
-        found[232 + number] = (8 + 10 * number,) * 3
-    return min(found.keys() - taken, key=lambda number: (_distance(found[number], color), number))
+        candidates[232 + number] = (8 + 10 * number,) * 3
+    return min(candidates.keys() - taken, key=lambda number: (_distance(candidates[number], color), number))
 
 
 def _cursor_background(palette: Palette) -> int:
@@ -232,18 +232,18 @@ def _cursor_background(palette: Palette) -> int:
     _, green_red, blue_yellow = _oklab(color)
 
     def rank(number: int) -> tuple[bool, bool, float]:
-        found = ColorTriplet(*(CUBE[(number - 16) // size % 6] for size in (36, 6, 1)))
-        _, a, b = _oklab(found)
-        readable = contrast(palette.muted, found.hex) >= READABLE
-        return a * green_red + b * blue_yellow <= 0, not readable, _distance(found, color)
+        candidate = ColorTriplet(*(CUBE[(number - 16) // size % 6] for size in (36, 6, 1)))
+        _, a, b = _oklab(candidate)
+        readable = contrast(palette.muted, candidate.hex) >= READABLE
+        return a * green_red + b * blue_yellow <= 0, not readable, _distance(candidate, color)
 
     hued = [number for number in range(16, 232) if (number - 16) % 43]
     return min(hued, key=rank)
 
 
-def _distance(one: RGB, other: RGB) -> float:
+def _distance(first: RGB, second: RGB) -> float:
     """Return the squared distance between two colors in Oklab. Differences of hue count twice."""
-    light, *hues = (a - b for a, b in zip(_oklab(one), _oklab(other), strict=True))
+    light, *hues = (a - b for a, b in zip(_oklab(first), _oklab(second), strict=True))
     return light * light + 2 * sum(hue * hue for hue in hues)
 
 
@@ -266,7 +266,7 @@ _LINEAR = [part / 255 / 12.92 if part <= 10 else ((part / 255 + 0.055) / 1.055) 
 def _role(color: RichColor | None, names: dict[RGB, str]) -> str:
     if color is None or (rgb := color.triplet) is None:
         return ""
-    return names.get(rgb) or names[min(names, key=lambda known: _distance(known, rgb))]
+    return names.get(rgb) or names[min(names, key=lambda named: _distance(named, rgb))]
 
 
 def _rgb(value: str) -> RGB:

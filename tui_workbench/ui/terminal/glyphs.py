@@ -70,16 +70,13 @@ def _form(character: str) -> str:
     width = cell_len(character)
     code = ord(character)
     if 0x2800 <= code <= 0x28FF:
-        return _braille(code - 0x2800)
+        # A braille pattern has a bit for each of its eight dots.
+        rows = sum(1 << row for row, dots in enumerate(_BRAILLE_ROWS) if (code - 0x2800) & dots)
+        return _DOTS.get(rows, "|" if rows.bit_count() > 2 else ":")
     if 0x2500 <= code <= 0x257F:
         return "+"
     plain = "".join(part for part in unicodedata.normalize("NFKD", character) if part.isascii() and part.isprintable())
     return plain if plain and len(plain) == width else "?" * width
-
-
-def _braille(dots: int) -> str:
-    rows = sum(1 << row for row, mask in enumerate(_BRAILLE_ROWS) if dots & mask)
-    return _DOTS.get(rows, "|" if rows.bit_count() > 2 else ":")
 
 
 _TABLE = _Table({ord(character): form for form, characters in _FORMS.items() for character in characters})

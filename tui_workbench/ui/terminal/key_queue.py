@@ -58,6 +58,7 @@ class KeyQueue:
 
     def hold(self) -> None:
         """Hold keys until `release`, at most for `MAX_HOLD` seconds."""
+        # `take` releases keys `PATIENCE` seconds after this time.
         self._at_work_since = time.monotonic() + MAX_HOLD - PATIENCE
 
     async def take(self, event: events.Key | events.Paste) -> None:

@@ -57,7 +57,9 @@ def safe_text(text: str, *, multiline: bool = False) -> str:
     if multiline:
         return "\n".join(safe_text(line) for line in text.replace("\r\n", "\n").split("\n"))
     lines = (re.sub(UNSAFE, lambda match: match[0].translate(GLYPHS), piece) for piece in text.split("\t"))
-    return _anchor(_join_at_tab_stops(lines))
+    safe = _join_at_tab_stops(lines)
+    # A combining mark at the start gets a circle, because it would change the cell before the text.
+    return "◌" + safe if safe and get_character_cell_size(safe[0]) == 0 else safe
 
 
 def truncate_middle(text: str, width: int) -> str:
@@ -191,16 +193,16 @@ class _Row:
         else:
             self.column = min(max(1, count), MAX_COLUMN) - 1
 
-    def _erase(self, what: int) -> None:
-        if what == 2:
+    def _erase(self, part: int) -> None:
+        if part == 2:
             self.cells.clear()
             self.styles.clear()
-        elif what == 0:
+        elif part == 0:
             if self.column < len(self.cells) and self.cells[self.column] == "" and self.column > 0:
                 self.cells[self.column - 1] = " "
             del self.cells[self.column :]
             del self.styles[self.column :]
-        elif what == 1:
+        elif part == 1:
             end = min(self.column + 1, len(self.cells))
             if end < len(self.cells) and self.cells[end] == "":
                 self.cells[end] = " "
@@ -293,11 +295,6 @@ def _extended_color(inside: list[int], following: Iterator[list[int]]) -> Color 
     return None
 
 
-def _anchor(text: str) -> str:
-    """Put a circle before a combining mark at the start, because the mark would change the cell before the text."""
-    return "◌" + text if text and get_character_cell_size(text[0]) == 0 else text
-
-
 def _join_at_tab_stops(pieces: Iterable[str]) -> str:
     joined: list[str] = []
     column = 0
@@ -321,14 +318,14 @@ def clusters(text: str) -> list[str]:
 
     Return the whole text in one piece if the widths would not add up.
     """
-    found: list[str] = []
+    pieces: list[str] = []
     for character in text:
-        joins = found and (cell_len(character) == 0 or found[-1][-1] == "\u200d")
+        joins = pieces and (cell_len(character) == 0 or pieces[-1][-1] == "\u200d")
         if joins and not is_control(character):
-            found[-1] += character
+            pieces[-1] += character
         else:
-            found.append(character)
-    return found if sum(map(cell_len, found)) == cell_len(text) else [text]
+            pieces.append(character)
+    return pieces if sum(map(cell_len, pieces)) == cell_len(text) else [text]
 
 
 def _fitting(pieces: Sequence[str], room: int) -> list[str]:

@@ -134,7 +134,7 @@ class ScreenBuffer:
         self._shown = _unknown_rows(self.width, self.height)
         self._changed = set(range(self.height))
         self._pen: CellStyle | None = None
-        self._place: tuple[int, int] | None = None
+        self._cursor: tuple[int, int] | None = None
 
     def put(self, x: int, y: int, pieces: Iterable[tuple[str, CellStyle]]) -> None:
         """Draw consecutive texts with their styles from this cell on. Texts are cut off at the edge of the screen."""
@@ -204,19 +204,19 @@ class ScreenBuffer:
         if not is_unsure("".join(texts)):
             self._out += texts
         else:
-            for place, text in enumerate(texts, x):
+            for column, text in enumerate(texts, x):
                 if is_unsure(text):
                     # Cursor moves before and after the text keep its width from shifting other cells.
                     self._out.append(" " * cell_len(text))
-                    self._place = None
-                    self._move(place, y)
+                    self._cursor = None
+                    self._move(column, y)
                     self._out.append(text)
-                    self._place = None
-                    self._move(place + cell_len(text), y)
+                    self._cursor = None
+                    self._move(column + cell_len(text), y)
                 else:
                     self._out.append(text)
-        # After a write to the last column, the place of the cursor depends on the terminal.
-        self._place = (end, y) if end < self.width else None
+        # After a write to the last column, the position of the cursor depends on the terminal.
+        self._cursor = (end, y) if end < self.width else None
 
     def _set_pen(self, style: CellStyle) -> None:
         if style is not self._pen:
@@ -224,14 +224,14 @@ class ScreenBuffer:
             self._pen = style
 
     def _move(self, x: int, y: int) -> None:
-        if self._place == (x, y):
+        if self._cursor == (x, y):
             return
-        if self._place is not None and self._place[1] == y and x > self._place[0]:
-            steps = x - self._place[0]
+        if self._cursor is not None and self._cursor[1] == y and x > self._cursor[0]:
+            steps = x - self._cursor[0]
             self._out.append("\x1b[C" if steps == 1 else f"\x1b[{steps}C")
         else:
             self._out.append(f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H")
-        self._place = (x, y)
+        self._cursor = (x, y)
 
 
 def _changes(row: Row, shown: Row) -> Iterator[tuple[int, int]]:

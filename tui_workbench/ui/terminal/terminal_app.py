@@ -65,14 +65,14 @@ class FramePainter:
         return [(text, self._cell_style(style)) for strip in strips for text, style, _ in strip._segments]
 
     def _cell_style(self, style: Style | None) -> CellStyle:
-        known = self._styles.get(style)
-        if known is None:
+        cell = self._styles.get(style)
+        if cell is None:
             system = self._app.console._color_system or ColorSystem.TRUECOLOR
             codes, link = ("", "") if style is None else (Strip.render_ansi(style, system), style._link or "")
             if len(self._styles) >= MAX_STYLES:
                 self._styles.clear()
-            known = self._styles[style] = cell_style(codes, link)
-        return known
+            cell = self._styles[style] = cell_style(codes, link)
+        return cell
 
 
 class TerminalApp(App[Result], inherit_bindings=False):

@@ -55,7 +55,9 @@ def notification(title: str, text: str, environ: Mapping[str, str], chosen: str 
     else:
         # The title comes first, because a text that begins with `4;` would set a progress bar.
         bare = f"\x1b]9;{title}: {text}\x1b\\"
-    return _outwards(bare, environ)
+    if "TMUX" in environ or environ.get("TERM", "").startswith("tmux"):
+        return through_tmux(bare)
+    return through_screen(bare) if environ.get("STY") else bare
 
 
 def title(text: str, environ: Mapping[str, str]) -> str:
@@ -92,13 +94,8 @@ def through_screen(sequence: str) -> str:
             pieces.append(piece)
             piece = b""
         piece += encoded
-    return "".join(f"\x1bP{each.decode(errors='surrogateescape')}\x1b\\" for each in [*pieces, piece])
-
-
-def _outwards(sequence: str, environ: Mapping[str, str]) -> str:
-    if "TMUX" in environ or environ.get("TERM", "").startswith("tmux"):
-        return through_tmux(sequence)
-    return through_screen(sequence) if environ.get("STY") else sequence
+    pieces.append(piece)
+    return "".join(f"\x1bP{piece.decode(errors='surrogateescape')}\x1b\\" for piece in pieces)
 
 
 def window_title(project: str, active: Sequence[str], ended: str = "") -> str:

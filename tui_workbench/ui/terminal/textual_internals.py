@@ -1,13 +1,15 @@
-"""Functions for private parts of Textual: bindings, visible widgets, layout caches and the first screen."""
+"""Functions for private parts of Textual: bindings, visible widgets, layouts, the compositor and the first screen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from textual._compositor import Compositor, CompositorMap, ReflowResult
 from textual.app import App
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.dom import DOMNode
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets._toast import ToastRack as ToastRack
@@ -43,3 +45,32 @@ async def replace_first_screen(app: App[Any], screen: Screen[Any]) -> None:
     if not app.screen._result_callbacks:
         app.screen._push_result_callback(app.screen, None)
     await app.switch_screen(screen)
+
+
+class RepaintingCompositor(Compositor):
+    """A compositor that compares each layout with the previous layout instead of `full_map`.
+
+    Reading the region of a widget rebuilds an outdated `full_map` from the current rules. If that happens between a
+    change of the rules and the layout, Textual's comparison finds no difference: no moved widget is repainted, and
+    widgets get no `Resize`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._laid_out: CompositorMap = {}
+
+    def reflow(self, parent: Widget, size: Size) -> ReflowResult:
+        self._full_map = self._laid_out
+        result = super().reflow(parent, size)
+        self._laid_out = self._full_map
+        return result
+
+    def reflow_visible(self, parent: Widget, size: Size) -> set[Widget]:
+        exposed = super().reflow_visible(parent, size)
+        self._laid_out = {**self._laid_out, **(self._visible_map or {})}
+        return exposed
+
+
+def install_compositor(screen: Screen[Any]) -> None:
+    """Use `RepaintingCompositor` in a new screen."""
+    screen._compositor = RepaintingCompositor()

@@ -10,8 +10,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from tui_workbench.ui.terminal.compositor import install_compositor
 from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.terminal.textual_internals import install_compositor
 from tui_workbench.ui.widgets.footer import KeyFooter
 
 Result = TypeVar("Result")
