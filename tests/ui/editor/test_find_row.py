@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui_workbench.ui.editor.find_row import MOST_MATCHES, find_all, line_wanted
+from tui_workbench.ui.editor.find_row import MOST_MATCHES, find_all, line_number
 
 
 def test_capital_letter_makes_the_search_case_sensitive() -> None:
@@ -24,4 +24,4 @@ def test_empty_pattern_matches_nothing_and_matches_are_limited() -> None:
     ("wanted", "line"), [(":12", 12), (": 3", 3), (":", 0), (":x", 0), ("12", 0), (":" + "9" * 30, 0), (":²", 0)]
 )
 def test_colon_and_number_is_a_line(wanted: str, line: int) -> None:
-    assert line_wanted(wanted) == line
+    assert line_number(wanted) == line

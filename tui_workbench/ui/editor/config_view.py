@@ -36,7 +36,7 @@ from tui_workbench.ui.form.form_drawing import FormHelp
 from tui_workbench.ui.form.form_rows import FormRow, form_rows, in_order
 from tui_workbench.ui.form.form_view import FormView
 from tui_workbench.ui.messages import ChangeRequested
-from tui_workbench.ui.terminal import code_document
+from tui_workbench.ui.terminal.code_document import preload as preload
 from tui_workbench.ui.terminal.stand_ins import has_stand_ins
 
 
@@ -308,8 +308,8 @@ class ConfigView(Widget):
         if self.as_form and self.form.go_to_finding():
             return
         row = self.editor.cursor_location[0] + 1
-        behind = [finding for finding in self.findings if finding.line > row]
-        for finding in (behind or self.findings)[:1]:
+        below = [finding for finding in self.findings if finding.line > row]
+        for finding in (below or self.findings)[:1]:
             self.editor.go_to(finding.line, finding.column)
 
     def action_gpu_ready(self) -> None:
@@ -337,8 +337,3 @@ def _mark(finding: Finding, text: str) -> Mark:
     end_of_line = text.find("\n", finding.start)
     end = min(finding.end, len(text) if end_of_line < 0 else end_of_line)
     return Mark(finding.line, finding.column, max(end - finding.start, 0), finding.severity)
-
-
-def preload() -> None:
-    """Compile the grammars that highlight files. Call this in a thread."""
-    code_document.preload()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,12 +21,13 @@ from tui_workbench.core.text_files import TextFile, read_text_file, reread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import EDITOR
 from tui_workbench.ui.commands.jump_places import JumpPlace
-from tui_workbench.ui.editor.border_tabs import BorderTabs
 from tui_workbench.ui.files.readme_view import ReadmeView
 from tui_workbench.ui.messages import Update
 from tui_workbench.ui.recovery import Unsaved
 from tui_workbench.ui.session_state import Values
+from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.widgets.pane import Pane
+from tui_workbench.ui.widgets.tab_title import Label, TabTitle, short_names, tab_title
 
 if TYPE_CHECKING:  # importing a text area and its grammars takes 130 ms, too long for the first frame
     from tui_workbench.ui.editor.config_view import Checker
@@ -36,6 +37,7 @@ DISK_INTERVAL = 1.0  # seconds between checks of the open files on disk
 PRELOAD_AFTER = 1.0  # seconds after the start until a thread imports the text area
 EMPTY = f"Select a file and press {shown_key('files.open', 'enter')}"
 MIDDLE_BUTTON = 2
+TITLE_OFFSET, NARROW_TITLE_OFFSET = 3, 1  # cells before the title, with and without a left border
 
 
 class EditorPane(Pane):
@@ -66,12 +68,12 @@ class EditorPane(Pane):
         self._views: list[FileView] = []
         self._active: FileView | None = None
         self._adding = asyncio.Lock()
-        self._wanted = ""
+        self._requested = ""  # the path of the latest call of `open_file`
         self._posted_dirty: frozenset[str] = frozenset()
         self._tabs = BorderTabs(self)
         self._checker: Checker | None = None
         self._images_used: tuple[str, ...] = ()
-        self._places: dict[str, tuple[int, int]] = {}  # the saved line and column of the cursor, from 1
+        self._cursors: dict[str, tuple[int, int]] = {}  # the saved line and column of the cursor, from 1
         super().__init__(id=id)
 
     def compose(self) -> ComposeResult:
@@ -86,13 +88,14 @@ class EditorPane(Pane):
 
         Return False when the file cannot be read; the pane then shows the error.
         """
-        self._wanted = path
+        self._requested = path
         view = self._view_of(path)
         if view is None:
             try:
                 file = await asyncio.to_thread(read_text_file, path)
             except StorageError as error:
-                self._show_error(f"{os.path.basename(path)}: {error.message}. {error.remedy}")
+                pane = self._active or self.empty
+                pane.show_error(f"{os.path.basename(path)}: {error.message}. {error.remedy}")
                 return False
             with self.app.batch_update():
                 view = await self._add(file)
@@ -104,7 +107,8 @@ class EditorPane(Pane):
     def _show(self, view: FileView, line: int, column: int, *, focus: bool) -> None:
         if line:
             view.go_to(line, column)
-        if self._wanted == view.path:
+        # While the file was read, the user may have requested another file.
+        if self._requested == view.path:
             self._activate(view, focus=focus)
 
     async def save_all(self) -> list[str]:
@@ -142,8 +146,8 @@ class EditorPane(Pane):
     @property
     def saved_state(self) -> dict[str, object]:
         """The open files and the position in each; rows and columns count from 0."""
-        places = [(view.path, *view.editor.cursor_location) for view in self._views]
-        tabs = [{"path": path, "row": row, "column": column} for path, row, column in places]
+        cursors = [(view.path, *view.editor.cursor_location) for view in self._views]
+        tabs = [{"path": path, "row": row, "column": column} for path, row, column in cursors]
         return {"tabs": tabs, "active": self.active}
 
     async def restore(self, saved: Values) -> None:
@@ -151,11 +155,11 @@ class EditorPane(Pane):
         had_focus = self.screen.focused is self.empty
         for tab in saved.parts("tabs"):
             path = tab.text("path")
-            self._places[path] = (tab.number("row") + 1, tab.number("column") + 1)
+            self._cursors[path] = (tab.number("row") + 1, tab.number("column") + 1)
             if await asyncio.to_thread(os.path.isfile, path):
                 await self.open_file(path, focus=False)
                 if view := self._view_of(path):
-                    view.editor.go_to(*self._places[path])
+                    view.editor.go_to(*self._cursors[path])
         if view := self._view_of(saved.text("active")) or self._active:
             self._activate(view, focus=had_focus and self.screen.focused in (None, self.empty))
 
@@ -164,8 +168,8 @@ class EditorPane(Pane):
         return {view.path: view.changes for view in self._views if view.dirty}
 
     def unsaved_texts(self, paths: Iterable[str]) -> dict[str, Unsaved]:
-        wanted = set(paths)
-        return {view.path: Unsaved(view.file, view.editor.source) for view in self._views if view.path in wanted}
+        chosen = set(paths)
+        return {view.path: Unsaved(view.file, view.editor.source) for view in self._views if view.path in chosen}
 
     async def restore_unsaved(self, unsaved: Unsaved) -> None:
         """Restore an unsaved text as an edit. If the file has changed since, ask which version to keep."""
@@ -175,7 +179,7 @@ class EditorPane(Pane):
                 view = await self._add(unsaved.file)
                 self._activate(view, focus=False)
         await view.restore_unsaved(unsaved)
-        view.editor.go_to(*self._places.get(view.path, (1, 1)))
+        view.editor.go_to(*self._cursors.get(view.path, (1, 1)))
         self._draw()
 
     def others_changed(self) -> None:
@@ -260,10 +264,11 @@ class EditorPane(Pane):
     @work(group="editor-disk", exclusive=True)
     async def check_disk(self) -> None:
         """Check the open files for changes on disk."""
-        known = [(view, view.theirs or view.file) for view in self._views if not view.busy.locked()]
-        versions = await asyncio.to_thread(_versions, [version for _, version in known])
-        for (view, before), now in zip(known, versions, strict=True):
+        checked = [(view, view.theirs or view.file) for view in self._views if not view.busy.locked()]
+        versions = await asyncio.to_thread(_versions, [version for _, version in checked])
+        for (view, before), now in zip(checked, versions, strict=True):
             unchanged = now is before or (now is None and view.deleted)
+            # While the thread read, the view may have been saved or closed.
             is_current = (view.theirs or view.file) is before and not view.busy.locked()
             if is_current and not unchanged and view in self._views:
                 await view.disk_changed(now)
@@ -312,12 +317,6 @@ class EditorPane(Pane):
     def on_resize(self) -> None:
         self._tabs.show(self._views, self._active)
 
-    def _show_error(self, text: str) -> None:
-        if self._active is not None:
-            self._active.show_error(text)
-        else:
-            self.empty.show_error(text)
-
     def _draw(self) -> None:
         self._tabs.show(self._views, self._active)
         self.refresh_bindings()
@@ -325,6 +324,48 @@ class EditorPane(Pane):
         if dirty != self._posted_dirty:
             self._posted_dirty = dirty
             self.post_message(self.DirtyChanged(dirty))
+
+
+class BorderTabs:
+    """The tabs in the border of a pane, one for each view."""
+
+    def __init__(self, pane: Pane) -> None:
+        self._pane = pane
+        self._views: Sequence[FileView] = ()
+        self._title: TabTitle | None = None
+        self._shown: tuple[object, ...] | None = None
+
+    def show(self, views: Sequence[FileView], active: FileView | None) -> None:
+        """Show a tab for each view; without an active view, show the title of the pane."""
+        pane, self._views = self._pane, tuple(views)
+        if active is None:
+            self._title = self._shown = None
+            pane.set_title()
+            pane.border_subtitle = ""
+            return
+        names = short_names([view.path for view in views])
+        marks = ["✗" if view.deleted else "●" if view.dirty else "" for view in views]
+        labels = [Label(name, mark) for name, mark in zip(names, marks, strict=True)]
+        width = max(pane.outer_size.width - 6, 10)
+        self._title = title = tab_title(pane.number, labels, views.index(active), width, palette_of(pane))
+        subtitle = active.presenter.subtitle
+        shown = (title.content, title.content.spans, subtitle, subtitle.spans)
+        if shown != self._shown:  # `shown` includes the spans, because `Content` compares only texts
+            self._shown = shown
+            pane.border_title, pane.border_subtitle = title.content, subtitle
+
+    def view_at(self, x: int) -> FileView | None:
+        index = self._title.tab_at(x - self._offset) if self._title is not None else None
+        return self._views[index] if index is not None else None
+
+    def places(self) -> Iterator[tuple[int, int, FileView]]:
+        left = self._pane.region.x + self._offset - 1
+        for start, _, index in self._title.spans if self._title is not None else ():
+            yield left + start, self._pane.region.y, self._views[index]
+
+    @property
+    def _offset(self) -> int:
+        return TITLE_OFFSET if self._pane.styles.border_left[0] else NARROW_TITLE_OFFSET
 
 
 def preload() -> None:

@@ -143,9 +143,9 @@ def about_finding_here(finding: Finding, *, fix_key: str) -> Note:
 
 def about_finding_elsewhere(finding: Finding, *, others: int, in_form: bool) -> Note:
     """Return a note with the first problem and its line or field."""
-    place = finding.key if in_form and finding.key else f"Line {finding.line}"
+    location = finding.key if in_form and finding.key else f"Line {finding.line}"
     more = f" (and {others} more)" if others else ""
-    return Note(f"▲ {place}: {finding.message}{more}", _role(finding))
+    return Note(f"▲ {location}: {finding.message}{more}", _role(finding))
 
 
 def sentence(clause: str) -> str:

@@ -61,14 +61,14 @@ def command_for(editor: list[str], edit: Edit) -> list[str]:
         editor = [*editor, "--wait"]
     if line < 1:
         return [*editor, edit.path]
-    for names, arguments in _AT_PLACE:
+    for names, arguments in _AT_LINE:
         if name in names.split():
-            return [*editor, *(each.format(line=line, column=column, path=edit.path) for each in arguments)]
+            return [*editor, *(argument.format(line=line, column=column, path=edit.path) for argument in arguments)]
     return [*editor, edit.path]
 
 
 # The arguments that open a file at a line and column, by editor.
-_AT_PLACE = (
+_AT_LINE = (
     ("vim nvim gvim mvim", ("+call cursor({line},{column})", "{path}")),
     ("vi view nvi joe jed mg ne pico less", ("+{line}", "{path}")),
     ("nano rnano", ("+{line},{column}", "{path}")),
@@ -114,21 +114,21 @@ def remove_copy(copy: str) -> None:
     shutil.rmtree(os.path.dirname(copy), ignore_errors=True)
 
 
-async def open_in_editor(context: MainContext, wanted: EditorRequested) -> None:
+async def open_in_editor(context: MainContext, request: EditorRequested) -> None:
     """Save a file if it has unsaved edits, open it in the user's editor, and reload it. Raises WorkbenchError.
 
     If the file cannot be saved, it is not opened.
     """
     editor = context.panes.editor
-    if wanted.path in editor.dirty_paths() and wanted.path in await editor.save({wanted.path}):
+    if request.path in editor.dirty_paths() and request.path in await editor.save({request.path}):
         return  # the tab of the file shows the reason
     try:
-        if not wanted.read_only:
-            enter_editor(context.app, Edit(wanted.path, wanted.line, wanted.column))
+        if not request.read_only:
+            enter_editor(context.app, Edit(request.path, request.line, request.column))
             return
-        copy = await asyncio.to_thread(copy_to_read, wanted.path)
+        copy = await asyncio.to_thread(copy_to_read, request.path)
         try:
-            enter_editor(context.app, Edit(copy, wanted.line, wanted.column))
+            enter_editor(context.app, Edit(copy, request.line, request.column))
         finally:
             await asyncio.to_thread(remove_copy, copy)
     finally:

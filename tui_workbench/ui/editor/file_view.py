@@ -172,8 +172,8 @@ class FileView(Widget):
                 await self._ask(about_change(saving=True), focus=self.has_focus_within)
                 return False
             except StorageError as error:
-                place = f"Line {error.line}: " if error.line else ""
-                self.show_error(f"{place}{error.message}. {error.remedy}")
+                location = f"Line {error.line}: " if error.line else ""
+                self.show_error(f"{location}{error.message}. {error.remedy}")
                 return False
         self.deleted, self.note = False, "Saved."
         self._compare()
@@ -232,21 +232,18 @@ class FileView(Widget):
                 self.take_focus()
             else:
                 await self._drop_question()
-                await self._execute_answer(answer, theirs)
+                if answer == Answer.DISCARD or (answer == Answer.SAVE and await self.save()):
+                    self.post_message(self.ClosingDecided(self))
+                elif theirs is not None and answer == Answer.TAKE:
+                    self._take(theirs)
+                elif theirs is not None:
+                    # The text keeps its encoding and line endings, and is compared with `theirs` from now on.
+                    self.file = self.file._replace(text=theirs.text, signature=theirs.signature)
+                    self.theirs = None
+                    self._compare()
+                    if answer == Answer.OVERWRITE:
+                        await self.save()
                 self.draw()
-
-    async def _execute_answer(self, answer: str, theirs: TextFile | None) -> None:
-        if answer == Answer.DISCARD or (answer == Answer.SAVE and await self.save()):
-            self.post_message(self.ClosingDecided(self))
-        elif theirs is not None and answer == Answer.TAKE:
-            self._take(theirs)
-        elif theirs is not None:
-            # The text keeps its encoding and line endings, and is compared with the version on disk from now on.
-            self.file = self.file._replace(text=theirs.text, signature=theirs.signature)
-            self.theirs = None
-            self._compare()
-            if answer == Answer.OVERWRITE:
-                await self.save()
 
     def _take(self, version: TextFile) -> None:
         was_dirty = self.dirty
@@ -366,8 +363,8 @@ class FileView(Widget):
 
     def action_edit(self) -> None:
         row, column = self.editor.cursor_location
-        place = (self.presenter.line,) if self.presenter.line else (row + 1, column + 1)
-        self.post_message(EditorRequested(self.path, *place))
+        position = (self.presenter.line,) if self.presenter.line else (row + 1, column + 1)
+        self.post_message(EditorRequested(self.path, *position))
 
     def action_answer(self) -> None:
         if self._question is not None:

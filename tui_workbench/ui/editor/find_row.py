@@ -34,23 +34,23 @@ class Match(NamedTuple):
     end: int
 
 
-def find_all(lines: Sequence[str], wanted: str) -> list[Match]:
-    """Return up to MOST_MATCHES matches. The search is case-sensitive if `wanted` contains a capital letter."""
-    if not wanted:
+def find_all(lines: Sequence[str], text: str) -> list[Match]:
+    """Return up to MOST_MATCHES matches. The search is case-sensitive if `text` contains a capital letter."""
+    if not text:
         return []
-    pattern = re.compile(re.escape(wanted), 0 if wanted != wanted.lower() else re.IGNORECASE)
-    found: list[Match] = []
+    pattern = re.compile(re.escape(text), 0 if text != text.lower() else re.IGNORECASE)
+    matches: list[Match] = []
     for row, line in enumerate(lines):
-        found += [Match(row, *match.span()) for match in pattern.finditer(line)]
-        if len(found) >= MOST_MATCHES:
-            return found[:MOST_MATCHES]
-    return found
+        matches += [Match(row, *match.span()) for match in pattern.finditer(line)]
+        if len(matches) >= MOST_MATCHES:
+            return matches[:MOST_MATCHES]
+    return matches
 
 
-def line_wanted(wanted: str) -> int:
+def line_number(text: str) -> int:
     """Return the line number in a text such as `:12`, or 0 for other texts."""
-    number = wanted[1:].strip()
-    return int(number) if wanted.startswith(":") and number.isascii() and number.isdigit() and len(number) < 10 else 0
+    number = text[1:].strip()
+    return int(number) if text.startswith(":") and number.isascii() and number.isdigit() and len(number) < 10 else 0
 
 
 class FindRow(Horizontal):
@@ -99,8 +99,8 @@ class FindRow(Horizontal):
 
     def find_again(self) -> None:
         """Find the matches in the current text; the cursor stays."""
-        wanted = "" if self._field.value.startswith(":") else to_document(self._field.value)
-        self._matches = find_all(self._editor.document.lines, wanted)
+        text = "" if self._field.value.startswith(":") else to_document(self._field.value)
+        self._matches = find_all(self._editor.document.lines, text)
         spans: dict[int, list[tuple[int, int]]] = {}
         for row, start, end in self._matches:
             spans.setdefault(row, []).append((start, end))
@@ -111,7 +111,7 @@ class FindRow(Horizontal):
     def _seek(self, event: Input.Changed) -> None:
         event.stop()
         self.find_again()
-        if line := line_wanted(event.value):
+        if line := line_number(event.value):
             self._editor.go_to(line)
         elif self._matches:
             self._go_to(next((match for match in self._matches if match[:2] >= self._origin), self._matches[0]))
@@ -145,8 +145,8 @@ class FindRow(Horizontal):
     def _show_count(self) -> None:
         text = ""
         if self._field.value and not self._field.value.startswith(":"):
-            at = min(self._editor.selection)
-            current = next((number for number, match in enumerate(self._matches, 1) if match[:2] == at), "-")
+            cursor = min(self._editor.selection)
+            current = next((number for number, match in enumerate(self._matches, 1) if match[:2] == cursor), "-")
             total = len(self._matches)
             more = "+" if total >= MOST_MATCHES else ""
             text = f"{current} of {total:,}{more}" if total else "no match"

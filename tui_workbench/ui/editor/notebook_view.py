@@ -225,14 +225,14 @@ def _color(roles: list[list[str]], start: tuple[int, int], end: tuple[int, int],
 
 
 def _colored(line: str, roles: list[str]) -> Iterator[Piece]:
-    text, role, place = "", "text", 0
+    text, role, offset = "", "text", 0
     for character in line:
-        if roles[place] != role and text:
+        if roles[offset] != role and text:
             yield Piece(safe_text(text), role)
             text = ""
-        role = roles[place]
+        role = roles[offset]
         text += character
-        place += len(character.encode("utf-8", "surrogatepass"))
+        offset += len(character.encode("utf-8", "surrogatepass"))
     if text:
         yield Piece(safe_text(text), role)
 

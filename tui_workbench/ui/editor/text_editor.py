@@ -185,8 +185,8 @@ class TextEditor(CodeArea, inherit_bindings=False):
         if first >= last:
             return strip
         before, match, after = strip.divide([first, last, strip.cell_length])
-        laid = Strip([Segment(text, (old or Style()) + style) for text, old, _ in match], match.cell_length)
-        return Strip.join([before, laid, after])
+        marked = Strip([Segment(text, (old or Style()) + style) for text, old, _ in match], match.cell_length)
+        return Strip.join([before, marked, after])
 
     def _severity_color(self, severity: str) -> str:
         palette = palette_of(self)
