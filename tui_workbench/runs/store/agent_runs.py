@@ -75,7 +75,7 @@ def note_end(run_directory: str) -> None:
 
 def keep_only(run_directories: Iterable[str]) -> None:
     """Remove the entries of all other runs."""
-    kept = {_name(each, suffix) for each in run_directories for suffix in (_RECORD, _TIMES)}
+    kept = {_name(run_directory, suffix) for run_directory in run_directories for suffix in (_RECORD, _TIMES)}
     with contextlib.suppress(OSError):
         for name in os.listdir(folder()):
             if name.endswith((_RECORD, _TIMES)) and name not in kept:

@@ -78,28 +78,30 @@ def change_annotations(
         lock = open_below(directory, LOCK, os.O_RDWR | os.O_CREAT)
     with held(lock):
         try:
-            stored, found = _read(directory)
+            stored, current = _read(directory)
         except _DAMAGES as error:
             raise StorageError(
                 f"cannot read the annotations of the run: {error}",
                 remedy="Update the workbench if a newer version wrote the file. Otherwise, move the file away.",
                 file=f"{directory}/{FILE}",
             ) from error
-        wanted = change(found)
-        if wanted != found:
-            _check(wanted)
-            values = {**stored, "schema": SCHEMA, **wanted._asdict()}
+        changed = change(current)
+        if changed != current:
+            _check(changed)
+            values = {**stored, "schema": SCHEMA, **changed._asdict()}
             del values["problem"]
+            # The journal is first: if this process is killed in between, the index reads an unchanged file. In the
+            # other order, it would never read the changed one.
             notify_index(state_directory, os.path.basename(directory))
             with storage_errors("write", f"{directory}/{FILE}"):
                 write_below(directory, FILE, json.dumps(values, indent=1).encode() + b"\n", durable=True)
-        return wanted
+        return changed
 
 
-def with_tags(found: Annotations, tags: Mapping[str, str], removed: tuple[str, ...] = ()) -> Annotations:
+def with_tags(current: Annotations, tags: Mapping[str, str], removed: tuple[str, ...] = ()) -> Annotations:
     """Return the annotations with `tags` added and the tags in `removed` removed."""
-    kept = {name: value for name, value in found.tags.items() if name not in removed}
-    return found._replace(tags={**kept, **tags})
+    kept = {name: value for name, value in current.tags.items() if name not in removed}
+    return current._replace(tags={**kept, **tags})
 
 
 def notify_index(state_directory: str, run_id: str) -> None:
@@ -128,15 +130,15 @@ def _read(directory: str) -> tuple[dict[str, Any], Annotations]:
     return stored, Annotations(tags, note, pinned, archived)
 
 
-def _check(wanted: Annotations) -> None:
-    for name in wanted.tags:
+def _check(annotations: Annotations) -> None:
+    for name in annotations.tags:
         if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
             raise UsageError(
                 f"invalid tag name {name[:LONGEST_NAME]!r}",
                 remedy=f"Use 1 to {LONGEST_NAME} printable characters, not only spaces.",
             )
-    values = {f"value of tag {name!r}": value for name, value in wanted.tags.items()}
-    for field, text in {**values, "note": wanted.note}.items():
+    values = {f"value of tag {name!r}": value for name, value in annotations.tags.items()}
+    for field, text in {**values, "note": annotations.note}.items():
         if len(text) > LONGEST_TEXT:
             raise UsageError(
                 f"the {field} is too long: {len(text):,} characters",
@@ -149,7 +151,7 @@ def script_tags(directory: str) -> dict[str, str]:
 
     The value is "" for a tag without a value.
     """
-    found: dict[str, str] = {}
+    tags: dict[str, str] = {}
     for line in _script_tag_lines(directory):
         try:
             record = parse_json(line)
@@ -157,18 +159,19 @@ def script_tags(directory: str) -> dict[str, str]:
         except (ValueError, KeyError, TypeError):
             continue
         name = name[:LONGEST_NAME] if isinstance(name, str) and name.isprintable() else None
-        if name is not None and (len(found) < MOST_SCRIPT_TAGS or name in found):
+        if name is not None and (len(tags) < MOST_SCRIPT_TAGS or name in tags):
             text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
-            found[name] = text[:LONGEST_TEXT]
-    return found
+            tags[name] = text[:LONGEST_TEXT]
+    return tags
 
 
 def _script_tag_lines(directory: str) -> Iterator[bytes]:
     """Yield the complete lines that begin like the line of a tag, without parsing other lines."""
     with contextlib.suppress(*FAULTS), open_logged(directory) as logged:
+        # The pattern begins with the newline before a line. `rest` therefore begins with that before the next line.
         rest = b"\n"
         for block in blocks(logged, _BLOCK):
             data = rest + block
             end = data.rfind(b"\n")
             yield from _SCRIPT_TAG.findall(data, 0, max(end, 0))
-            rest = data[end:] if len(data) - end < _BLOCK else b""
+            rest = data[end:] if len(data) - end < _BLOCK else b""  # a longer line is not that of a tag

@@ -20,12 +20,12 @@ def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
 
     The values of a repeated option are joined by spaces. An option without a value has the value `yes`.
     """
-    found: dict[str, list[str]] = {}
-    place = 0
+    values_by_name: dict[str, list[str]] = {}
+    position = 0
     waiting = ""
 
     def add(name: str, value: str) -> None:
-        found.setdefault(name, []).append(value)
+        values_by_name.setdefault(name, []).append(value)
 
     for word in arguments:
         name, equals, value = word.partition("=")
@@ -41,11 +41,11 @@ def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
         elif ASSIGNMENT.match(word):
             add(name, value)
         else:
-            place += 1
-            add(f"argument {place}", word)
+            position += 1
+            add(f"argument {position}", word)
     if waiting:
         add(waiting, "yes")
-    return {name: " ".join(values) for name, values in found.items()}
+    return {name: " ".join(values) for name, values in values_by_name.items()}
 
 
 def differing(runs: Sequence[Mapping[str, str]]) -> list[str]:

@@ -40,28 +40,29 @@ class AttemptRecord(NamedTuple):
 
 def attempts_of(directory: RunDirectory) -> list[AttemptRecord]:
     """Return the attempts in order; empty for a run whose script was executed at most once."""
-    found = [AttemptRecord()]
+    attempts = [AttemptRecord()]
     seen_end = 0.0  # when the script of the current attempt ended, or its job was put back in the queue
     for event in directory.events():
-        current, moment = found[-1], event.get("time")
+        current, moment = attempts[-1], event.get("time")
         if not isinstance(moment, int | float):
             continue
         if event["event"] == "state":
-            found[-1] = _after_state(current, event, float(moment))
-            seen_end = found[-1].end or seen_end
+            attempts[-1] = _after_state(current, event, float(moment))
+            seen_end = attempts[-1].end or seen_end
         elif event["event"] == RAN:
             began, ended = times_of(event)
-            found[-1] = current._replace(start=began or current.start)
-            if len(found) > 1 and 0 < began < found[-2].end:  # the end of an attempt without an exit code was seen late
-                found[-2] = found[-2]._replace(end=began)
+            attempts[-1] = current._replace(start=began or current.start)
+            if len(attempts) > 1 and 0 < began < attempts[-2].end:
+                # The end of an attempt without an exit code was seen late.
+                attempts[-2] = attempts[-2]._replace(end=began)
             seen_end = ended or seen_end
         elif event["event"] == ATTEMPT and (attempt := Attempt.from_event(event)) is not None:
-            found[-1] = _closed(current, attempt, seen_end or float(moment))
+            attempts[-1] = _closed(current, attempt, seen_end or float(moment))
             seen_end = 0.0
-            found.append(AttemptRecord(attempt.number, log_start=attempt.start))
-    if found[-1].end:
-        found[-1] = found[-1]._replace(log_end=_log_size(directory))
-    return found if len(found) > 1 else []
+            attempts.append(AttemptRecord(attempt.number, log_start=attempt.start))
+    if attempts[-1].end:
+        attempts[-1] = attempts[-1]._replace(log_end=_log_size(directory))
+    return attempts if len(attempts) > 1 else []
 
 
 def _log_size(directory: RunDirectory) -> int:
@@ -106,12 +107,12 @@ def _closed(current: AttemptRecord, following: Attempt, end: float) -> AttemptRe
 
 def current_attempt(directory: RunDirectory, ending: Ending) -> AttemptRecord | None:
     """Return the last attempt with its ending, or None if the script was executed at most once."""
-    found = attempts_of(directory)
-    if not found:
+    attempts = attempts_of(directory)
+    if not attempts:
         return None
-    return found[-1]._replace(
+    return attempts[-1]._replace(
         state=ending.state,
-        reason=own_reason(ending.reason, found[-1].number),
+        reason=own_reason(ending.reason, attempts[-1].number),
         exit_code=ending.exit_code,
         end=ending.end or directory.end_time(),
         log_end=_log_size(directory),

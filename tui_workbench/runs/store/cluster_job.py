@@ -30,19 +30,19 @@ def write_job(directory: str, job: ClusterJob) -> None:
 def read_job(directory: str) -> ClusterJob:
     """Return the stored state, or an empty state if it is missing or malformed. The file is not trusted."""
     try:
-        found = parse_json(read_below(directory, JOB, LARGEST))
+        stored = parse_json(read_below(directory, JOB, LARGEST))
     except (OSError, ValueError):
         return ClusterJob()
-    if not isinstance(found, dict):
+    if not isinstance(stored, dict):
         return ClusterJob()
-    position = found.get("position")
+    position = stored.get("position")
     return ClusterJob(
-        job_id=_text(found.get("job_id")),
+        job_id=_text(stored.get("job_id")),
         position=position if isinstance(position, int) and 0 < position < 1 << 31 else 0,
-        start=_time(found.get("start")),
-        nodes=_text(found.get("nodes")),
-        end=_time(found.get("end")),
-        warning=_time(found.get("warning")),
+        start=_time(stored.get("start")),
+        nodes=_text(stored.get("nodes")),
+        end=_time(stored.get("end")),
+        warning=_time(stored.get("warning")),
     )
 
 

@@ -84,9 +84,9 @@ def damaged_files(directory: str, *, only_top: bool = False) -> dict[str, str]:
 
     With `only_top`, folders of the run are not searched.
     """
-    found = {}
+    reasons = {}
     if problem := read_events(directory).problem:
-        found[EVENTS] = problem
+        reasons[EVENTS] = problem
     files = list(_FILES.items()) if only_top else [*_FILES.items(), *_inner_files(directory)]
     for name, check in files:
         path = f"{directory}/{name}"
@@ -94,10 +94,10 @@ def damaged_files(directory: str, *, only_top: bool = False) -> dict[str, str]:
             if os.path.lexists(path):
                 check(path)
         except OSError as error:
-            found[name] = storage_error("read", "", error).message
+            reasons[name] = storage_error("read", "", error).message
         except ValueError as error:
-            found[name] = str(error)
-    return found
+            reasons[name] = str(error)
+    return reasons
 
 
 def _inner_files(directory: str) -> Iterator[tuple[str, _Check]]:

@@ -45,19 +45,19 @@ def read_events(directory: str) -> Events:
     except OSError as error:
         return Events([], storage_error("read", "", error).message)
     problem = f"it is larger than {LARGEST_EVENTS >> 20} MiB" if len(data) > LARGEST_EVENTS else ""
-    found: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     skipped = 0
     for number, line in enumerate(io.BytesIO(data[:LARGEST_EVENTS]), 1):
         if not line.endswith(b"\n"):
             break
         try:
-            found.append(_event(line))
+            events.append(_event(line))
         except ValueError as error:
             problem = problem or f"line {number} is not an event: {error}"
             skipped += 1
             if skipped > MOST_UNREADABLE:
                 break
-    return Events(found, problem)
+    return Events(events, problem)
 
 
 def _event(line: bytes) -> dict[str, Any]:

@@ -46,20 +46,20 @@ class Facts(NamedTuple):
 NO_FACTS = Facts()
 
 
-def facts_of(directory: str, known: Facts | None = None) -> Facts:
-    """Read the facts from the run directory. If `known` is given, read only the annotations again."""
+def facts_of(directory: str, earlier: Facts | None = None) -> Facts:
+    """Read the facts from the run directory. If `earlier` is given, read only the annotations again."""
     annotations, stored = read_annotations(directory), read_summary(directory)
     if tags := tags_of_script(directory, stored):
         annotations = annotations._replace(tags={**tags, **annotations.tags})
-    if known is not None:
-        return known._replace(annotations=annotations)
-    found = summary_of(directory, stored)
-    metrics = dict(islice(found.items(), MOST_METRICS))
+    if earlier is not None:
+        return earlier._replace(annotations=annotations)
+    lasts = summary_of(directory, stored)
+    metrics = dict(islice(lasts.items(), MOST_METRICS))
     for name, value in metrics.items():
         if isinstance(value, str) and len(value) > LONGEST_TEXT:
             metrics[name] = f"{value[:LONGEST_TEXT]}…"
     damages = damaged_files(directory, only_top=True)
-    return Facts(metrics, len(found) - len(metrics), annotations, brief_of(directory), damages)
+    return Facts(metrics, len(lasts) - len(metrics), annotations, brief_of(directory), damages)
 
 
 def facts_text(facts: Facts) -> str:
@@ -115,22 +115,22 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
 
 def attempt_records(directory: RunDirectory) -> list[dict[str, Any]]:
     """Return the records of the attempts of a run, each with its GPU verdict, if any; empty for a single attempt."""
-    found = []
-    for each in attempts_of(directory):
+    records = []
+    for attempt in attempts_of(directory):
         record: dict[str, Any] = {
-            "number": each.number,
-            "status": state_word(each.state),
-            "reason": each.reason or None,
-            "exit_code": each.exit_code,
-            "start_time_utc": utc(each.start),
-            "end_time_utc": utc(each.end),
-            "log_start": each.log_start,
-            "log_end": each.log_end,
+            "number": attempt.number,
+            "status": state_word(attempt.state),
+            "reason": attempt.reason or None,
+            "exit_code": attempt.exit_code,
+            "start_time_utc": utc(attempt.start),
+            "end_time_utc": utc(attempt.end),
+            "log_start": attempt.log_start,
+            "log_end": attempt.log_end,
         }
-        verdict = stored_verdict(directory.file(each.folder))
+        verdict = stored_verdict(directory.file(attempt.folder))
         gpu = verdict_brief(verdict) if verdict is not None else {}
-        found.append({**record, **({"gpu": gpu} if gpu else {})})
-    return found
+        records.append({**record, **({"gpu": gpu} if gpu else {})})
+    return records
 
 
 def _job_record(run: Run) -> dict[str, Any]:

@@ -80,9 +80,9 @@ def find_run(project: Project, run_id: str) -> RunDirectory:
             return RunDirectory(path)
         if run_id.isdecimal() and len(run_id) <= LONGEST_NUMBER:
             with RunIndex(project) as index:
-                found = index.id_of(int(run_id))
-            if found:
-                return RunDirectory(os.path.join(project.runs_directory, found))
+                full_id = index.id_of(int(run_id))
+            if full_id:
+                return RunDirectory(os.path.join(project.runs_directory, full_id))
     raise RunNotFound(f"no run {run_id!r} in {project.root}", remedy="`workbench-tui history list` lists the runs.")
 
 
@@ -187,12 +187,12 @@ class RunIndex:
         condition = condition_of(query.filter, archived=query.archived)
         by = COLUMNS.get(query.group, "script")
         active = "sum(state NOT IN ('completed', 'failed', 'canceled') AND ended = 0)"
-        found = self._execute(
+        rows = self._execute(
             f"SELECT {by}, count(*), {active}, max(created) FROM {SCANNED} WHERE {condition.sql} GROUP BY {by}"
             f" ORDER BY max(created) DESC, {by}",
             *condition.values,
         )
-        return [Group(str(value), *rest) for value, *rest in found]
+        return [Group(str(value), *rest) for value, *rest in rows]
 
     @_rebuilds
     def column(self, query: RunQuery, name: str, limit: int = 1000) -> list[tuple[str, int, Any]]:
@@ -242,8 +242,8 @@ class RunIndex:
             "SELECT name, count(*) AS runs, min(value) != max(value) FROM arguments"
             f" WHERE id IN ({shown}) GROUP BY name ORDER BY runs DESC, name LIMIT ?"
         )
-        found = self._execute(chosen, *condition.values, limit)
-        return [(name, runs, bool(differs) or runs < total) for name, runs, differs in found]
+        rows = self._execute(chosen, *condition.values, limit)
+        return [(name, runs, bool(differs) or runs < total) for name, runs, differs in rows]
 
     @_rebuilds
     def families(self, names: Sequence[str] | None = None) -> dict[str, list[RunRow]]:
@@ -255,11 +255,11 @@ class RunIndex:
         chosen = f"SELECT run, facts FROM {SCANNED} JOIN runs ON runs.id = listed.id WHERE family != ''"
         if names is not None:
             chosen += f" AND family IN ({', '.join('?' * len(names))})"
-        found: dict[str, list[RunRow]] = {}
+        families: dict[str, list[RunRow]] = {}
         for text, facts in self._execute(f"{chosen} ORDER BY listed.created DESC, listed.run_id DESC", *names or ()):
             run = run_from_text(text)
-            found.setdefault(run.family, []).insert(0, RunRow(run, facts_from_text(facts)))
-        return found
+            families.setdefault(run.family, []).insert(0, RunRow(run, facts_from_text(facts)))
+        return families
 
     @_rebuilds
     def seed_arguments(self) -> list[str]:
@@ -291,7 +291,7 @@ class RunIndex:
 
     @_rebuilds
     def refresh(self) -> None:
-        self._refresh()
+        self._refresh()  # `rebuild` calls it without the decorator, so that it is not repeated without end
 
     def _execute(self, statement: str, *values: object) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
@@ -309,7 +309,7 @@ class RunIndex:
 
     def _refresh(self) -> None:
         opened = self._execute("SELECT run_id, run, facts, due FROM runs WHERE open")
-        known_open: dict[str, tuple[str, str, float]] = {row[0]: row[1:] for row in opened}
+        open_rows: dict[str, tuple[str, str, float]] = {row[0]: row[1:] for row in opened}
         ((seen_mtime, *seen_journal),) = self._execute("SELECT folder_mtime, journal, journal_mtime FROM seen")
         try:
             mtime = os.stat(self._folder).st_mtime_ns
@@ -321,15 +321,16 @@ class RunIndex:
         gone: set[str] = set()
         if mtime != seen_mtime:
             present = _run_ids(self._folder)
-            known = {run_id for (run_id,) in self._execute("SELECT run_id FROM runs")}
-            new, gone = present - known, known - present
+            indexed = {run_id for (run_id,) in self._execute("SELECT run_id FROM runs")}
+            new, gone = present - indexed, indexed - present
         stable = mtime if time.time_ns() - mtime > STABLE_NS else 0
         rows = []
-        for run_id in metered("indexing", "runs", list(new | changed | (known_open.keys() - gone))):
-            row = self._row(run_id, known_open.get(run_id))
-            if row is not None and (*row.texts, row.due) != known_open.get(run_id):
+        for run_id in metered("indexing", "runs", list(new | changed | (open_rows.keys() - gone))):
+            row = self._row(run_id, open_rows.get(run_id))
+            if row is not None and (*row.texts, row.due) != open_rows.get(run_id):
                 rows.append(row)
             if row is not None and row.kind != ACTIVE and is_being_changed(row.run.directory):
+                # The new annotations may be written after this read: the next refresh reads the same lines again.
                 journal = tuple(seen_journal)
         if rows or gone or (stable and stable != seen_mtime) or journal != tuple(seen_journal):
             self._store(rows, gone, stable, journal)

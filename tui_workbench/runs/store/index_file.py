@@ -70,9 +70,9 @@ def run_from_text(text: str) -> Run:
     return Run(**values)
 
 
-def connect(place: str) -> sqlite3.Connection:
+def connect(path: str) -> sqlite3.Connection:
     """Open or create the tables. Raises sqlite3.DatabaseError, also if another version wrote the file."""
-    connection = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     # SQLite's own `lower` changes only ASCII letters.
     connection.create_function("casefold", 1, lambda text: str(text).casefold(), deterministic=True)
     connection.create_function("number_or_text", 1, _number_or_text, deterministic=True)
@@ -106,13 +106,13 @@ def remove(path: str) -> None:
 def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> None:
     """Insert or replace runs. The caller has started a transaction."""
     ((last,),) = connection.execute("SELECT coalesce(max(id), 0) FROM runs")
-    known = _numbers(connection, (row.run.run_id for row in rows))
-    _delete(connection, known.values())
+    numbers = _numbers(connection, (row.run.run_id for row in rows))
+    _delete(connection, numbers.values())
     stored, listed, metrics, arguments = [], [], [], []
     # Insert rows in the order of listing, so that listing reads the file sequentially.
     for row in sorted(rows, key=lambda row: (row.run.created, row.run.run_id)):
         run, facts = row.run, row.facts
-        if (number := known.get(run.run_id, 0)) == 0:
+        if (number := numbers.get(run.run_id, 0)) == 0:
             number = last = last + 1
         about = (number, run.run_id, run.created, row.kind, facts.annotations.archived)
         stored.append((*about, *row.texts, record_text(run, facts), row.due))

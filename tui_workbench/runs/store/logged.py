@@ -57,9 +57,10 @@ def open_logged(directory: str) -> Iterator[Logged]:
     """
     with contextlib.ExitStack() as stack:
         for _ in range(2):  # `restore` may replace the second file by the first between the two calls
-            found = [each for each in (_plain(directory, stack), _compressed(directory, stack)) if each is not None]
-            if found:
-                yield max(found, key=lambda each: each.size)
+            files = (_plain(directory, stack), _compressed(directory, stack))
+            existing = [logged for logged in files if logged is not None]
+            if existing:
+                yield max(existing, key=lambda logged: logged.size)
                 return
         raise FileNotFoundError(f"{directory}/{METRICS}")
 

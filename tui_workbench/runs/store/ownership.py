@@ -51,13 +51,13 @@ def claim(folder: str, path: str) -> None:
 
 def is_claimed(folder: str, path: str) -> bool:
     """Return True if this user registered `folder` with `claim` for the record `path`."""
-    known = _read_entry(_entry_path(_resolved(path)))
+    entry = _read_entry(_entry_path(_resolved(path)))
     try:
         status = os.lstat(folder)
     except OSError:
         return False
     is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-    return known is not None and is_ours and status.st_ino == known.folder
+    return entry is not None and is_ours and status.st_ino == entry.folder
 
 
 def register(record: str, path: str = "") -> None:
@@ -72,12 +72,12 @@ def own_record(path: str, moved: str = "") -> bytes | None:
     `moved` is the current path of the record if its folder was renamed.
     """
     path = _resolved(path)
-    known = _read_entry(_entry_path(path))
+    entry = _read_entry(_entry_path(path))
     try:
-        found, data = _identify(moved or path, path) if known is not None else (None, None)
+        identity, data = _identify(moved or path, path) if entry is not None else (None, None)
     except OSError:
         return None
-    return data if found == known else None
+    return data if identity == entry else None
 
 
 def forget(path: str) -> None:
@@ -96,12 +96,12 @@ def prune(runs_directory: str) -> None:
         return
     for name in names:
         run_id = name.rpartition(".")[0]
-        known = _read_entry(os.path.join(folder, name)) if run_id not in present else None
-        if known is None or os.path.dirname(os.path.dirname(known.path)) != parent:
+        entry = _read_entry(os.path.join(folder, name)) if run_id not in present else None
+        if entry is None or os.path.dirname(os.path.dirname(entry.path)) != parent:
             continue
         with contextlib.suppress(OSError):
             if PURGED_PREFIX + run_id not in present and not has_folder(parent, run_id):
-                forget(known.path)
+                forget(entry.path)
 
 
 def has_folder(runs_directory: str, run_id: str) -> bool:
@@ -132,7 +132,7 @@ def has_other(path: str) -> bool:
     except OSError:
         return False
     entries = (_read_entry(os.path.join(registry(), name)) for name in names)
-    return any(known is not None and known.path != path and own_record(known.path) for known in entries)
+    return any(entry is not None and entry.path != path and own_record(entry.path) for entry in entries)
 
 
 def registry() -> str:
@@ -159,10 +159,10 @@ def _write(path: str, entry: Entry) -> None:
     write_below(folder, name, json.dumps(entry._asdict()).encode())
 
 
-def _read_entry(place: str) -> Entry | None:
+def _read_entry(path: str) -> Entry | None:
     """Read an entry. Return None if the entry is invalid, or if another user may have written it."""
     try:
-        with open_regular(place) as file:
+        with open_regular(path) as file:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 return None

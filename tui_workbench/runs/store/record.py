@@ -52,7 +52,7 @@ class Record(NamedTuple):
 def record_to_json(record: Record) -> dict[str, Any]:
     """Convert the record to JSON, with secrets masked."""
     spec = record.spec
-    known = known_secrets(spec.project_root, spec.run_configuration.environment_variables)
+    secrets = known_secrets(spec.project_root, spec.run_configuration.environment_variables)
     configuration = spec.run_configuration._replace(
         environment_variables=mask_variables(spec.run_configuration.environment_variables),
         argument_vector=masked_arguments(spec.run_configuration.argument_vector, spec),
@@ -75,23 +75,23 @@ def record_to_json(record: Record) -> dict[str, Any]:
         "commit_id": record.commit_id,
         "snapshot": record.snapshot,
         **{key: value for key, value in extras.items() if value},
-        "run_configuration": _without_problem(configuration._asdict(), known),
+        "run_configuration": _without_problem(configuration._asdict(), secrets),
         "target": _masked_target(spec.target),
         "interpreter": record.plan.interpreter,
-        "plan": [mask_values_in(step._asdict(), known) for step in mask_plan(record.plan).steps],
+        "plan": [mask_values_in(step._asdict(), secrets) for step in mask_plan(record.plan).steps],
     }
 
 
 def masked_arguments(arguments: Sequence[str], spec: RunSpec) -> tuple[str, ...]:
     """Return arguments as they are recorded: with secrets masked, and the values of the run's secret variables."""
-    known = known_secrets(spec.project_root, spec.run_configuration.environment_variables)
-    return tuple(mask_values(word, known) for word in mask_words(arguments))
+    secrets = known_secrets(spec.project_root, spec.run_configuration.environment_variables)
+    return tuple(mask_values(word, secrets) for word in mask_words(arguments))
 
 
-def _without_problem(values: dict[str, Any], known: Sequence[str] = ()) -> dict[str, Any]:
+def _without_problem(values: dict[str, Any], secrets: Sequence[str] = ()) -> dict[str, Any]:
     # A run never starts from a file with a `problem`.
     kept = {key: value for key, value in values.items() if key != "problem"}
-    return {**kept, "values": mask_values_in(mask_tree(values["values"]), known)}
+    return {**kept, "values": mask_values_in(mask_tree(values["values"]), secrets)}
 
 
 def _masked_target(target: ComputeTarget) -> dict[str, Any]:
@@ -144,19 +144,19 @@ def _configuration(stored: Mapping[str, Any]) -> RunConfiguration:
         paths = check_type(tuple[str, ...], references, "run_configuration.data_references")
         stored = {**stored, "data_references": {path: path for path in paths}}
     # Earlier versions stored more fields.
-    found = read_as(RunConfiguration, stored, "run_configuration")
-    read_as(_Retry, found.retry, "run_configuration.retry")
-    _check_slurm(found.slurm, "run_configuration.slurm")
-    return found
+    configuration = read_as(RunConfiguration, stored, "run_configuration")
+    read_as(_Retry, configuration.retry, "run_configuration.retry")
+    _check_slurm(configuration.slurm, "run_configuration.slurm")
+    return configuration
 
 
-def _check_slurm(values: Mapping[str, Any], place: str) -> None:
+def _check_slurm(values: Mapping[str, Any], prefix: str) -> None:
     for key, value in values.items():
         if key == "nodes" and value != "":
-            check_type(int, value, f"{place}.{key}")
-        for each in value if isinstance(value, list) else (value,):
-            if not isinstance(each, str | int | float):
-                raise ValueError(f"`{place}.{key}` is {shown(value)}, expected text, a number or a list of them")
+            check_type(int, value, f"{prefix}.{key}")
+        for item in value if isinstance(value, list) else (value,):
+            if not isinstance(item, str | int | float):
+                raise ValueError(f"`{prefix}.{key}` is {shown(value)}, expected text, a number or a list of them")
 
 
 def record_from_json(stored: Any, directory: str) -> Record:
@@ -165,34 +165,35 @@ def record_from_json(stored: Any, directory: str) -> Record:
     Paths are derived from `directory`, never from the file, which another user may have written. Raises ValueError,
     which names the key with the wrong value.
     """
-    found = read_as(_Stored, stored)
-    if found.schema > SCHEMA:
-        raise ValueError(f"unknown schema {found.schema}")
-    if found.run_id != os.path.basename(directory).removeprefix(DELETED_PREFIX):
-        raise ValueError(f"it belongs to run {shown(found.run_id)}")
-    _check_slurm(found.target.slurm, "target.slurm")
+    content = read_as(_Stored, stored)
+    if content.schema > SCHEMA:
+        raise ValueError(f"unknown schema {content.schema}")
+    if content.run_id != os.path.basename(directory).removeprefix(DELETED_PREFIX):
+        raise ValueError(f"it belongs to run {shown(content.run_id)}")
+    _check_slurm(content.target.slurm, "target.slurm")
     root = root_of_state(os.path.dirname(os.path.dirname(directory)))
     spec = RunSpec(
-        run_id=found.run_id,
+        run_id=content.run_id,
         run_directory=directory,
         project_root=root,
-        project_name=found.project,
+        project_name=content.project,
         working_directory=root,
-        script=found.script,
-        arguments=found.arguments,
-        run_configuration=_configuration(found.run_configuration),
-        target=found.target,
-        gpu_check_due=found.gpu_check_due,
-        keep_outputs=found.keep_outputs,
-        sweep=_sweep_task(found.sweep) if found.sweep else None,
-        starts_jupyter=found.starts_jupyter,
+        script=content.script,
+        arguments=content.arguments,
+        run_configuration=_configuration(content.run_configuration),
+        target=content.target,
+        gpu_check_due=content.gpu_check_due,
+        keep_outputs=content.keep_outputs,
+        sweep=_sweep_task(content.sweep) if content.sweep else None,
+        starts_jupyter=content.starts_jupyter,
     )
     if spec.tracked:
         spec = spec._replace(working_directory=os.path.join(directory, WORKING_COPY))
-    plan = Plan(found.target.name, found.target.type, found.interpreter, found.plan)
+    plan = Plan(content.target.name, content.target.type, content.interpreter, content.plan)
     return Record(
-        found.run_id, found.run_number, found.created, found.user_id, spec, plan, found.commit_id, found.snapshot,
-        found.origin, found.group, found.member, found.family, found.variables, agent_name(found.agent),
+        content.run_id, content.run_number, content.created, content.user_id, spec, plan, content.commit_id,
+        content.snapshot, content.origin, content.group, content.member, content.family, content.variables,
+        agent_name(content.agent),
     )  # fmt: skip
 
 

@@ -185,8 +185,8 @@ class RunDirectory:
 
     def attempts(self) -> list[Attempt]:
         """Return the attempts after the first, in order."""
-        found = (Attempt.from_event(event) for event in self.events() if event["event"] == ATTEMPT)
-        return [attempt for attempt in found if attempt is not None]
+        attempts = (Attempt.from_event(event) for event in self.events() if event["event"] == ATTEMPT)
+        return [attempt for attempt in attempts if attempt is not None]
 
     def events(self) -> list[dict[str, Any]]:
         """Return the valid events in order; see `read_events`."""
@@ -211,7 +211,7 @@ class RunDirectory:
         """
         status, now = self.status(), self.now()
         moved = now - time.time()  # the clock may have been changed since the start of the run
-        start, end = (min(max(each + moved, status.since), now) if each else 0.0 for each in times)
+        start, end = (min(max(moment + moved, status.since), now) if moment else 0.0 for moment in times)
         if status.end or status.ended or not (end or (start and not status.began and start < now - NEWS_SECONDS)):
             return
         self.append_event(RAN, start=round(start, 6), end=round(max(start, end) if end else 0.0, 6))

@@ -55,6 +55,7 @@ def with_secrets(spec: RunSpec) -> RunSpec:
     arguments, masked = spec.arguments, find_mask(spec.arguments)
     if masked:
         run_directory, arguments = _read(_path(spec.run_directory))
+        # Two runs with the same ID in different projects can have the same checksum, and so the same file.
         if run_directory != spec.run_directory:
             raise ConfigurationError(
                 f"the secret of the argument {masked} is no longer stored",
@@ -70,24 +71,19 @@ def variables_of(spec: RunSpec) -> Mapping[str, str]:
 
     Raises ConfigurationError if the run configuration is invalid, or a secret no longer exists.
     """
-    return resolved(spec.project_root, _written_variables(spec), spec.run_configuration.path)
-
-
-def _written_variables(spec: RunSpec) -> Mapping[str, str]:
-    """Return the variables of a run as they are in the run configuration."""
-    variables = spec.run_configuration.environment_variables
+    path, variables = spec.run_configuration.path, spec.run_configuration.environment_variables
     masked = [name for name, value in variables.items() if MASK in value]
-    if not masked:
-        return variables
-    now = load_run_configuration(spec.run_configuration.path).environment_variables
-    missing = [name for name in masked if name not in now]
-    if missing:
-        raise ConfigurationError(
-            f"{missing[0]}, which this run needs, is no longer in EnvironmentVariables",
-            remedy=f"Add {missing[0]} to EnvironmentVariables, or submit a new run.",
-            file=spec.run_configuration.path,
-        )
-    return {name: now[name] if name in masked else value for name, value in variables.items()}
+    if masked:
+        current = load_run_configuration(path).environment_variables
+        missing = [name for name in masked if name not in current]
+        if missing:
+            raise ConfigurationError(
+                f"{missing[0]}, which this run needs, is no longer in EnvironmentVariables",
+                remedy=f"Add {missing[0]} to EnvironmentVariables, or submit a new run.",
+                file=path,
+            )
+        variables = {name: current[name] if name in masked else value for name, value in variables.items()}
+    return resolved(spec.project_root, variables, path)
 
 
 def _setup_of(spec: RunSpec) -> tuple[str, ...]:
@@ -97,15 +93,15 @@ def _setup_of(spec: RunSpec) -> tuple[str, ...]:
     """
     if not any(MASK in command for command in spec.target.setup):
         return spec.target.setup
-    now = {mask_command(command): command for command in load_compute(spec.target.path).setup}
-    missing = [command for command in spec.target.setup if MASK in command and command not in now]
+    current = {mask_command(command): command for command in load_compute(spec.target.path).setup}
+    missing = [command for command in spec.target.setup if MASK in command and command not in current]
     if missing:
         raise ConfigurationError(
             f"the command `{missing[0]}`, which this run needs, is no longer in `setup`",
             remedy="Add the command to `setup`, or submit a new run.",
             file=spec.target.path,
         )
-    return tuple(now.get(command, command) for command in spec.target.setup)
+    return tuple(current.get(command, command) for command in spec.target.setup)
 
 
 def hide(spec: RunSpec) -> None:
@@ -133,8 +129,8 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
 
 
 def _path(run_directory: str) -> str:
-    place = zlib.crc32(os.fsencode(run_directory))
-    return os.path.join(user_state_directory(), FOLDER, f"{os.path.basename(run_directory)}.{place:08x}")
+    checksum = zlib.crc32(os.fsencode(run_directory))
+    return os.path.join(user_state_directory(), FOLDER, f"{os.path.basename(run_directory)}.{checksum:08x}")
 
 
 def _prune() -> None:

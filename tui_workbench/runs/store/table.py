@@ -142,10 +142,10 @@ def condition_of(text: str, *, archived: bool = False) -> Condition:
     for minus, word in re.findall(_TOKEN, text):
         if word in ("is:archived", "is:hidden"):
             archived = True
-        found = _condition(word)
-        if found is not None:
-            parts.append(f"NOT coalesce(({found.sql}), 0)" if minus else f"({found.sql})")
-            values += found.values
+        condition = _condition(word)
+        if condition is not None:
+            parts.append(f"NOT coalesce(({condition.sql}), 0)" if minus else f"({condition.sql})")
+            values += condition.values
             name = _compared_name(word) if minus else ""
             if name:  # no run is without a value that does not exist
                 parts.append(f"(EXISTS ({_OF_METRIC}) OR EXISTS ({_OF_ARGUMENT}))")

@@ -17,26 +17,24 @@ from tui_workbench.runs.store.ownership import DELETED_PREFIX, PURGED_PREFIX
 from tui_workbench.runs.store.rundir import RunDirectory
 
 
-def deleted_runs(project: Project) -> list[Run]:
-    """Return the runs in the trash, newest first."""
-    return _read(project, names_with(project, DELETED_PREFIX))
-
-
 def find_deleted(project: Project, run_ids: Sequence[str]) -> list[Run]:
-    """Return the runs in the trash with these IDs or numbers, or all of them. Raises RunNotFound."""
-    if not run_ids:
-        return deleted_runs(project)
+    """Return the runs in the trash with these IDs or numbers; without IDs, all of them, newest first.
+
+    Raises RunNotFound.
+    """
     names = names_with(project, DELETED_PREFIX)
-    wanted = {DELETED_PREFIX + run_id for run_id in run_ids}
-    trash = _read(project, wanted if wanted <= set(names) else names)  # only a number needs the records of all runs
-    found = []
+    if not run_ids:
+        return _read(project, names)
+    requested = {DELETED_PREFIX + run_id for run_id in run_ids}
+    trash = _read(project, requested if requested <= set(names) else names)  # only a number needs the records of all
+    runs = []
     for run_id in run_ids:
         run = next((run for run in trash if run_id in (run.run_id, str(run.run_number))), None)
         if run is None:
             remedy = "`workbench-tui history list --deleted` lists the runs in the trash."
             raise RunNotFound(f"no run {run_id!r} in the trash", remedy=remedy)
-        found.append(run)
-    return found
+        runs.append(run)
+    return runs
 
 
 def unfinished_purge(project: Project) -> list[str]:
