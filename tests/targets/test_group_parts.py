@@ -31,8 +31,8 @@ from tui_workbench.targets.group.merging import CHUNK, Merge
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
 from tui_workbench.targets.group.rendezvous import Place, place_in
 from tui_workbench.targets.group.versions import describe_versions, versions_of
-from tui_workbench.targets.hosts.clocks import Clock, clock_of
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, LocalHost
+from tui_workbench.targets.hosts.run_times import Clock, clock_of
 
 
 def write_logs(folder: Path, **logs: str) -> None:

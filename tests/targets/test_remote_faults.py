@@ -17,8 +17,8 @@ from tests.targets.conftest import link_processes
 from tests.targets.remote_project import Remote
 from tests.waiting import PATIENCE
 from tui_workbench.targets.hosts import supervisor
-from tui_workbench.targets.hosts.remote_scripts import START
-from tui_workbench.targets.hosts.spare_copy import SPARE_FILES
+from tui_workbench.targets.hosts.host_run import SPARE_FILES
+from tui_workbench.targets.hosts.supervisor import START
 
 HOLD = 'echo >>/home/research/held; until [ -e /home/research/release ]; do sleep 0.02; done; exec "$ORIGINAL" "$@"'
 """Stands in for a program of the machine: waits for the test before it becomes that program."""

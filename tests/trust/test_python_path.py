@@ -18,7 +18,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.targets.base import machine_info
+from tui_workbench.targets.base import python_environment
 from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.gpu import frameworks
 from tui_workbench.targets.gpu.feed import Feed
@@ -159,7 +159,7 @@ def test_link_imports_nothing_from_the_project(hostile: Hostile) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        (machine_info.PROGRAM,),
+        (python_environment.PROGRAM,),
         (frameworks.LAUNCH, frameworks.PROGRAM, "20", frameworks.ALL, frameworks.ALONE),
     ],
     ids=["surroundings", "frameworks"],

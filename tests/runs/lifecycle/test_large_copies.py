@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import write_project
 from tests.faults.support import Workbench, kill_controller, until
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
-from tui_workbench.targets.hosts.spare_copy import SPARE_FILES
+from tui_workbench.targets.hosts.host_run import SPARE_FILES
 
 pytestmark = pytest.mark.processes
 

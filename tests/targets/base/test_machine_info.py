@@ -13,7 +13,7 @@ from tests.engines import DockerEngine
 from tests.targets.docker_fixtures import files_of
 from tests.targets.harness import PYTHON, Harness, Script
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.targets.base.machine_info import PROGRAM
+from tui_workbench.targets.base.python_environment import PROGRAM
 from tui_workbench.targets.local.local_target import LocalTarget
 from tui_workbench.targets.ssh.remote import RemoteTarget
 

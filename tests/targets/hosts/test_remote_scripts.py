@@ -18,7 +18,7 @@ from tests.faults.support import until
 from tests.waiting import PATIENCE
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE, end_processes, processes_of_run
-from tui_workbench.targets.hosts.remote_scripts import FOLLOW_RUNS, LEFT, STOP
+from tui_workbench.targets.hosts.supervisor import FOLLOW_RUNS, LEFT, STOP
 
 pytestmark = [pytest.mark.linux("the scripts search in /proc"), pytest.mark.processes]
 

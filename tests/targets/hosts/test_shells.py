@@ -18,10 +18,9 @@ from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base.values import ProjectNames
 from tui_workbench.targets.hosts import host_run
 from tui_workbench.targets.hosts.host import LocalHost
-from tui_workbench.targets.hosts.host_layout import run_folders
+from tui_workbench.targets.hosts.host_layout import run_folders, try_to_write
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.mirror import LiveFiles
-from tui_workbench.targets.hosts.write_test import try_to_write
 from tui_workbench.targets.reservations.folder import Folder
 from tui_workbench.targets.ssh.remote import RemoteTarget
 

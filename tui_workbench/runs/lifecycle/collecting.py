@@ -32,7 +32,7 @@ from tui_workbench.runs.store.annotations import notify_index
 from tui_workbench.runs.store.rundir import OUTPUTS, UNCHANGED, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.transfer.into_project import keep_outputs
 from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.hosts.spare_copy import SPARE_FILES
+from tui_workbench.targets.hosts.host_run import SPARE_FILES
 
 
 def collect(directory: RunDirectory, state_directory: str) -> None:

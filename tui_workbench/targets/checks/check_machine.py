@@ -21,10 +21,10 @@ from tui_workbench.targets.checks.result import (
     CheckFailed,
     CheckResult,
 )
-from tui_workbench.targets.hosts.clocks import clock_of
 from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.host_layout import try_to_write
 from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
-from tui_workbench.targets.hosts.write_test import try_to_write
+from tui_workbench.targets.hosts.run_times import clock_of
 from tui_workbench.targets.reservations.folder import Folder
 from tui_workbench.targets.reservations.watching import reserved_of
 

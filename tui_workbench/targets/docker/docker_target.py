@@ -21,10 +21,10 @@ from tui_workbench.core.locks import is_cache_locked
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.projects.project import line_of_key
-from tui_workbench.targets.base import machine_info, run_environment, spark
+from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.python_environment import PythonEnvironment
+from tui_workbench.targets.base.python_environment import PythonEnvironment, host_info
 from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
 from tui_workbench.targets.docker import container as containers
@@ -304,7 +304,7 @@ class _ImageEnvironment(PythonEnvironment):
 
     def machine_info(self, planned: str) -> dict[str, Any]:
         # The GPUs of the machine are recorded only if containers get them.
-        found = machine_info.host_info(self.host, with_gpus=self.spec.target.nvidia_docker)
+        found = host_info(self.host, with_gpus=self.spec.target.nvidia_docker)
         try:
             name, image, facts = _image_of(self._connect(), self.host, self.spec)
         except WorkbenchError as error:

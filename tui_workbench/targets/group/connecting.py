@@ -15,9 +15,9 @@ from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.group.rendezvous import Place
 from tui_workbench.targets.group.versions import PYTHON_SECONDS
-from tui_workbench.targets.hosts.clocks import Clock, clock_of
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, HostProcess
 from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.hosts.run_times import Clock, clock_of
 
 CLOCK_SECONDS = 5.0
 """Smallest difference between two clocks that is reported, in seconds.

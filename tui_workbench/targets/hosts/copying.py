@@ -1,20 +1,35 @@
-"""Copy the new bytes of the files of many runs from their host with one request.
+"""Copy the new bytes of files that grow on a host: any number of byte ranges with one request.
 
-The files are in the folder of each run in `runs/` in the host's home.
+The size of a copy on this machine is the only state, so any process can continue, and no byte is lost or repeated.
 """
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from tui_workbench.core import locks
+from tui_workbench.core.errors import storage_errors
+from tui_workbench.core.files import make_folders, open_below, write_all
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.mirror import MOST_BYTES, SHARES, append_at, fetch_parts
+
+MOST_BYTES = 8 << 20
+"""Maximum number of bytes per command. If there are more, the next command follows immediately."""
+
+SHARES = 8
+"""A command fetches at most MOST_BYTES / SHARES of one file, so that a rank's long log does not delay other files."""
+
+_READ_PARTS = shell_script("targets/hosts/scripts/read_parts.sh")
 
 
 class Part(NamedTuple):
-    """A range of bytes of a remote file that the local copy lacks."""
+    """A range of bytes of a remote file that the local copy lacks.
+
+    The file is in the folder of the run in `runs/` in the host's home.
+    """
 
     run_id: str
     directory: str  # of the run, on this machine
@@ -28,11 +43,11 @@ def missing_parts(run_id: str, directory: str, sizes: Mapping[str, int]) -> list
     parts = []
     for name, size in sizes.items():
         try:
-            known = os.lstat(os.path.join(directory, name)).st_size
+            copied = os.lstat(os.path.join(directory, name)).st_size
         except OSError:
-            known = 0
-        if size > known:
-            parts.append(Part(run_id, directory, name, known, size - known))
+            copied = 0
+        if size > copied:
+            parts.append(Part(run_id, directory, name, copied, size - copied))
     return parts
 
 
@@ -42,13 +57,13 @@ def fetch(host: Host, parts: Iterable[Part]) -> dict[Part, bytes]:
     A large part can be incomplete. A part is left out if the maximum is reached, or if its file is missing or has
     shrunk. Raises TargetUnreachable.
     """
-    wanted = _limited(list(parts))
-    found = _request(host, wanted)
-    if found is None and len(wanted) > 1:
+    limited = _limited(list(parts))
+    fetched = _request(host, limited)
+    if fetched is None and len(limited) > 1:
         # A file was replaced meanwhile. Fetch each file separately.
-        single = {part: _request(host, [part]) for part in wanted}
+        single = {part: _request(host, [part]) for part in limited}
         return {part: data[part] for part, data in single.items() if data is not None}
-    return found or {}
+    return fetched or {}
 
 
 def append(part: Part, data: bytes, *, is_patient: bool = True) -> bool:
@@ -69,6 +84,38 @@ def _limited(parts: Sequence[Part]) -> list[Part]:
 
 def _request(host: Host, parts: Sequence[Part]) -> dict[Part, bytes] | None:
     """Return the bytes of parts; None if a file is missing or has shrunk."""
-    wanted = [(f"{part.run_id}/{part.name}", part.start, part.size) for part in parts]
-    found = fetch_parts(host, f"{host.home()}/runs", wanted)
-    return dict(zip(parts, found, strict=True)) if found is not None else None
+    ranges = [(f"{part.run_id}/{part.name}", part.start, part.size) for part in parts]
+    contents = fetch_parts(host, f"{host.home()}/runs", ranges)
+    return dict(zip(parts, contents, strict=True)) if contents is not None else None
+
+
+def fetch_parts(host: Host, folder: str, parts: Sequence[tuple[str, int, int]]) -> list[bytes] | None:
+    """Return the bytes of parts (path, first byte, size) of files in a folder; None if a file is missing or shorter.
+
+    Raises TargetUnreachable.
+    """
+    arguments = [text for path, start, size in parts for text in (path, str(start + 1), str(size))]
+    data = io.BytesIO(host.run(["sh", "-c", _READ_PARTS, "sh", folder, *arguments]).stdout)
+    contents = [data.read(size) for _, _, size in parts]
+    is_complete = all(len(content) == size for content, (_, _, size) in zip(contents, parts, strict=True))
+    return contents if is_complete and not data.read() else None
+
+
+def append_at(directory: str, name: str, start: int, data: bytes, *, is_patient: bool = True) -> bool:
+    """Append bytes to a file of size `start`, unless another process has done so meanwhile.
+
+    Wait while another process copies the file; without `is_patient`, return False instead. Raises StorageError.
+    """
+    with storage_errors("write", os.path.join(directory, name)):
+        make_folders(directory, os.path.dirname(name))
+        descriptor = open_below(directory, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            if is_patient:
+                locks.lock(descriptor)
+            elif not locks.try_lock(descriptor):
+                return False
+            if os.fstat(descriptor).st_size == start:
+                write_all(descriptor, data)
+            return True
+        finally:
+            os.close(descriptor)

@@ -1,4 +1,6 @@
-"""The folders of the workbench on a host, all below one folder of the user: their paths, sizes and removal.
+"""Folders on a host: those of the workbench with their sizes and removal, and a test that a folder is writable.
+
+All folders of the workbench are below one folder of the user:
 
 ```
 <home>/projects/<name>-<key>/tree   the project as last sent; `key` identifies the machine and folder of the project
@@ -15,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
+import secrets
 from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
@@ -25,13 +28,14 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base.values import CleanupItem, ProjectNames
-from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.remote_scripts import LIVING
+from tui_workbench.targets.hosts.host import Host, is_disk_full
 
 LIST_SECONDS = 120.0
 """Time limit in seconds for removing many files, or adding up their sizes, on a slow disk."""
 
 _RUNS = shell_script("targets/hosts/scripts/list_runs.sh")
+_LIVING = shell_script("targets/hosts/scripts/living.sh")
+_TEST_WRITE = shell_script("targets/hosts/scripts/test_write.sh")
 # $1: a folder. Renames it first, so that a run that starts meanwhile never finds a part of it.
 _REMOVE = 'mv -- "$1" "$1.removed.$$" 2>/dev/null; rm -rf -- "$1" "$1".removed.*'
 _SIZES = 'for path; do [ -e "$path" ] && du -sk -- "$path" | cut -f1 || echo -; done'
@@ -117,18 +121,19 @@ def find_cleanup_items(host: Host, project: ProjectNames, busy: Collection[str])
     """
     if host.is_local:
         return []
-    names = host.check(["sh", "-c", LIVING, "sh", host.home()]).stdout.split(b"\0")
+    names = host.check(["sh", "-c", _LIVING, "sh", host.home()]).stdout.split(b"\0")
     living = {name.decode("utf-8", "surrogateescape") for name in names}
     layout = HostLayout(host.home())
-    found = [
+    runs = [
         CleanupItem("run", folder.run_id, partial(_remove, host, layout.run(folder.run_id)), folder.size)
         for folder in run_folders(host)
         if folder.run_id not in busy and folder.run_id not in living and folder.project in ("", project.name)
     ]
-    return found + _folders(host, project)
+    return runs + _project_folders(host, project)
 
 
-def _folders(host: Host, project: ProjectNames) -> list[CleanupItem]:
+def _project_folders(host: Host, project: ProjectNames) -> list[CleanupItem]:
+    """Return the folders that the runs of a project share, if they exist."""
     layout = HostLayout(host.home())
     tree = posixpath.dirname(layout.project_tree(project.root, project.name))
     folders = {tree: "project", layout.offline_packages: "cache"}
@@ -142,3 +147,28 @@ def _folders(host: Host, project: ProjectNames) -> list[CleanupItem]:
 
 def _remove(host: Host, path: str) -> None:
     host.check(["sh", "-c", _REMOVE, "sh", path], timeout=LIST_SECONDS)
+
+
+class WriteTest(NamedTuple):
+    """The folder in which a file was written, and the error of the system, such as `Permission denied`, or ""."""
+
+    folder: str
+    complaint: str
+
+    @property
+    def is_read_only(self) -> bool:
+        return "Read-only file system" in self.complaint
+
+    @property
+    def is_full(self) -> bool:
+        """True if the disk is full, or the user's quota on it is used up."""
+        return is_disk_full(self.complaint)
+
+
+def try_to_write(host: Host, folder: str) -> WriteTest:
+    """Write a small file in a folder, or in its nearest parent that exists, and remove it. Raises TargetUnreachable.
+
+    Nothing that exists is changed.
+    """
+    done = host.run(["sh", "-c", _TEST_WRITE, "sh", folder, f".workbench-tui-{secrets.token_hex(8)}"])
+    return WriteTest(done.text.strip("\n") or folder, done.complaint.rpartition(": ")[2] if done.code else "")

@@ -3,6 +3,14 @@
 On another machine the directory holds the run's copy of the project (`work/`) and the files that the run writes
 (`output.log`, `pid`, `exit`, `outputs/`). Every call can be repeated at any time, from any process: an incomplete copy
 is replaced until the script has started. Each version of the SDK is sent to a host once.
+
+Making and removing a copy of many files takes long. The copy of an ended run is therefore kept as the *spare*, beside
+the last sent files of the project (the *tree*). The next run takes it by a rename, and replaces only what differs from
+the tree. A copy has two lists, made when it was complete and equal to the tree: `placed.copy` of its files, and
+`placed.tree` of those of the tree. A file of the spare is reused if neither it nor the file in the tree has changed
+since; the change time and the inode are compared. Everything else is replaced, also folders in which the run created or
+removed something, because a run may have given them other attributes. The result is listed again and compared with the
+tree. After any doubt or error, the run gets a new copy of the tree.
 """
 
 from __future__ import annotations
@@ -40,14 +48,12 @@ from tui_workbench.targets.base.values import Outcome, Report, Times
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Host, disk_full, is_disk_full
-from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory
+from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory, try_to_write
 from tui_workbench.targets.hosts.manifest import FileList, digest_of
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
 from tui_workbench.targets.hosts.run_times import difference, seconds_of, times_here, times_there
 from tui_workbench.targets.hosts.sending import SyncReport, report_sending, sync
-from tui_workbench.targets.hosts.spare_copy import COLLECT, PLACE, REMOVE_COPY, SPARE_FILES
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
-from tui_workbench.targets.hosts.write_test import try_to_write
 
 RECORD, BOOT, PLACED = "run.json", "boot", "placed"
 
@@ -61,6 +67,13 @@ LARGE_MANIFEST = 1 << 20
 
 COPY_SECONDS = 600.0
 """Time limit in seconds for copying a project on the host; a gigabyte on a slow network disk takes minutes."""
+
+SPARE_FILES = 2_000
+"""Minimum number of files of a copy that is kept. A smaller copy is created and removed quickly."""
+
+_PLACE = shell_script("targets/hosts/scripts/place.sh")
+_COLLECT = shell_script("targets/hosts/scripts/collect_outputs.sh")
+_REMOVE_COPY = shell_script("targets/hosts/scripts/remove_copy.sh")
 
 _FOLDERS = shell_script("targets/hosts/scripts/make_folders.sh")
 
@@ -224,7 +237,7 @@ class HostRun:
             )
 
     def _place(self, spare: str) -> list[str]:
-        command = ["sh", "-c", PLACE, "sh", self._tree, self.directory, self.sdk_folder, spare]
+        command = ["sh", "-c", _PLACE, "sh", self._tree, self.directory, self.sdk_folder, spare]
         return self.require(self._host.run(command, timeout=COPY_SECONDS), "copy the project").text.split()
 
     def placing(self, manifest: bytes) -> Placing:
@@ -346,7 +359,7 @@ class HostRun:
         """
         if self._host.is_local:
             return
-        done = self._host.run(["sh", "-c", COLLECT, "sh", self.directory], timeout=COPY_SECONDS)
+        done = self._host.run(["sh", "-c", _COLLECT, "sh", self.directory], timeout=COPY_SECONDS)
         self.require(done, "collect the files of the run")
         self._fetch_folder(OUTPUTS, is_secret_file, report)
         self._fetch_folder(WORKING_COPY, lambda path: True, report, since=PLACED)
@@ -388,7 +401,7 @@ class HostRun:
         """Remove the run's copy of the project on another machine, and links to data. Its log and outputs stay."""
         if not self._host.is_local:
             links = data_beside(self._spec.project_root, self._spec.run_configuration.data_references)
-            command = ["sh", "-c", REMOVE_COPY, "sh", self.directory, self._tree, *links]
+            command = ["sh", "-c", _REMOVE_COPY, "sh", self.directory, self._tree, *links]
             done = self._host.run(command, timeout=COPY_SECONDS)
             self.require(done, "remove the run's working copy")
 

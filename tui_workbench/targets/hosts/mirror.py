@@ -11,18 +11,18 @@ TensorBoard's event files are copied to `live/`, which is removed after the file
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import secrets
 import time
 from collections.abc import Callable, Sequence
 
 from tui_workbench.core import locks
-from tui_workbench.core.errors import StorageError, storage_errors
-from tui_workbench.core.files import make_folders, open_below, remove_below, write_all
+from tui_workbench.core.errors import StorageError
+from tui_workbench.core.files import open_below, remove_below, write_all
 from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.core.waiting import Interrupted, wait_ready
+from tui_workbench.targets.hosts.copying import MOST_BYTES, SHARES, append_at, fetch_parts
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
 from tui_workbench.targets.hosts.supervisor import GPU, METRICS, RANKS, SPARK, SPARK_BYTES
 
@@ -139,17 +139,10 @@ SHORTEST, LONGEST, GROWTH = 2.0, 30.0, 1.5
 GPU_SECONDS = 10.0
 """Longest time between two polls of a run with GPU samples, which are taken every second."""
 
-MOST_BYTES = 8 << 20
-"""Maximum number of bytes per command. If there are more, the next command follows immediately."""
-
 LEAST_BYTES = 64 << 10
 """Maximum number of bytes per run if one command fetches the files of very many runs."""
 
-SHARES = 8
-"""A command fetches at most MOST_BYTES / SHARES of one file, so that a rank's long log does not delay other files."""
-
 _LIST_FILES = shell_script("targets/hosts/scripts/list_live_files.sh")
-_READ_PARTS = shell_script("targets/hosts/scripts/read_parts.sh")
 
 
 class LiveFiles:
@@ -291,38 +284,6 @@ def _list_sizes(host: Host, folders: Sequence[str]) -> list[str]:
     if len(sizes) != len(folders):
         raise ConnectionLost(f"{host.label}: the list of the files of runs was incomplete", remedy="Try again.")
     return sizes
-
-
-def fetch_parts(host: Host, folder: str, parts: Sequence[tuple[str, int, int]]) -> list[bytes] | None:
-    """Return the bytes of parts (path, first byte, size) of files in a folder; None if a file is missing or shorter.
-
-    Raises TargetUnreachable.
-    """
-    arguments = [text for path, start, size in parts for text in (path, str(start + 1), str(size))]
-    data = io.BytesIO(host.run(["sh", "-c", _READ_PARTS, "sh", folder, *arguments]).stdout)
-    found = [data.read(size) for _, _, size in parts]
-    is_complete = all(len(each) == size for each, (_, _, size) in zip(found, parts, strict=True)) and not data.read()
-    return found if is_complete else None
-
-
-def append_at(directory: str, name: str, start: int, data: bytes, *, is_patient: bool = True) -> bool:
-    """Append bytes to a file of size `start`, unless another process has done so meanwhile.
-
-    Wait while another process copies the file; without `is_patient`, return False instead. Raises StorageError.
-    """
-    with storage_errors("write", os.path.join(directory, name)):
-        make_folders(directory, os.path.dirname(name))
-        descriptor = open_below(directory, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        try:
-            if is_patient:
-                locks.lock(descriptor)
-            elif not locks.try_lock(descriptor):
-                return False
-            if os.fstat(descriptor).st_size == start:
-                write_all(descriptor, data)
-            return True
-        finally:
-            os.close(descriptor)
 
 
 def follow(

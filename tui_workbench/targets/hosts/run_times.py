@@ -1,8 +1,9 @@
-"""Find when a script began and ended, from the times of the files that its supervising shell writes.
+"""The clock of a machine, and the times when a script began and ended.
 
-The clock of another machine, or of its file server, may differ from the clock here. Its answer therefore contains the
-time of a file that it has just created, and the times are converted with the difference. A clock that is changed while
-a script runs does not affect the start, which is derived from the time since boot where the system has one.
+The times of a script are those of the files that its supervising shell writes. The clock of another machine, or of its
+file server, may differ from the clock here. The answer of the machine therefore contains the time of a file that it has
+just created, and the times are converted with the difference. A clock that is changed while a script runs does not
+affect the start, which is derived from the time since boot where the system has one.
 """
 
 from __future__ import annotations
@@ -10,32 +11,59 @@ from __future__ import annotations
 import os
 import re
 import time
+from typing import NamedTuple
 
 from tui_workbench.core import system
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.numbers import whole_number
 from tui_workbench.targets.base.values import Times
 from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.hosts.host import Host
 
 _SECONDS = re.compile(r"(\d{1,12})(\.\d{1,9}(?!\d))?")
 _TICKS = 100.0  # per second; Linux shows this unit to programs on all common processors
 
 
+class Clock(NamedTuple):
+    """Bounds of the time, in seconds, by which a machine's clock is ahead of the clock of this machine."""
+
+    least: float
+    most: float
+
+
+def clock_of(host: Host) -> Clock:
+    """Read the clock of a machine. Raises TargetUnreachable or WorkbenchError."""
+    before = time.time()
+    output = host.check(["date", "-u", "+%s"]).text
+    there = whole_number(output)
+    if there is None:
+        raise WorkbenchError(
+            f"{host.label}: `date` printed {output[:80]!r}, which is not a time",
+            remedy="Check that `date -u +%s` prints a number in an SSH login on that machine.",
+        )
+    # `date` cuts off fractions of a second, and running it takes time.
+    return Clock(there - time.time(), there + 1 - before)
+
+
 def seconds_of(text: str) -> float:
     """Parse a time that `time_of` or `clock` has printed; 0.0 if it is not a time. Not every `date` knows %N."""
-    found = _SECONDS.match(text.strip())
-    return float(found[1] + (found[2] or "")) if found is not None else 0.0
+    match = _SECONDS.match(text.strip())
+    return float(match[1] + (match[2] or "")) if match is not None else 0.0
 
 
-def difference(said: float, before: float, after: float) -> float:
-    """Return the seconds to add to a time of a machine that said its time between two times of this machine."""
-    return (before + after) / 2 - said if said else 0.0
+def difference(there: float, before: float, after: float) -> float:
+    """Return the seconds to add to a time of a machine.
+
+    `there` is the time that the machine printed between the times `before` and `after` of this machine; 0.0 if unknown.
+    """
+    return (before + after) / 2 - there if there else 0.0
 
 
-def times_there(said: str, pid: str, boot: str, *, has_ended: bool, restarted: bool, ahead: float) -> Times:
+def times_there(lines: str, pid: str, boot: str, *, has_ended: bool, restarted: bool, ahead: float) -> Times:
     """Return the times of a run on another machine.
 
     Args:
-        said: The lines of the machine: its time, the seconds since boot, and the times of `pid` and `exit`.
+        lines: The answer of the machine: its time, the seconds since boot, and the times of `pid` and `exit`.
         pid: The content of the `pid` file.
         boot: The machine's present boot ID.
         has_ended: True if `exit` contains an exit code.
@@ -43,7 +71,7 @@ def times_there(said: str, pid: str, boot: str, *, has_ended: bool, restarted: b
         ahead: As `difference` returns it.
 
     """
-    now, up, began, ended = ([*said.split("\n"), *[""] * 4])[:4]
+    now, up, began, ended = ([*lines.split("\n"), *[""] * 4])[:4]
     fields = pid.split("\n")
     start, end = seconds_of(began), seconds_of(ended) if has_ended else 0.0
     booted = seconds_of(now) - seconds_of(up) if seconds_of(now) and seconds_of(up) else 0.0

@@ -60,6 +60,15 @@ TEXT = shell_script("targets/hosts/scripts/supervise.sh")
 CONTAINER_TEXT = shell_script("targets/hosts/scripts/supervise_in_container.sh")
 """The same for a container, where `pid`, `exit` and `output.log` exist as empty files that cannot be replaced."""
 
+# Executed on another machine, but not stored there. A script that waits also reads its input, so that it ends when the
+# connection is lost.
+START = shell_script("targets/hosts/scripts/start.sh")
+WAIT = shell_script("targets/hosts/scripts/wait.sh")
+LEFT = shell_script("targets/hosts/scripts/left.sh")
+WARN = shell_script("targets/hosts/scripts/warn.sh")
+STOP = shell_script("targets/hosts/scripts/stop.sh")
+FOLLOW_RUNS = shell_script("targets/hosts/scripts/follow_runs.sh")
+
 VARIABLES = frozenset(("boot", "code", "dir", "mask", "run", "stat"))
 """The variables that TEXT sets."""
 

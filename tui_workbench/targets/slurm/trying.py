@@ -9,7 +9,7 @@ from tui_workbench.core.model import ComputeTarget, Problem, RunSpec
 from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.hosts.host import Completed
-from tui_workbench.targets.hosts.write_test import try_to_write
+from tui_workbench.targets.hosts.host_layout import try_to_write
 from tui_workbench.targets.slurm.cluster import LoginHost, raise_if_silent
 from tui_workbench.targets.slurm.containers import container_support
 from tui_workbench.targets.slurm.options import resource_words

@@ -21,6 +21,7 @@ from tui_workbench.core.errors import ConfigurationError, NeverStarted, TargetUn
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.core.numbers import whole_number
+from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.core.waiting import Backoff, at_once
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment, spark
@@ -40,7 +41,6 @@ from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
-from tui_workbench.targets.hosts.remote_scripts import FIND_PYTHON, LEFT, START, STOP, WAIT, WARN
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.hosts.serving import ServerPlace
 from tui_workbench.targets.ssh import yarn
@@ -53,6 +53,8 @@ STOP_SECONDS = 60.0
 
 _TICKS_PER_SECOND = 20
 """The script STOP counts pauses of 50 ms."""
+
+_FIND_PYTHON = shell_script("targets/ssh/scripts/find_python.sh")
 
 
 class RemoteTarget(Target):
@@ -151,7 +153,7 @@ class RemoteTarget(Target):
             exports = f'own_path="${{{PYTHON_PATH_VARIABLE}:+:${PYTHON_PATH_VARIABLE}}}"\n{exports}'
         exported = exports.encode("utf-8", "surrogateescape").rstrip(b"\n")
         arguments = [run.directory, variables[SHARE_VARIABLE], str(len(exported)), supervisor.TEXT, *command]
-        done = self.host.run(["sh", "-c", START, "sh", *arguments], stdin=exported, timeout=STOP_SECONDS)
+        done = self.host.run(["sh", "-c", supervisor.START, "sh", *arguments], stdin=exported, timeout=STOP_SECONDS)
         run.require(done, f"start {spec.script}")
         self._just_started = spec.run_id
 
@@ -179,7 +181,9 @@ class RemoteTarget(Target):
 
     def warn(self, spec: RunSpec) -> None:
         run = HostRun(self.host, spec)
-        run.require(self.host.run(["sh", "-c", WARN, "sh", run.directory, spec.run_id]), "send SIGTERM to the run")
+        run.require(
+            self.host.run(["sh", "-c", supervisor.WARN, "sh", run.directory, spec.run_id]), "send SIGTERM to the run"
+        )
 
     def collect(self, spec: RunSpec) -> None:
         run = HostRun(self.host, spec)
@@ -291,14 +295,14 @@ class _Processes:
                 raise NeverStarted(f"the run was not started on {self._host.label}", remedy="Submit the run again.")
             if not is_in_cluster or state.exit_code is None:
                 self._report.regained()
-        self._follow(WAIT, interrupted)
+        self._follow(supervisor.WAIT, interrupted)
         if is_in_cluster:
             return self._wait_for_application(interrupted)
         outcome = self._record_end()
         if outcome.exit_code is None and not self._run.state().restarted:
             # The shell was killed; the script may continue without it.
             self._report.orphaned()
-            self._follow(LEFT, interrupted)
+            self._follow(supervisor.LEFT, interrupted)
             outcome = self._record_end()
         return outcome if outcome.exit_code is None else self._end_left_behind(outcome)
 
@@ -306,7 +310,7 @@ class _Processes:
         """Wait for the end of an application in the cluster, which continues without `spark-submit`."""
         state = self._run.state()
         if state.exit_code is None and not state.restarted:
-            self._follow(LEFT, interrupted)  # only the shell of `spark-submit` was killed
+            self._follow(supervisor.LEFT, interrupted)  # only the shell of `spark-submit` was killed
         pauses = Backoff()
         while (outcome := self._yarn.outcome(state.exit_code)) is None:
             self._report.regained()
@@ -371,14 +375,14 @@ class _Processes:
     def _end_processes(self, grace: float, *helper_seconds: float) -> Completed:
         ticks = str(int(grace * _TICKS_PER_SECOND))
         arguments = (self._run.directory, self._spec.run_id, ticks, *map(str, helper_seconds))
-        done = self._host.run(["sh", "-c", STOP, "sh", *arguments], timeout=grace + STOP_SECONDS)
+        done = self._host.run(["sh", "-c", supervisor.STOP, "sh", *arguments], timeout=grace + STOP_SECONDS)
         return self._run.require(done, "end the run")
 
 
 def _find_interpreter(host: Host, target: ComputeTarget) -> tuple[str, str]:
     """Return the path and version of the target's interpreter. Raises ConfigurationError or TargetUnreachable."""
     name = target.python_location or "python"
-    done = host.run(["sh", "-c", FIND_PYTHON, "sh", name])
+    done = host.run(["sh", "-c", _FIND_PYTHON, "sh", name])
     words = done.text.split("\n")
     if done.code == 0 and len(words) == 2:
         return words[0], words[1]

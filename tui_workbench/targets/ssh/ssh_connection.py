@@ -11,6 +11,8 @@ import base64
 import contextlib
 import os
 import shlex
+import socket
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -29,7 +31,6 @@ from tui_workbench.targets.ssh.login_errors import (
     wrong_password,
 )
 from tui_workbench.targets.ssh.proxy_command import ProxyCommand
-from tui_workbench.targets.ssh.retransmission import retransmit_each_second
 from tui_workbench.targets.ssh.ssh_client import Client
 from tui_workbench.targets.ssh.ssh_config import Hop, asks_for_passphrase, read_key_file
 from tui_workbench.targets.ssh.ssh_secrets import Secrets
@@ -43,6 +44,9 @@ CIPHERS = (
 
 NO_CERTIFICATES = "-*-cert-v01@openssh.com"
 """Removes certificates from the accepted types of host keys (HostKeyAlgorithms in ssh_config(5))."""
+
+_RTO_MAX_MS = 44  # TCP_RTO_MAX_MS of linux/tcp.h, since Linux 6.15; the module `socket` does not define it
+_SHORTEST_RTO_MAX = 1000  # milliseconds; Linux accepts no smaller value
 
 LONGEST_JUMP_CHAIN = 8  # maximum number of nested jump hosts; a longer chain counts as a loop
 
@@ -158,8 +162,20 @@ async def _connect_hop(
         connection.set_tunnel(tunnel)  # closes the tunnel with the connection
     client.is_open = True
     secrets.bind(password, client.host_key)
-    retransmit_each_second(connection.get_extra_info("socket"))
+    _retransmit_each_second(connection.get_extra_info("socket"))
     return connection
+
+
+def _retransmit_each_second(used: socket.socket | None) -> None:
+    """Let the TCP connection of a socket retransmit at least once a second.
+
+    Output then arrives at once when the network works again. Otherwise each pause is twice as long as the one before:
+    after an interruption of a minute, the next attempt may be a minute later. Other systems keep their pauses. A
+    connection through a jump host or a proxy command has no socket.
+    """
+    if used is not None and sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            used.setsockopt(socket.IPPROTO_TCP, _RTO_MAX_MS, _SHORTEST_RTO_MAX)
 
 
 async def _open(hop: Hop, client: Client, options: dict[str, Any]) -> asyncssh.SSHClientConnection:
