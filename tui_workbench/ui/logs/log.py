@@ -60,7 +60,7 @@ class LogPane(Pane):
         self._hint = ""
         self._choice = RankChoice()
         self._attempts: list[Attempt] = []
-        self._setup_wanted: bool | None = None  # the user's choice; if None, the state of the run decides
+        self._setup_chosen: bool | None = None  # the user's choice; if None, the state of the run decides
         self._search_row: LogSearchRow | None = None
         self._traceback = TracebackLine()
         self._reason = ReasonLines()
@@ -91,22 +91,22 @@ class LogPane(Pane):
     def show_run(self, run: Run | None, *, hint: str = "") -> None:
         """Show the log of this run. Without a run, show `hint` (safe text), which explains how to start a run."""
         before = self._run
-        changed = run is None or before is None or run.run_id != before.run_id
+        is_other = run is None or before is None or run.run_id != before.run_id
         self._run, self._hint = run, hint
         self._progress.show_run(run)
-        if changed:
+        if is_other:
             self.action_clear_search()
             self._close_stacks()
-            self._setup_wanted = None
+            self._setup_chosen = None
             self._choice = RankChoice()
             self._attempts = []
-        grown = before is None or (run is not None and run.state != before.state)
-        if run is not None and (changed or grown or run.is_active):  # ranks of other nodes appear later
+        is_new_state = before is None or (run is not None and run.state != before.state)
+        if run is not None and (is_other or is_new_state or run.is_active):  # ranks of other nodes appear later
             ask(self, "ranks", partial(read_ranks, run.directory), partial(self._show_ranks, run.run_id))
-        if run is not None and (changed or grown or (before is not None and run.reason != before.reason)):
+        if run is not None and (is_other or is_new_state or (before is not None and run.reason != before.reason)):
             ask(self, "attempts", RunDirectory(run.directory).attempts, partial(self._show_attempts, run.run_id))
         self._show_log()
-        if run is not None and not changed:
+        if run is not None and not is_other:
             self._stacks.update_run(run)
             self._show_status(status_text(self._run, self.view.state))
         self._show_failure()
@@ -133,7 +133,7 @@ class LogPane(Pane):
             path = os.path.join(run.directory, PREPARATION_LOG)
         self.view.set_log(path, run is not None and run.is_active)
         shows_all = run is not None and path == run.log_path
-        self.view.set_notes({each.start: safe_text(each.note) for each in self._attempts} if shows_all else {})
+        self.view.set_notes({attempt.start: safe_text(attempt.note) for attempt in self._attempts} if shows_all else {})
         if shows_all and (prefix := choice.failed_prefix):
             # The last traceback may be that of torchrun, or of a rank that has lost the connection to the failed rank.
             self.view.post(lambda session: session.set_traceback_prefix(prefix))
@@ -141,12 +141,12 @@ class LogPane(Pane):
 
     @property
     def _shows_setup(self) -> bool:
-        if self._setup_wanted is not None:
-            return self._setup_wanted
+        if self._setup_chosen is not None:
+            return self._setup_chosen
         return self._run is not None and is_before_script(self._run)
 
     def action_change_log(self) -> None:
-        self._setup_wanted = not self._shows_setup
+        self._setup_chosen = not self._shows_setup
         self.action_clear_search()
         self._show_log()
 
@@ -174,7 +174,7 @@ class LogPane(Pane):
 
     def _show_part(self) -> None:
         """Show the log of the chosen ranks, and continue a search in it."""
-        self._setup_wanted = False
+        self._setup_chosen = False
         self._show_log()
         if self.view.pattern is not None:
             self.view.search(self.view.pattern)
@@ -185,8 +185,8 @@ class LogPane(Pane):
             self.set_title()
             self.view.set_placeholder(("No runs yet.", self._hint or NO_RUN))
             return
-        what = ": setup log" if self._shows_setup else self._choice.title
-        self.set_title(safe_text(f"{run_title(run)} on {run.target}{what}"))
+        part = ": setup log" if self._shows_setup else self._choice.title
+        self.set_title(safe_text(f"{run_title(run)} on {run.target}{part}"))
         if run.state == RunState.QUEUED and run.reason:
             texts = (run.reason, job_words(run, time.time()))
             words = [f"{text[0].upper()}{text[1:]}." for text in texts if text]
@@ -226,8 +226,8 @@ class LogPane(Pane):
         self._traceback.display, self._reason.display = shows_traceback, bool(reason or warning)
         if traceback is not None and shows_traceback:
             traceback = traceback._replace(exception=self._choice.traceback_owner + traceback.exception)
-            place = in_project(run, traceback.frame.file)[1] if traceback.frame is not None else ""
-            self._traceback.show_traceback(traceback, place)
+            file = in_project(run, traceback.frame.file)[1] if traceback.frame is not None else ""
+            self._traceback.show_traceback(traceback, file)
         elif run is not None and reason:
             self._reason.show_reason(run_state(run), reason)
         elif warning:
@@ -237,7 +237,7 @@ class LogPane(Pane):
         event.stop()
         self.action_show_traceback()
 
-    def on_traceback_line_place_chosen(self, event: TracebackLine.PlaceChosen) -> None:
+    def on_traceback_line_location_chosen(self, event: TracebackLine.LocationChosen) -> None:
         event.stop()
         path = os.path.join(*in_project(self._run, event.frame.file))
         self.post_message(FileChosen(path if os.path.exists(path) else event.frame.file, event.frame.line))
@@ -322,22 +322,22 @@ def status_text(run: Run | None, state: LogState) -> str:
     """
     if run is None:
         return ""
-    return ", ".join(filter(None, (_place_text(run, state), left_words(run, time.time()))))
+    return ", ".join(filter(None, (_position_text(run, state), left_words(run, time.time()))))
 
 
-def _place_text(run: Run, state: LogState) -> str:
+def _position_text(run: Run, state: LogState) -> str:
     if state.problem is not None:
         return safe_text(state.problem.message)
     lines = size_text(state.size) if state.line_count is None else counted(state.line_count, "line")
     number = state.top_number
     if state.pinned:
-        place = f"following, {lines}" if run.is_active else lines
+        position = f"following, {lines}" if run.is_active else lines
     elif run.is_active and state.new_lines:
-        place = f"paused, {counted(state.new_lines, 'new line')}"
+        position = f"paused, {counted(state.new_lines, 'new line')}"
     else:
-        place = lines if number is None else f"line {number + 1:,} of {lines.removesuffix(' lines')}"
-        place = f"paused, {place}" if run.is_active else place
-    return f"{place}, first {size_text(state.left_out)} left out" if state.left_out else place
+        position = lines if number is None else f"line {number + 1:,} of {lines.removesuffix(' lines')}"
+        position = f"paused, {position}" if run.is_active else position
+    return f"{position}, first {size_text(state.left_out)} left out" if state.left_out else position
 
 
 def in_project(run: Run | None, path: str) -> tuple[str, str]:

@@ -145,12 +145,12 @@ class LogReader:
             return
         if publish or (self._watched and now >= self._next_poll):
             # Without a command, poll only after the last state was taken: a busy screen is not slowed down further.
-            found = (publish or self._latest is None) and session.poll()
-            publish |= found
+            changed = (publish or self._latest is None) and session.poll()
+            publish |= changed
             self._working |= publish
             if session.is_awaited:
                 self._next_work = now
-            self._next_poll = now + (FRAME_SECONDS if found else QUIET_SECONDS)
+            self._next_poll = now + (FRAME_SECONDS if changed else QUIET_SECONDS)
         if self._working and not publish and (now >= self._next_work or session.is_awaited):
             mark = session.mark
             self._working = session.work()

@@ -57,8 +57,8 @@ class LogState(NamedTuple):
         if number is None or not self.rows:
             return 0
         first = number
-        for place, row in enumerate(self.rows):
-            number += int(place > 0 and row.starts_line)
+        for index, row in enumerate(self.rows):
+            number += int(index > 0 and row.starts_line)
             if row.line.start == self.mark:
                 return number + 1
         return first + 1
@@ -124,7 +124,8 @@ class LogSession:
 
     # --- Moving
 
-    def _moves(self) -> None:
+    def _begin_move(self) -> None:
+        """Prepare a move to another position: stop the search for a match, and note the end if it was followed."""
         self._finder = None
         self._steps = []
         if self.viewport.pinned:
@@ -132,7 +133,7 @@ class LogSession:
 
     def move(self, rows: int) -> None:
         """Scroll some rows down, or up if negative."""
-        self._moves()
+        self._begin_move()
         self.viewport.move(rows)
 
     def page(self, pages: float) -> None:
@@ -141,17 +142,17 @@ class LogSession:
         self.move(rows if pages > 0 else -rows)
 
     def go_to_start(self) -> None:
-        self._moves()
+        self._begin_move()
         self.viewport.go_to_start()
 
     def go_to_end(self) -> None:
         """Go to the last line and follow the log."""
-        self._moves()
+        self._begin_move()
         self.viewport.go_to_end()
 
     def go_to_line(self, number: float) -> None:
         """Go to a line by number, from 0. The position is approximate where lines are not counted yet."""
-        self._moves()
+        self._begin_move()
         total, _ = self._measure()
         offset = self._log.line_offset(round(number))
         if number >= total - self.viewport.height:
@@ -164,7 +165,7 @@ class LogSession:
 
     def return_to(self, offset: int) -> None:
         """Go to the line at an offset that was saved in an earlier session."""
-        self._moves()
+        self._begin_move()
         self.viewport.return_to(Anchor(self._log.line_start(min(offset, self._log.size))))
 
     def mark_line(self, offset: int, *, matches: bool = False) -> None:
@@ -175,7 +176,7 @@ class LogSession:
     def show_traceback(self) -> None:
         """Go to the last traceback, if any, with two lines before it."""
         if self._traceback is not None:
-            self._moves()
+            self._begin_move()
             self.mark_line(self._traceback.offset)
             self.viewport.show_below(self.mark, 2)
 
@@ -243,7 +244,7 @@ class LogSession:
         return _View(self.viewport.top, self.viewport.pinned, self.mark)
 
     def _go_back(self, view: _View) -> None:
-        self._moves()
+        self._begin_move()
         self.mark_line(view.mark)
         if view.pinned:
             self.viewport.go_to_end()
@@ -288,7 +289,7 @@ class LogSession:
         self.news = True
         steps = self._steps
         if offset != NO_LINE:
-            self._moves()
+            self._begin_move()
             self.mark_line(offset, matches=True)
             self.viewport.reveal(offset)
             if steps:

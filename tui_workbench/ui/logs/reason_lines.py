@@ -76,7 +76,7 @@ class TracebackLine(Line):
         """Posted when the exception is clicked."""
 
     @dataclass(eq=False)
-    class PlaceChosen(Message):
+    class LocationChosen(Message):
         """Posted when the location of the error is clicked."""
 
         frame: Frame
@@ -84,12 +84,12 @@ class TracebackLine(Line):
     def __init__(self) -> None:
         super().__init__()
         self._traceback: Traceback | None = None
-        self._place = ""
+        self._file = ""
 
-    def show_traceback(self, traceback: Traceback, place: str) -> None:
-        """Show a traceback; `place` is the frame's file, relative to the project if possible."""
-        if (traceback, place) != (self._traceback, self._place):
-            self._traceback, self._place = traceback, place
+    def show_traceback(self, traceback: Traceback, file: str) -> None:
+        """Show a traceback; `file` is the frame's file, relative to the project if possible."""
+        if (traceback, file) != (self._traceback, self._file):
+            self._traceback, self._file = traceback, file
             self.refresh()
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
@@ -98,18 +98,12 @@ class TracebackLine(Line):
         right: list[Piece] = []
         frame = self._traceback.frame
         if frame is not None:
-            place = f"{self._place}:{frame.line}" + (f" in {frame.function}" if frame.function else "")
-            text = truncate_middle(safe_text(place), width // 2)
-            right = [Piece(f" {text} ", "muted", action=lambda: self._choose_place(frame))]
+            location = f"{self._file}:{frame.line}" + (f" in {frame.function}" if frame.function else "")
+            text = truncate_middle(safe_text(location), width // 2)
+            right = [Piece(f" {text} ", "muted", action=lambda: self.post_message(self.LocationChosen(frame)))]
         room = width - width_of(right) - 4
         exception = truncate_middle(safe_text(self._traceback.exception), room)
-        return [Piece(f" ✗ {exception}", "error", action=self._choose)], right
+        return [Piece(f" ✗ {exception}", "error", action=lambda: self.post_message(self.Chosen()))], right
 
     def jump_places(self) -> list[JumpPlace]:
         return self.click_places()
-
-    def _choose(self) -> None:
-        self.post_message(self.Chosen())
-
-    def _choose_place(self, frame: Frame) -> None:
-        self.post_message(self.PlaceChosen(frame))

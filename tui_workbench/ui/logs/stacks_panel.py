@@ -68,9 +68,9 @@ class StacksPanel(TextView):
         self.show([(Piece(READING, "muted"),)])
         self._calls.add(partial(_read, run), partial(self._show, run.run_id))
 
-    def _show(self, run_id: str, found: tuple[str, list[Line]]) -> None:
+    def _show(self, run_id: str, stacks: tuple[str, list[Line]]) -> None:
         if self.is_attached and self._run is not None and self._run.run_id == run_id:
-            title, lines = found
+            title, lines = stacks
             self.border_title = Content(title)
             self.show(lines)
 
@@ -101,8 +101,8 @@ class StacksPanel(TextView):
 
 def why_not_read(run: Run) -> str:
     """Return the reason why the stacks of a run cannot be read now, as a sentence; "" if they can be read."""
-    why = why_no_stacks(run)
-    return f"{capitalized(why)}." if why else ""
+    reason = why_no_stacks(run)
+    return f"{capitalized(reason)}." if reason else ""
 
 
 def _read(run: Run) -> tuple[str, list[Line]]:
@@ -118,15 +118,15 @@ def _read(run: Run) -> tuple[str, list[Line]]:
 
 def stack_lines(stacks: Stacks) -> Iterator[Line]:
     """Yield the lines of the stacks: the calls that the ranks execute, and then each process with its threads."""
-    places = rank_places(stacks.processes)
-    for ranks, frames in places:
+    calls_of_ranks = rank_places(stacks.processes)
+    for ranks, frames in calls_of_ranks:
         own, *inside = map(_frame, frames)
         yield (Piece(f"{ranks}: ", "accent", bold=True), *own, *(piece for call in inside for piece in (_IN, *call)))
-    if places:
+    if calls_of_ranks:
         yield ()
     has_nodes = has_several_nodes(stacks.processes)
-    for each in stacks.processes:
-        yield from _process(each, has_nodes=has_nodes)
+    for process in stacks.processes:
+        yield from _process(process, has_nodes=has_nodes)
     if left_out := left_out_text(stacks):
         yield (Piece(left_out, "warning"),)
 

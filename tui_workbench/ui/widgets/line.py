@@ -26,7 +26,7 @@ class Line(Widget, inherit_bindings=False):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._clickable: list[tuple[int, int, Callable[[], None]]] = []
+        self._clickable: list[tuple[int, int, Callable[[], object]]] = []
 
     def background_role(self) -> str:
         return "raised"

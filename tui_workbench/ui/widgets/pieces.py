@@ -27,7 +27,7 @@ class Piece(NamedTuple):
     text: str
     role: str = "text"
     bold: bool = False
-    action: Callable[[], None] | None = None
+    action: Callable[[], object] | None = None
 
 
 class Row(NamedTuple):
