@@ -17,8 +17,7 @@ from tui_workbench.ui.commands.screen_commands import CHANGE_VIEW
 from tui_workbench.ui.editor.editor import EditorPane
 from tui_workbench.ui.formatting import error_text, file_names
 from tui_workbench.ui.terminal.safetext import safe_text
-from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
-from tui_workbench.ui.widgets.dialog_view import DialogField, DialogLine, DialogView
+from tui_workbench.ui.widgets.dialog import DialogField, DialogLine, DialogScreen, DialogView, box_of
 from tui_workbench.ui.widgets.pieces import Piece, hanging
 
 

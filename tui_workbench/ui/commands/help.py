@@ -19,7 +19,7 @@ from textual.screen import Screen
 from tui_workbench.ui.commands.available_commands import CommandState, command_states, is_ours
 from tui_workbench.ui.commands.command import Command, all_key_labels, shown_key
 from tui_workbench.ui.commands.screen_commands import HELP
-from tui_workbench.ui.widgets.dialog_screen import DialogScreen
+from tui_workbench.ui.widgets.dialog import DialogScreen
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.text_view import Line, TextView

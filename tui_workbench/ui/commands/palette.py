@@ -13,7 +13,7 @@ from textual.content import Content
 from tui_workbench.ui.commands.available_commands import CommandState
 from tui_workbench.ui.commands.command import key_label, shown_key
 from tui_workbench.ui.commands.screen_commands import PALETTE
-from tui_workbench.ui.widgets.dialog_screen import DialogScreen
+from tui_workbench.ui.widgets.dialog import DialogScreen
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.search_list import SearchList

@@ -29,7 +29,7 @@ from tui_workbench.ui.formatting import duration, elapsed, moment, run_state, ve
 from tui_workbench.ui.gpu.gpu_lines import watt_hours
 from tui_workbench.ui.runs.run_table import TableColumn, TableRow
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
-from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
+from tui_workbench.ui.widgets.dialog import DialogScreen, box_of
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.search_list import SearchList
 

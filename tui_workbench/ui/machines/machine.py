@@ -34,8 +34,7 @@ from tui_workbench.ui.machines.machine_fields import ANSWER, PASSWORD, SECRET, a
 from tui_workbench.ui.machines.target_checks import Checked
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
-from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
-from tui_workbench.ui.widgets.dialog_view import DialogField, DialogLine, DialogView
+from tui_workbench.ui.widgets.dialog import DialogField, DialogLine, DialogScreen, DialogView, box_of
 from tui_workbench.ui.widgets.pieces import Piece, hanging
 
 NAME_WIDTH = 16

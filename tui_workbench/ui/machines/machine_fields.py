@@ -19,7 +19,7 @@ from tui_workbench.targets.base.attach import (
     AttachRequest,
 )
 from tui_workbench.targets.hosts.host import SecretNeeded
-from tui_workbench.ui.widgets.dialog_view import DialogField
+from tui_workbench.ui.widgets.dialog import DialogField
 
 KEYS, KEY_FILE, PASSWORD, WORKBENCH_KEY = "keys", "key file", "password", "workbench key"  # login methods
 SECRET, ANSWER = "secret", "answer"

@@ -26,7 +26,7 @@ from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.formatting import capitalized, error_text
 from tui_workbench.ui.machines.machine import CONNECTING, LoginQuestions, MachineView, Phase, Remark, attend
-from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
+from tui_workbench.ui.widgets.dialog import DialogScreen, box_of
 
 OUTPUT_LINES = 8
 """The number of output lines that are visible while the commands run."""

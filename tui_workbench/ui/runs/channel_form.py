@@ -11,8 +11,7 @@ from tui_workbench.ui.blocking import CallQueue, hold_exit
 from tui_workbench.ui.commands.screen_commands import CHANNEL
 from tui_workbench.ui.formatting import error_text
 from tui_workbench.ui.messages import BackendFailed
-from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
-from tui_workbench.ui.widgets.dialog_view import DialogField, DialogLine, DialogView
+from tui_workbench.ui.widgets.dialog import DialogField, DialogLine, DialogScreen, DialogView, box_of
 from tui_workbench.ui.widgets.pieces import Piece, hanging
 
 FIELDS = (

@@ -28,7 +28,7 @@ from tui_workbench.ui.formatting import STEP_WORDS, capitalized, duration
 from tui_workbench.ui.logs.log_view import LogView
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
-from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
+from tui_workbench.ui.widgets.dialog import DialogScreen, box_of
 from tui_workbench.ui.widgets.line import Line
 from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
 from tui_workbench.ui.widgets.progress_line import SHOW_AFTER_SECONDS, progress_pieces

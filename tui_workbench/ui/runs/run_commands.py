@@ -39,7 +39,7 @@ from tui_workbench.ui.starting.shell import enter_shell
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.undo import undo_steps
 from tui_workbench.ui.widgets.choice_field import ChoiceField
-from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
+from tui_workbench.ui.widgets.dialog import DialogScreen, box_of
 from tui_workbench.ui.widgets.field_row import PromptRow
 from tui_workbench.ui.widgets.notice import Notice
 from tui_workbench.ui.widgets.pieces import Piece, Row

@@ -17,7 +17,7 @@ from tui_workbench.runs.sweeps.sweep_values import chosen, grid, parameter
 from tui_workbench.ui.commands.screen_commands import RUN_EDIT
 from tui_workbench.ui.formatting import error_text
 from tui_workbench.ui.starting.run_bar import parse_arguments
-from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
+from tui_workbench.ui.widgets.dialog import DialogScreen, box_of
 from tui_workbench.ui.widgets.notice import Notice
 from tui_workbench.ui.widgets.text_field import TextField
 

@@ -136,8 +136,8 @@ class ChoiceList(SearchList):
     def show_options(self, options: tuple[Row, ...], current: str | None = None) -> None:
         self.show_choices({row.key: row for row in options}, current)
 
-    def found(self) -> list[Row]:
-        rows = super().found()
+    def matching_rows(self) -> list[Row]:
+        rows = super().matching_rows()
         if self._free and self.typed and not rows:
             rows.append(Row(self.typed, Piece(safe_text(self.typed)), before=(Piece(f"{self._free} ", "muted"),)))
         return rows

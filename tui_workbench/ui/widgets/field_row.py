@@ -87,7 +87,7 @@ class PromptRow(FieldRow):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.close()
+        self.close()  # before the call, which may open the row again for another question
         self._then(event.value)
 
     @on(SearchField.Left)

@@ -91,7 +91,7 @@ class FilePanel(Horizontal, inherit_bindings=False):
     def _show(self, current: str | None = None) -> None:
         rows: list[Row] = []
         seen: set[str] = set()
-        for path, word in self._files:
+        for path, remark in self._files:
             parts = path.split("/")
             folders = ["/".join(parts[:depth]) + FOLDER for depth in range(1, len(parts))]
             hidden = False
@@ -104,11 +104,11 @@ class FilePanel(Horizontal, inherit_bindings=False):
                 hidden = hidden or folder in self._folded
             if not hidden:
                 before = Piece("  " * (len(parts) - 1) + "  ", "muted")
-                rows.append(Row(path, Piece(safe_text(parts[-1])), before=(before,), right=(Piece(word, "muted"),)))
+                rows.append(Row(path, Piece(safe_text(parts[-1])), before=(before,), right=(Piece(remark, "muted"),)))
         self.list.show_rows(rows, empty=self._empty, current=current)
-        self._want()
+        self._request_content()
 
-    def _want(self) -> None:
+    def _request_content(self) -> None:
         path = self.current
         if path and not path.endswith(FOLDER):
             width = max(self.view.scrollable_content_region.width, MIN_WIDTH)
@@ -120,7 +120,7 @@ class FilePanel(Horizontal, inherit_bindings=False):
     @on(RowList.CursorMoved)
     def _cursor_moved(self, event: RowList.CursorMoved) -> None:
         event.stop()
-        self._want()
+        self._request_content()
 
     @on(RowList.Clicked)
     def _clicked(self, event: RowList.Clicked) -> None:
@@ -137,7 +137,7 @@ class FilePanel(Horizontal, inherit_bindings=False):
 
     def on_resize(self) -> None:
         if self._shows_cells:
-            self._want()
+            self._request_content()
 
     def why_not(self, action: str) -> str:
         return "Not a notebook." if action == "change_view" and not is_notebook(self.current) else ""
@@ -147,7 +147,7 @@ class FilePanel(Horizontal, inherit_bindings=False):
 
     def action_change_view(self) -> None:
         self._as_cells = not self._as_cells
-        self._want()
+        self._request_content()
 
     def action_back(self) -> None:
         self.screen.set_focus(self.list)

@@ -53,8 +53,8 @@ class KeyFooter(Line):
             if not (enabled and binding.show and binding.description):
                 continue
             name = binding.id or binding.action
-            place = kept if name in _AT_RIGHT else shown
-            place.setdefault(name, self._key(binding.key, binding.description, binding.key_display))
+            group = kept if name in _AT_RIGHT else shown
+            group.setdefault(name, self._key(binding.key, binding.description, binding.key_display))
         right = [piece for name in _AT_RIGHT if name in kept for piece in kept[name]]
         back = shown.pop(_LEAVE, [])
         room = width - width_of(right) - width_of(back) - GAP

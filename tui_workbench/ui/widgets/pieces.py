@@ -65,7 +65,7 @@ def hanging(before: Sequence[Piece], text: str, width: int, role: str = "text") 
     indent = width_of(before)
     parts = textwrap.wrap(safe_text(text), max(width - indent - 1, MIN_TEXT_WIDTH), break_on_hyphens=False) or [""]
     blank = (Piece(" " * indent),)
-    return [(*(blank if place else before), Piece(part, role)) for place, part in enumerate(parts)]
+    return [(*(blank if index else before), Piece(part, role)) for index, part in enumerate(parts)]
 
 
 def wrap_pieces(line: Sequence[Piece], width: int, indent: int) -> list[tuple[Piece, ...]]:

@@ -38,9 +38,9 @@ def progress_pieces(progress: Progress | None, width: int) -> tuple[list[Piece],
     """Return the pieces at the left and at the right. Time left and speed are omitted if the width is small."""
     if progress is None:
         return [], []
-    what = f" {truncate_middle(safe_text(progress.label), _LABEL):<{_LABEL}}"
-    left = [Piece(what, "running")]
-    room = width - len(what) - 8
+    label = f" {truncate_middle(safe_text(progress.label), _LABEL):<{_LABEL}}"
+    left = [Piece(label, "running")]
+    room = width - len(label) - 8
     right = [Piece(f" {progress.amount:<{AMOUNT}}")]
     room -= AMOUNT + 2
     for text, cells in ((progress.speed, RATE), (progress.time_left, LEFT)):
@@ -81,10 +81,10 @@ class RunProgressLine(Line):
         if run is None or self._run is None or run.run_id != self._run.run_id:
             self.progress = None
         self._run = run
-        wanted = run is not None and run.state in WITH_STEPS
-        if wanted and self._timer is None:
+        has_steps = run is not None and run.state in WITH_STEPS
+        if has_steps and self._timer is None:
             self._timer = self.set_interval(POLL_SECONDS, self._poll)
-        elif not wanted and self._timer is not None:
+        elif not has_steps and self._timer is not None:
             self._timer.stop()
             self._timer = None
             self.progress = None
@@ -100,7 +100,7 @@ class RunProgressLine(Line):
     def on_run_progress_line_read(self, event: Read) -> None:
         event.stop()
         if self._run is None or event.run_id != self._run.run_id or self._timer is None:
-            return
+            return  # another run is shown, or the step ended while the thread read its progress
         if event.progress is not None and event.progress.seconds >= SHOW_AFTER_SECONDS:
             self._last = time.monotonic()
             self.progress = event.progress

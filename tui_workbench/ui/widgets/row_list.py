@@ -80,10 +80,10 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
     def filter_changed(self) -> None:
         self._show(self.current)
 
-    def _show(self, wanted: str) -> None:
+    def _show(self, key: str) -> None:
         before = self.current
         self._rows = [row for row in self.all_rows if self.admits(row.text)] if self.filter_text else self.all_rows
-        self._cursor = min(self._index_of(wanted, self._cursor), max(0, len(self._rows) - 1))
+        self._cursor = min(self._index_of(key, self._cursor), max(0, len(self._rows) - 1))
         self.fit()
         if self.is_mounted:
             self._reveal()
@@ -152,7 +152,8 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
     def draw(self, row: int, width: int, palette: Palette) -> Strip:
         if not self._rows:
-            empty = [part for line in (NO_MATCH if self.filter_text else self._empty) for part in _wrapped(line, width)]
+            lines = NO_MATCH if self.filter_text else self._empty
+            empty = [part for line in lines for part in textwrap.wrap(line, max(8, width - 2)) or [""]]
             text = f" {empty[row]}" if row < len(empty) else ""
             return draw_line([Piece(text, "muted")], width, palette, palette.background)
         if row >= len(self._rows):
@@ -161,7 +162,3 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
             return draw_row(self._rows[row], width, palette, palette.background)
         background = palette.selected if self.has_focus else palette.marked
         return draw_row(self._rows[row], width, palette, background, plain=self.has_focus)
-
-
-def _wrapped(line: str, width: int) -> list[str]:
-    return textwrap.wrap(line, max(8, width - 2)) or [""]

@@ -79,10 +79,10 @@ class SearchList(Vertical):
         """Show these rows, keyed by the text to search in, with the cursor on the key `current`."""
         self._rows = rows
         self._shown_for = self.typed
-        self.list.show_rows(self.found(), empty=(self._empty,), current=current)
+        self.list.show_rows(self.matching_rows(), empty=(self._empty,), current=current)
         self.list.styles.height = max(1, min(len(self.list.rows), self.most_rows))
 
-    def found(self) -> list[Row]:
+    def matching_rows(self) -> list[Row]:
         rows = [self._rows[text] for text in matches(self.typed, self._rows)[:MAX_SHOWN]]
         return sorted(rows, key=lambda row: row.key in self.last)
 

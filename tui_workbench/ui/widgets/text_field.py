@@ -68,7 +68,7 @@ def matches(needle: str, candidates: Iterable[str]) -> list[str]:
     if not words:
         return list(candidates)
     scattered = [_scattered(word) for word in words]
-    found = []
+    ranked = []
     for order, candidate in enumerate(candidates):
         folded = candidate.lower()
         if all(word in folded for word in words):
@@ -80,8 +80,8 @@ def matches(needle: str, candidates: Iterable[str]) -> list[str]:
             if len(spans) < len(words):
                 continue
             rank = (1, sum(spans), len(line), 0)
-        found.append((rank, order, candidate))
-    return [candidate for _, _, candidate in sorted(found)]
+        ranked.append((rank, order, candidate))
+    return [candidate for _, _, candidate in sorted(ranked)]
 
 
 def _scattered(word: str) -> re.Pattern[str]:

@@ -1,32 +1,68 @@
-"""The content of a dialog: lines of text, and fields that are edited in place.
+"""Dialogs: a box over another screen, and a view of lines of text and of fields that are edited in place.
 
-One widget handles all keys, in order. A secret is drawn as dots and leaves the view only through `values`.
+In the view, one widget handles all keys, in order. A secret is drawn as dots and leaves the view only through `values`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 from rich.cells import set_cell_size
 from rich.segment import Segment
 from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
 from textual.geometry import Region, Size
+from textual.screen import ModalScreen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
 from tui_workbench.ui.terminal.key_queue import run_binding
 from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.terminal.textual_internals import install_compositor
 from tui_workbench.ui.themes.themes import Palette, palette_of, style
+from tui_workbench.ui.widgets.footer import KeyFooter
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 from tui_workbench.ui.widgets.pieces import Piece, draw_pieces, draw_typed
+
+Result = TypeVar("Result")
 
 AROUND = 3
 """Lines of the box around the view: two borders and the keys."""
 
 _COMMAND_KEYS = frozenset({"up", "down", "tab", "shift+tab", "enter", "escape"})
 """Keys that never edit a field."""
+
+
+class DialogScreen(ModalScreen[Result], inherit_bindings=False):
+    """A screen that shows a box over another screen."""
+
+    DEFAULT_CSS = """
+    DialogScreen { align: center middle; background: $background 60%; }
+    DialogScreen > Vertical, DialogScreen > TextView {
+        width: 100; max-width: 96%; height: auto; max-height: 90%; background: $background; border: round $border;
+        border-title-color: $border; border-title-style: bold; border-subtitle-color: $text-muted;
+    }
+    """
+
+    def __init__(self, box: Widget) -> None:
+        super().__init__()
+        install_compositor(self)
+        self.box = box
+
+    def compose(self) -> ComposeResult:
+        yield self.box
+
+
+def box_of(title: str, *children: Widget) -> Vertical:
+    """Return a box with an untrusted title, the widgets, and a key footer."""
+    box = Vertical(*children, KeyFooter())
+    box.border_title = Content(safe_text(title))
+    return box
 
 
 class DialogField(NamedTuple):
@@ -200,7 +236,9 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
             shown = f"‹ {chosen} ›" if len(field.choices) > 1 else chosen
             return [label, Segment(shown, style(palette.text, background, bold=is_current))]
         if field.is_secret:
-            buffer = _dots(buffer)
+            dots = LineBuffer("•" * len(buffer.text))
+            dots.cursor, dots.is_fresh = buffer.cursor, buffer.is_fresh
+            buffer = dots
         if is_current and (buffer.text or not field.hint):
             return [label, *draw_typed(buffer, width - self.label_width, palette)]
         if buffer.text:
@@ -208,10 +246,3 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         cursor = [Segment(" ", style(palette.background, palette.accent)), Segment(" ", text)] if is_current else []
         hint = style(palette.muted if is_current else palette.comment, background)
         return [label, *cursor, Segment(safe_text(field.hint), hint)]
-
-
-def _dots(buffer: LineBuffer) -> LineBuffer:
-    """Return a buffer that shows a dot for each character."""
-    dots = LineBuffer("•" * len(buffer.text))
-    dots.cursor, dots.is_fresh = buffer.cursor, buffer.is_fresh
-    return dots
