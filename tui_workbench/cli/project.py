@@ -148,13 +148,15 @@ def run_restore(arguments: argparse.Namespace) -> int:
         restoration = runs.restore(arguments.run, dry_run=arguments.dry_run)
     if arguments.output or arguments.query:
         changes = [change._asdict() for change in restoration.changes]
-        return emit({"restored": restoration.what, "saved": restoration.saved or None, "changes": changes}, arguments)
+        return emit(
+            {"restored": restoration.restored, "saved": restoration.saved or None, "changes": changes}, arguments
+        )
     for kind, path in restoration.changes:
         note = "  (ignored, or not part of the project: not changed)" if kind == "left" else ""
         write_lines([f"{kind:8}{path}{note}"])
     changed = sum(kind != "left" for kind, _ in restoration.changes)
     if not restoration.changes:
-        write_lines([f"The project is identical to {restoration.what}."])
+        write_lines([f"The project is identical to {restoration.restored}."])
     elif not changed:
         write_lines(["No file would change." if arguments.dry_run else "No file was changed."])
     elif arguments.dry_run:

@@ -94,7 +94,7 @@ def test_restore_and_undo(bench: Bench) -> None:
 
     assert bench.runs.undoable_restore() == f"the state before the restore of {run}"
     write_files(bench.root, {"changed.py": "edited after"})
-    assert bench.runs.undo_restore().what == f"the state before the restore of {run}"
+    assert bench.runs.undo_restore().restored == f"the state before the restore of {run}"
     assert tree(bench.root) == now
     bench.runs.undo_restore()
     assert (bench.root / "changed.py").read_text() == "edited after"

@@ -63,9 +63,11 @@ class Contents(NamedTuple):
 
     def add_to_plan(self, plan: Plan) -> Plan:
         # Use the first step, because targets on other machines have another step of the same name.
-        index = next((index for index, step in enumerate(plan.steps) if step.name == "copy"), -1)
-        title = f"create the working copy: {describe(self)}"
-        steps = (step._replace(title=title) if number == index else step for number, step in enumerate(plan.steps))
+        steps = list(plan.steps)
+        for index, step in enumerate(steps):
+            if step.name == "copy":
+                steps[index] = step._replace(title=f"create the working copy: {describe(self)}")
+                break
         return plan._replace(steps=tuple(steps))
 
     def append_notes(self, directory: RunDirectory) -> None:
@@ -144,8 +146,8 @@ def _copied(items: Iterable[Item], root: str, state_directory: str) -> tuple[tup
 
 class _Parts(dict[str, Part]):
     def add(self, path: str, size: int, files: int = 1) -> None:
-        known = self.get(path, Part(path))
-        self[path] = Part(path, known.files + files, known.size + size)
+        part = self.get(path, Part(path))
+        self[path] = Part(path, part.files + files, part.size + size)
 
 
 def _largest_folder(whole: Part, folders: Iterable[Part]) -> Part:
@@ -195,13 +197,15 @@ def describe(contents: Contents) -> str:
 
 def notes_on(contents: Contents) -> list[str]:
     """Return notes for the submitter of the run, about passwords, files that cannot be copied, and large folders."""
-    notes = [
-        f"{path} contains a password and is not in the snapshot; move the password to the keyring with "
-        f"`workbench-tui computetarget login {_target_of(path)} --move-secrets`"
-        if path.endswith(COMPUTE_SUFFIX)
-        else f"{path} may contain a secret and is not in the snapshot, because the secret cannot be replaced in it"
-        for path in contents.secret
-    ]
+    notes = []
+    for path in contents.secret:
+        target = os.path.basename(path).removesuffix(COMPUTE_SUFFIX)
+        notes.append(
+            f"{path} contains a password and is not in the snapshot; move the password to the keyring with "
+            f"`workbench-tui computetarget login {target} --move-secrets`"
+            if path.endswith(COMPUTE_SUFFIX)
+            else f"{path} may contain a secret and is not in the snapshot, because the secret cannot be replaced in it"
+        )
     if contents.skipped:
         notes.append(f"not copied (unreadable, or the path is too long): {_first(contents.skipped, 3)}")
     if contents.largest_folder.path:
@@ -212,10 +216,6 @@ def notes_on(contents: Contents) -> list[str]:
             f"`DataReferences: [{folder.path}]` to the run configuration"
         )
     return notes
-
-
-def _target_of(path: str) -> str:
-    return os.path.basename(path).removesuffix(COMPUTE_SUFFIX)
 
 
 def _with_size(part: Part) -> str:

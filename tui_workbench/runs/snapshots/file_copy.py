@@ -65,6 +65,6 @@ def _clone(reading: BinaryIO, writing: BinaryIO) -> bool:
         system.share_blocks(reading.fileno(), writing.fileno())
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-            raise
+            raise  # the disk is full or damaged, so that a copy of the content would fail too
         return False
     return True

@@ -270,8 +270,8 @@ def _bracket(pattern: str, start: int) -> tuple[str | None, int]:
             listed.add(low)
     if i >= len(pattern):
         return None, i
-    found = (set(map(chr, range(256))) - listed if negated else listed) - {"/", "\0"}
-    return (f"[{''.join(map(_literal, sorted(found)))}]" if found else None), i + 1
+    matched = (set(map(chr, range(256))) - listed if negated else listed) - {"/", "\0"}
+    return (f"[{''.join(map(_literal, sorted(matched)))}]" if matched else None), i + 1
 
 
 def _literal(character: str) -> str:

@@ -162,19 +162,21 @@ def project_files(root: str, data: Mapping[str, str] = NO_DATA, *, old_root: str
     copied. `outputs/`, NEVER_TAKEN, APPLE_DOUBLE, sockets, pipes and devices are skipped. Raises OSError if `root`
     cannot be read, and StorageError if an ignore file cannot be used.
     """
-    always = [read_ignore_file(each, "", IGNORE_FILE) for each in (root, old_root) if each]
+    always = [read_ignore_file(folder, "", IGNORE_FILE) for folder in (root, old_root) if folder]
     above = (read_ignore_file(old_root, "", GIT_IGNORE),) if old_root else ()
     for path in sorted(data):
         yield Item(path, Kind.LINKED, data=data[path])
     walk = _Walk(root, frozenset(data), always, LONGEST_PATH - room)
-    opened = [walk.inside("", walk.entries(""), Kind.SNAPSHOT, above)]  # the folder of the current item and its parents
+    # The folder of the current item and its parents. With `yield from` in a recursion, each item would pass through a
+    # generator for each level.
+    opened = [walk.inside("", walk.entries(""), Kind.SNAPSHOT, above)]
     while opened:
-        for each in opened[-1]:
-            if isinstance(each, Item):
-                yield each
+        for entry in opened[-1]:
+            if isinstance(entry, Item):
+                yield entry
             else:
-                yield each.item
-                opened.append(each.items)
+                yield entry.item
+                opened.append(entry.items)
                 break
         else:
             opened.pop()
@@ -213,17 +215,17 @@ class _Walk(NamedTuple):
                 yield Item(path, Kind.LEFT_OUT)
                 continue
             excluded = bool(ignoring) and is_excluded(path, is_folder=is_folder, files=ignoring)
-            here = Kind.COPIED if excluded else kind
+            item_kind = Kind.COPIED if excluded else kind
             if len(path) * _LONGEST_CHARACTER >= self.longest and len(os.fsencode(path)) >= self.longest:
                 yield Item(path, Kind.TOO_LONG)
                 continue
-            found = (
-                self._folder(entry, path, here, above, is_top=excluded)
+            item = (
+                self._folder(entry, path, item_kind, above, is_top=excluded)
                 if is_folder
-                else self._file(entry, path, here, is_top=excluded)
+                else self._file(entry, path, item_kind, is_top=excluded)
             )
-            if found is not None:
-                yield found
+            if item is not None:
+                yield item
 
     def _folder(
         self, entry: os.DirEntry[str], path: str, kind: Kind, above: tuple[IgnoreFile, ...], *, is_top: bool
@@ -234,7 +236,7 @@ class _Walk(NamedTuple):
             return None
         except OSError:
             return Item(path, Kind.UNREADABLE)
-        if any(each.name in ENVIRONMENT_MARKS for each in entries):
+        if any(inner.name in ENVIRONMENT_MARKS for inner in entries):
             return Item(path, Kind.ENVIRONMENT)
         return _Folder(Item(path, kind, status, is_top), self.inside(path, entries, kind, above))
 
@@ -258,8 +260,8 @@ def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
     """Return the ending. If a tracked run failed because a file was missing, the reason contains the cause."""
     if ending.state != RunState.FAILED or not record.spec.tracked:
         return ending
-    found = _NOT_FOUND.search(ending.reason)
-    cause = missing_file_cause(record.spec, found[1]) if found is not None else ""
+    missing = _NOT_FOUND.search(ending.reason)
+    cause = missing_file_cause(record.spec, missing[1]) if missing is not None else ""
     return ending._replace(reason=f"{ending.reason}; {visible(cause)}") if cause else ending
 
 

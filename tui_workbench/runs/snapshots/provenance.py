@@ -68,7 +68,7 @@ def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
     if pid == 0:
         _run_child(directory, record, (reading, lock))
     os.close(writing)
-    os.waitpid(pid, 0)
+    os.waitpid(pid, 0)  # this child ends immediately; its child collects the provenance
     return reading
 
 
@@ -84,15 +84,15 @@ def _run_child(directory: RunDirectory, record: Record, inherited: Sequence[int]
             os.nice(NICENESS)
             write_provenance(directory, record)
     finally:
-        os._exit(0)
+        os._exit(0)  # never return to the code of the controller, of which this process is a copy
 
 
 def write_provenance(directory: RunDirectory, record: Record) -> None:
     """Collect and write the provenance. Raises StorageError."""
-    found, diff = collect(record)
+    provenance, diff = collect(record)
     if diff:
         directory.write(DIFF, diff, durable=True)
-    directory.write(PROVENANCE, json.dumps(found, indent=1).encode() + b"\n", durable=True)
+    directory.write(PROVENANCE, json.dumps(provenance, indent=1).encode() + b"\n", durable=True)
 
 
 def collect(record: Record) -> tuple[dict[str, Any], bytes]:
@@ -110,7 +110,7 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
     packages = machine.get("packages")
     if isinstance(packages, dict):
         machine["packages"] = {str(name): _without_secrets(packages[name]) for name in sorted(packages)}
-    found = {
+    provenance = {
         "schema": SCHEMA,
         "collected": round(time.time(), 3),
         "workbench": __version__,
@@ -123,8 +123,8 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
         **machine,
     }
     with contextlib.suppress(OSError, ValueError):
-        found["own_packages"] = load_json(os.path.join(spec.run_directory, OWN_PACKAGES))
-    return found, diff
+        provenance["own_packages"] = load_json(os.path.join(spec.run_directory, OWN_PACKAGES))
+    return provenance, diff
 
 
 def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None:
@@ -158,25 +158,25 @@ def git_state(folder: str) -> tuple[dict[str, Any] | None, bytes]:
 def _state(git: ProjectGit, folder: str) -> tuple[dict[str, Any], bytes]:
     options = ("--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=all")
     status = git.run("status", *options, "--", ".", folder=folder)
-    found: dict[str, Any] = {
+    state: dict[str, Any] = {
         "commit": git.head.commit or None,
         "branch": git.head.branch or None,
         **_parse_status(status),
         "remote": masked_address(git.remote) if git.remote else None,
     }
     diff, left_out = b"", list[str]()
-    if found["commit"] and found["changed"]:
+    if state["commit"] and state["changed"]:
         try:
-            diff, left_out = _diff(git, folder, found["changed"])
+            diff, left_out = _diff(git, folder, state["changed"])
         except GitError as error:
-            found["problem"] = f"git diff: {error.message}"
+            state["problem"] = f"git diff: {error.message}"
     if left_out:
-        found["diff_files_left_out"] = left_out
+        state["diff_files_left_out"] = left_out
     if len(diff) > LARGEST_DIFF:
-        found["diff_left_out"] = len(diff) - LARGEST_DIFF
+        state["diff_left_out"] = len(diff) - LARGEST_DIFF
         diff = diff[:LARGEST_DIFF]
-    found["diff"] = DIFF if diff else None
-    return found, diff
+    state["diff"] = DIFF if diff else None
+    return state, diff
 
 
 def _diff(git: ProjectGit, folder: str, changed: Sequence[str]) -> tuple[bytes, list[str]]:
@@ -204,7 +204,7 @@ def _diff(git: ProjectGit, folder: str, changed: Sequence[str]) -> tuple[bytes, 
     if b"\nBinary files " in diff:
         lines = run("--no-renames", "--numstat", "-z").split(b"\0")
         left_out += [os.fsdecode(line.removeprefix(b"-\t-\t")) for line in lines if line.startswith(b"-\t-\t")]
-        diff = run()
+        diff = run()  # again, without the binary files
     return diff, sorted(left_out)[:MOST_NAMES]
 
 
@@ -250,16 +250,16 @@ def _without_secrets(version: Any) -> str:
 
 def find_seeds(arguments: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
     """Return the seeds in arguments (`--seed 1`, `--data-seed=1`, `random_seed=1`) and variables, by name."""
-    found: dict[str, str] = {}
+    seeds: dict[str, str] = {}
     for position, word in enumerate(arguments):
         name, equals, value = word.partition("=")
         if not _SEED.search(name):
             continue
         if equals:
-            found[name] = value
+            seeds[name] = value
         elif name.startswith("-") and position + 1 < len(arguments):
-            found[name] = arguments[position + 1]
+            seeds[name] = arguments[position + 1]
     for name, value in variables.items():
         if _SEED.search(name) and not is_secret_name(name):
-            found[name] = value
-    return found
+            seeds[name] = value
+    return seeds

@@ -51,9 +51,9 @@ class Change(NamedTuple):
 
 
 class Restoration(NamedTuple):
-    """The changes of a restore. `what` is the run ID, or a description of the state that an undo restores."""
+    """The changes of a restore. `restored` is the run ID, or a description of the state that an undo restores."""
 
-    what: str
+    restored: str
     changes: tuple[Change, ...]
     saved: str = ""  # commit of the state before the restore; "" if nothing was changed
 
@@ -63,7 +63,7 @@ class _Entry(NamedTuple):
 
     before: str  # commit of the state before the restore
     to: str  # the restored commit
-    what: str
+    what: str  # as `Restoration.restored`
     is_undo: bool
     is_complete: bool
     data: tuple[str, ...]  # paths of data in the project, which were not part of the saved state
@@ -114,20 +114,13 @@ def _words(entry: _Entry) -> str:
 
 def _store(project: Project, recorded: Mapping[str, str]) -> SnapshotStore:
     # Data of any run configuration, and the recorded data, is not part of the snapshot: it is not saved or removed.
-    declared = [*(each.data_references for each in project.run_configurations()), recorded]
+    declared = [*(configuration.data_references for configuration in project.run_configurations()), recorded]
     store = SnapshotStore(project.root, project.state_directory, declared_in_project(project.root, declared))
     if not store.available:
         raise UsageError(
             "restoring needs git, which is not on the PATH", remedy="Install git, or add its folder to the PATH."
         )
     return store
-
-
-def _preview(store: SnapshotStore, project: Project, commit: str) -> tuple[Change, ...]:
-    """Return the changes that a restore would make. Nothing is written into the project, its state included."""
-    with tempfile.TemporaryDirectory(prefix="workbench-git-") as place:
-        preview = SnapshotStore(project.root, project.state_directory, store.data, preview=place)
-        return _changes(project, preview.tree(), commit, [os.path.join(preview.repository, "objects")])
 
 
 def _changes(project: Project, before: str, after: str, more: Sequence[str] = ()) -> tuple[Change, ...]:
@@ -137,8 +130,8 @@ def _changes(project: Project, before: str, after: str, more: Sequence[str] = ()
     """
     root = project.root
     words = ("diff-tree", "-r", "--no-renames", "--name-status", "-z", before, after)
-    found = os.fsdecode(read_with_git(project.state_directory, *words, more=more)).split("\0")[:-1]
-    kinds = dict(sorted(zip(found[1::2], found[::2], strict=True)))
+    fields = os.fsdecode(read_with_git(project.state_directory, *words, more=more)).split("\0")[:-1]
+    kinds = dict(sorted(zip(fields[1::2], fields[::2], strict=True)))
     deep = next((path for path in kinds if path.count("/") > MOST_LEVELS), "")
     if deep:
         raise UsageError(
@@ -157,9 +150,9 @@ def _is_taken(root: str, path: str, removed: set[str]) -> bool:
     """Return True if a file that is not in a snapshot has this path, or the path of one of its parents."""
     parts = path.split("/")
     for size in range(1, len(parts) + 1):
-        place = "/".join(parts[:size])
-        whole = os.path.join(root, place)
-        if place in removed or not os.path.lexists(whole):
+        relative = "/".join(parts[:size])
+        whole = os.path.join(root, relative)
+        if relative in removed or not os.path.lexists(whole):
             return False
         if os.path.islink(whole) or not os.path.isdir(whole):
             return True
@@ -168,25 +161,29 @@ def _is_taken(root: str, path: str, removed: set[str]) -> bool:
 
 
 def _restore(
-    store: SnapshotStore, project: Project, commit: str, what: str, *, is_undo: bool = False, dry_run: bool
+    store: SnapshotStore, project: Project, commit: str, restored: str, *, is_undo: bool = False, dry_run: bool
 ) -> Restoration:
     if dry_run:
-        return Restoration(what, _preview(store, project, commit))
+        # Nothing is written into the project, its state included.
+        with tempfile.TemporaryDirectory(prefix="workbench-git-") as folder:
+            preview = SnapshotStore(project.root, project.state_directory, store.data, preview=folder)
+            objects = os.path.join(preview.repository, "objects")
+            return Restoration(restored, _changes(project, preview.tree(), commit, [objects]))
     with store.exclusive():
         project.prepare_state()
-        saved = store.record(f"{SAVED}/{time.time_ns() // 1_000_000}", f"before {what}")
+        saved = store.record(f"{SAVED}/{time.time_ns() // 1_000_000}", f"before {restored}")
         changes = _changes(project, saved, commit)
         if all(change.kind == LEFT for change in changes):
-            return Restoration(what, changes)
+            return Restoration(restored, changes)
         earlier = _read(project)
         # If the last restore was killed, an undo must return to the state before it.
         is_mixture = earlier is not None and not earlier.is_complete and not is_undo and not earlier.is_undo
         before = earlier.before if earlier is not None and is_mixture else saved
-        entry = _Entry(before, commit, what, is_undo, is_complete=False, data=tuple(store.data))
+        entry = _Entry(before, commit, restored, is_undo, is_complete=False, data=tuple(store.data))
         _write(project, entry)
         _apply(store, project, commit, changes)
         _write(project, entry._replace(is_complete=True))
-    return Restoration(what, changes, saved)
+    return Restoration(restored, changes, saved)
 
 
 def _apply(store: SnapshotStore, project: Project, commit: str, changes: Iterable[Change]) -> None:
@@ -203,13 +200,14 @@ def _apply(store: SnapshotStore, project: Project, commit: str, changes: Iterabl
             path = os.path.join(staging, relative)
             if not os.path.islink(path):
                 keep_values(project.root, read_regular(path))
+        # Files are removed first, because a restored file can be at the path of a folder of removed files.
         for change in changes:
             path = os.path.join(project.root, change.path)
             if change.kind == REMOVED:
                 _remove(project.root, change.path)
         for relative in arriving:
             path = os.path.join(project.root, relative)
-            _place(os.path.join(staging, relative), project.root, relative)
+            _move_into_project(os.path.join(staging, relative), project.root, relative)
     except OSError as error:
         failed = storage_error("restore", path, error)
         failed.remedy += " Then try again, or undo the restore: `workbench-tui project restore --undo`."
@@ -229,7 +227,7 @@ def _remove(root: str, relative: str) -> None:
     os.makedirs(os.path.join(root, CONFIG_DIRECTORY), exist_ok=True)
 
 
-def _place(source: str, root: str, relative: str) -> None:
+def _move_into_project(source: str, root: str, relative: str) -> None:
     """Move a file to its path atomically. A folder at this path is only replaced if it contains no files.
 
     Raises OSError.
@@ -274,8 +272,8 @@ def _keep_mode(source: str, destination: str) -> None:
 def _read(project: Project) -> _Entry | None:
     try:
         stored = load_json(os.path.join(project.state_directory, JOURNAL))
-        known = {name: stored[name] for name in _Entry._fields if name != "data"}
-        return _Entry(**known, data=tuple(map(str, stored.get("data", ()))))  # earlier versions stored no data
+        values = {name: stored[name] for name in _Entry._fields if name != "data"}
+        return _Entry(**values, data=tuple(map(str, stored.get("data", ()))))  # earlier versions stored no data
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -222,7 +222,7 @@ class SnapshotStore:
     @contextlib.contextmanager
     def index_of(self, commit: str) -> Iterator[None]:
         """Use an index of a commit, instead of the index of the project, for git commands in this context."""
-        usual, self._index = self._index, os.path.join(self.repository, "commit-index")
+        project_index, self._index = self._index, os.path.join(self.repository, "commit-index")
         try:
             for path in (self._index, f"{self._index}.lock"):
                 with contextlib.suppress(FileNotFoundError):
@@ -230,17 +230,17 @@ class SnapshotStore:
             self.git("read-tree", commit)
             yield
         finally:
-            self._index = usual
+            self._index = project_index
 
     @contextlib.contextmanager
     def _in_spare(self, spare: Spare) -> Iterator[None]:
         """Use the index and the copy of a spare for git commands in this context."""
-        usual = self._index, self._work_tree
+        project_index, project_root = self._index, self._work_tree
         self._index, self._work_tree = spare.index, spare.copy
         try:
             yield
         finally:
-            self._index, self._work_tree = usual
+            self._index, self._work_tree = project_index, project_root
 
     def keep_spare(self, copy: str, commit: str, since_ns: int) -> None:
         """Keep `copy`, the working copy of an ended run, as the spare, or discard it if there is a spare already.
@@ -302,7 +302,7 @@ class SnapshotStore:
         commit = self.record(self.reference_of(run_id), run_id, contents)
         entries = self._entries()
         if not self._reuse_spare(working_copy, commit, entries):
-            self._place(working_copy, entries, before)
+            self._copy_files(working_copy, entries, before)
         self._redirect_links(working_copy, entries)
         self._complete(working_copy, contents.items)
         return Snapshot("git", commit)
@@ -317,7 +317,7 @@ class SnapshotStore:
         fill(self._root, working_copy, items)
         os.makedirs(os.path.join(working_copy, OUTPUTS), exist_ok=True)
 
-    def _place(self, working_copy: str, entries: Sequence[_Entry], before: int) -> None:
+    def _copy_files(self, working_copy: str, entries: Sequence[_Entry], before: int) -> None:
         """Copy the files of the index to the working copy. Files older than `before` share blocks if possible."""
         sample = next((path for path, mode in entries if mode != LINK), "")
         if not sample or not can_clone(os.path.join(self._root, sample), working_copy):
@@ -361,8 +361,8 @@ class SnapshotStore:
             held.callback(self._unlock)
             with storage_errors("write", self.repository):
                 self._prepare()
-                place = held.enter_context(tempfile.TemporaryDirectory(prefix="workbench-git-"))
-                self._make_git_directory(place)
+                git_directory = held.enter_context(tempfile.TemporaryDirectory(prefix="workbench-git-"))
+                self._make_git_directory(git_directory)
             yield
 
     def _unlock(self) -> None:
@@ -395,8 +395,11 @@ class SnapshotStore:
         for name in _LOCKS:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self.repository, name))
-        for folder in ("objects", os.path.join("objects", "pack")):
-            _remove_unfinished(os.path.join(self.repository, folder))
+        for folder in (os.path.join(self.repository, name) for name in ("objects", "objects/pack")):
+            with contextlib.suppress(OSError):
+                for name in os.listdir(folder):
+                    if name.startswith("tmp_"):  # an object that a killed git has not completed
+                        remove_below(folder, name)
         if not all(os.path.exists(os.path.join(self.repository, name)) for name in _PARTS):
             make_repository(self.repository, config_text({"core.bare": "true"}))
             os.makedirs(os.path.join(self.repository, "objects", "pack"), exist_ok=True)
@@ -407,23 +410,23 @@ class SnapshotStore:
 
     def _copy_index(self) -> None:
         """Copy the index of the hidden repository, so that git only reads the files that changed since."""
-        usual = os.path.join(self._state_directory, REPOSITORY)
+        hidden = os.path.join(self._state_directory, REPOSITORY)
         with contextlib.suppress(OSError):
-            if ownership.own_record(os.path.join(usual, "HEAD")) is not None:
-                copy_with_times(usual, "index", self.repository, LARGEST_INDEX)
+            if ownership.own_record(os.path.join(hidden, "HEAD")) is not None:
+                copy_with_times(hidden, "index", self.repository, LARGEST_INDEX)
 
-    def _make_git_directory(self, place: str) -> None:
+    def _make_git_directory(self, folder: str) -> None:
         """Make a repository that has the references of the hidden repository, but its own configuration and attributes.
 
         Raises OSError.
         """
-        make_repository(place, config_text(_SETTINGS))
-        os.rmdir(os.path.join(place, "refs"))
+        make_repository(folder, config_text(_SETTINGS))
+        os.rmdir(os.path.join(folder, "refs"))
         for name in ("refs", "packed-refs"):
-            os.symlink(os.path.join(self.repository, name), os.path.join(place, name))
-        os.mkdir(os.path.join(place, "info"), 0o700)
-        write_below(place, "info/attributes", _ATTRIBUTES)
-        self._git_directory = place
+            os.symlink(os.path.join(self.repository, name), os.path.join(folder, name))
+        os.mkdir(os.path.join(folder, "info"), 0o700)
+        write_below(folder, "info/attributes", _ATTRIBUTES)
+        self._git_directory = folder
 
     def _update_index(self, files: Collection[str]) -> None:
         """Update the index to the current state of these files, including those of nested repositories.
@@ -460,7 +463,7 @@ class SnapshotStore:
 
     def git(self, *arguments: str, stdin: Iterable[str] = (), input: bytes = b"") -> str:
         """Return the output of a git command. The strings `stdin` are terminated by NUL. Raises StorageError."""
-        data = input or "".join(f"{each}\0" for each in stdin).encode("utf-8", "surrogateescape")
+        data = input or "".join(f"{text}\0" for text in stdin).encode("utf-8", "surrogateescape")
         try:
             with meter("snapshot", BYTES) as taking:
                 output = run_git(
@@ -484,13 +487,5 @@ class SnapshotStore:
             "GIT_OBJECT_DIRECTORY": objects,
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": path_list(others),
             "GIT_INDEX_FILE": self._index,
-            **{f"GIT_{who}_{what}": _IDENTITY for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+            **{f"GIT_{role}_{field}": _IDENTITY for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")},
         }
-
-
-def _remove_unfinished(folder: str) -> None:
-    """Remove temporary object files of git."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            if name.startswith("tmp_"):
-                remove_below(folder, name)

@@ -119,11 +119,11 @@ class SnapshotFile(NamedTuple):
 
 def snapshot_files(state_directory: str, commit: str) -> list[SnapshotFile]:
     """Return the files of a snapshot. Raises StorageError."""
-    found = []
+    files = []
     for path, (mode, _, name, size) in snapshot_entries(state_directory, commit, "--long"):
         length = int(size) if size.isdigit() else 0
-        found.append(SnapshotFile(path, name, length, mode == LINK, mode == EXECUTABLE))
-    return found
+        files.append(SnapshotFile(path, name, length, mode == LINK, mode == EXECUTABLE))
+    return files
 
 
 def snapshot_entries(state_directory: str, commit: str, *options: str) -> Iterator[tuple[str, list[str]]]:

@@ -185,7 +185,7 @@ def _remove_others(spare: Spare, files: Collection[str], new: _Attributes, is_ke
             for name in names:
                 if start + name not in kept or not is_kept(name, descriptor):
                     os.unlink(name, dir_fd=descriptor)
-            for name in list(inner):
+            for name in list(inner):  # `fwalk` only enters the folders that stay in `inner`
                 if not (start + name in folders and _is_like(new, name, descriptor)):
                     inner.remove(name)
                     os.rename(name, _discarded(os.path.dirname(spare.folder)), src_dir_fd=descriptor)
@@ -203,18 +203,19 @@ def _folders_of(files: Iterable[str]) -> set[str]:
     return folders
 
 
-def _is_like(wanted: _Attributes, name: str, parent: int) -> bool:
+def _is_like(expected: _Attributes, name: str, parent: int) -> bool:
     """Return True for a folder with these attributes, and False for any other folder and for a link to a folder."""
     if not stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
         return False
     folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
-        return _attributes(folder) == wanted
+        return _attributes(folder) == expected
     finally:
         os.close(folder)
 
 
 def _new_attributes(spare: Spare) -> _Attributes:
+    """Return the attributes of a folder that is created now, which depend on the umask and on the parent folder."""
     probe = os.path.join(spare.folder, "new")
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(probe)

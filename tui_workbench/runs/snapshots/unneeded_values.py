@@ -36,8 +36,8 @@ def _has_other_snapshots(project: Project) -> bool:
 
     An imported repository may be the user's own, from a backup. A read-only project has its snapshots elsewhere.
     """
-    places = {os.path.join(project.root, STATE_DIRECTORY), state_elsewhere(project.root)}
-    others = places - {project.state_directory}
+    state_directories = {os.path.join(project.root, STATE_DIRECTORY), state_elsewhere(project.root)}
+    others = state_directories - {project.state_directory}
     return any(map(os.path.lexists, others)) or any(
         name.startswith(IMPORTED_PREFIX) for name in os.listdir(project.state_directory)
     )

@@ -120,17 +120,19 @@ def redirect_link(root: str, working_copy: str, path: str) -> None:
     A link within the project then points into the working copy. A link out of the project points to the same file.
     """
     link, folder = os.path.join(working_copy, path), os.path.dirname(path)
-    leads = os.readlink(link)
-    wanted = os.path.join(root, folder, leads)
-    whole = os.path.normpath(wanted)
+    target = os.readlink(link)
+    destination = os.path.join(root, folder, target)
+    whole = os.path.normpath(destination)
     inside = _inside(root, whole) or (_inside(root, os.path.realpath(whole)) if os.path.lexists(whole) else "")
-    is_plain = os.path.isabs(leads)
     if inside:
-        wanted = os.path.relpath(inside, folder or os.curdir)
-        is_plain = not is_plain and not _leads_out(os.path.normpath(os.path.join(folder, leads)))
-    if not is_plain:
+        # The link is correct if its target is relative and does not leave the project on the way.
+        is_correct = not os.path.isabs(target) and not _leads_out(os.path.normpath(os.path.join(folder, target)))
+        destination = os.path.relpath(inside, folder or os.curdir)
+    else:
+        is_correct = os.path.isabs(target)
+    if not is_correct:
         os.unlink(link)
-        os.symlink(wanted, link)
+        os.symlink(destination, link)
 
 
 def _inside(root: str, path: str) -> str:
@@ -151,49 +153,40 @@ def files_of_run(record: Record, *, changed_since: int = 0) -> FileList:
     """
     spec = record.spec
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
-    found: dict[str, str] = {}  # identities by path
+    identities: dict[str, str] = {}  # by path
     links: dict[str, Entry | None] = {}
-    for path, mode, name in _files_of_snapshot(record):
-        if changed_since and _is_newer(os.path.join(spec.working_directory, path), changed_since):
+    state_directory = os.path.dirname(os.path.dirname(spec.run_directory))
+    # Git takes seconds to find the sizes of 100,000 files. `sync` measures those that it sends.
+    snapshot = snapshot_entries(state_directory, record.commit_id) if record.snapshot == "git" else ()
+    for path, (mode, _, name) in snapshot:
+        copy = os.path.join(spec.working_directory, path)
+        if changed_since and os.path.lexists(copy) and os.lstat(copy).st_ctime_ns > changed_since:
             continue
-        if data and any(f"{path}/".startswith(f"{each}/") for each in data):
+        if data and any(f"{path}/".startswith(f"{data_path}/") for data_path in data):
             continue
         if mode == LINK:
             links[path] = _link(spec, path, name)
         else:
-            found[path] = file_identity(name, executable=mode == EXECUTABLE)
+            identities[path] = file_identity(name, executable=mode == EXECUTABLE)
     others = list(links.values())
     for path in paths_below(spec.working_directory, except_for="" if changed_since else OUTPUTS):
-        if path not in found and path not in links and not is_secret_file(path):
+        if path not in identities and path not in links and not is_secret_file(path):
             status = os.lstat(os.path.join(spec.working_directory, path))
             if path in data:
                 others.append(Entry(path, f"link-{data[path]}", link=data[path]))
             else:
                 others.append(_link(spec, path, "link") if stat.S_ISLNK(status.st_mode) else _entry(path, status))
-    found.update((entry.path, identity_of(entry)) for entry in others if entry is not None)
-    return FileList.with_identities(found)
-
-
-def _files_of_snapshot(record: Record) -> Iterator[tuple[str, str, str]]:
-    """Yield the path, the mode in git and the object ID of each file."""
-    if record.snapshot == "git":
-        state_directory = os.path.dirname(os.path.dirname(record.spec.run_directory))
-        # Git takes seconds to find the sizes of 100,000 files. `sync` measures those that it sends.
-        for path, (mode, _, name) in snapshot_entries(state_directory, record.commit_id):
-            yield path, mode, name
-
-
-def _is_newer(path: str, moment: int) -> bool:
-    return os.path.lexists(path) and os.lstat(path).st_ctime_ns > moment
+    identities.update((entry.path, identity_of(entry)) for entry in others if entry is not None)
+    return FileList.with_identities(identities)
 
 
 def files_of_project(root: str, data: Mapping[str, str] = NO_DATA) -> list[Entry]:
     """Return the files and links of the project that a run submitted now would send to a target."""
-    found = []
+    entries = []
     for item in project_files(root, data):
         path, status = os.path.join(root, item.path), item.status
         if item.kind == Kind.LINKED:
-            found.append(Entry(item.path, f"link-{item.data}", link=item.data))
+            entries.append(Entry(item.path, f"link-{item.data}", link=item.data))
         if item.kind not in (Kind.SNAPSHOT, Kind.COPIED) or item.is_folder or status is None:
             continue
         if item.kind == Kind.COPIED and is_secret_file(item.path):
@@ -201,11 +194,11 @@ def files_of_project(root: str, data: Mapping[str, str] = NO_DATA) -> list[Entry
         if item.kind == Kind.SNAPSHOT and status.st_size > SNAPSHOT_FILE_BYTES:
             continue  # such a file is not part of a snapshot, and is slow to read
         if item.is_link:
-            found.append(Entry(item.path, f"link-{os.readlink(path)}", link=os.readlink(path)))
+            entries.append(Entry(item.path, f"link-{os.readlink(path)}", link=os.readlink(path)))
         else:
             name = _blob_name(path, status.st_size) if item.kind == Kind.SNAPSHOT else ""
-            found.append(_entry(item.path, status, name))
-    return found
+            entries.append(_entry(item.path, status, name))
+    return entries
 
 
 def _blob_name(path: str, size: int) -> str:
@@ -242,8 +235,8 @@ def paths_below(root: str, *, except_for: str = "") -> Iterator[str]:
 def _link(spec: RunSpec, path: str, name: str) -> Entry | None:
     """Return a link of the working copy, or None if it points into the project, which is not on the other machine."""
     try:
-        leads = os.readlink(os.path.join(spec.working_directory, path))
+        target = os.readlink(os.path.join(spec.working_directory, path))
     except OSError:
         return None
-    is_in_project = os.path.isabs(leads) and f"{leads}/".startswith(f"{spec.project_root}/")
-    return None if is_in_project else Entry(path, f"{name}-{leads}", link=leads)
+    is_in_project = os.path.isabs(target) and f"{target}/".startswith(f"{spec.project_root}/")
+    return None if is_in_project else Entry(path, f"{name}-{target}", link=target)
