@@ -30,7 +30,7 @@ _TERMINAL = "opens the terminal"
 _NO_PIPES = "replaces this process, and reads nothing"
 
 EXCEPTIONS = {
-    ("cli/agent/listening.py", "subprocess.Popen"): "starts the workbench's own server, and reads nothing of it",
+    ("cli/agent/mcp.py", "subprocess.Popen"): "starts the workbench's own server, and reads nothing of it",
     ("cli/az.py", "os.execv"): _NO_PIPES,
     ("cli/doctor/doctor_terminal.py", "os.open"): _TERMINAL,
     ("cli/shared/prompts.py", "open"): _TERMINAL,

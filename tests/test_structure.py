@@ -18,7 +18,7 @@ SEAMS = {
     "cli/agent/mcp.py": "its libraries are an extra that may be missing",
     "cli/experiment/submit.py": "plans, records, repetitions, verdicts and stray files are loaded for runs with them",
     "cli/experiment/status.py": "all that acts on runs is loaded when the run may lack a controller",
-    "cli/serve.py": "its libraries are an extra that may be missing",
+    "cli/screens.py": "the libraries of `serve` are an extra that may be missing",
     "cli/shared/stream.py": "all that acts on runs is loaded when the followed run lacks a controller",
     "projects/project.py": "most commands that read runs read no configuration file",
     "targets/base/registry.py": "a target type is loaded when a target of that type is used",

@@ -19,7 +19,7 @@ import pytest
 from tests.cli.support import INSTALLED, Installed, InTerminal
 from tests.conftest import require
 from tests.faults.support import until
-from tui_workbench.cli.doctor import doctor_folders, doctor_system, doctor_terminal, doctor_tools
+from tui_workbench.cli.doctor import doctor_folders, doctor_terminal, doctor_tools
 from tui_workbench.cli.doctor.answer import BROKEN, LIMITED, OK, Answer
 from tui_workbench.cli.doctor.doctor_terminal import TerminalReply
 from tui_workbench.targets.base.secrets import NO_BUS
@@ -66,7 +66,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_system_is_checked(system: str, release: str, project: str, state: str) -> None:
     about = platform.uname()._replace(system=system, release=release)
-    assert doctor_system.system(about, project).state == state
+    assert doctor_folders.system(about, project).state == state
 
 
 class TestCommand:

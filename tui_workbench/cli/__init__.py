@@ -68,14 +68,14 @@ COMMANDS = (
     Command("experiment collect", "experiment.maintenance", "fetch the missing files of ended runs"),
     Command("experiment clean", "experiment.maintenance", "remove unused files, containers and environments"),
     Command("logs", "logs", "print or follow the output of a run"),
-    Command("open", "open", "open TensorBoard, Jupyter or a port of a run"),
+    Command("open", "ports", "open TensorBoard, Jupyter or a port of a run"),
     Command("notebook", "notebook", "start Jupyter on the files of the project"),
-    Command("port list", "port", "list the open ports of runs"),
-    Command("port close", "port", "close open ports of runs"),
+    Command("port list", "ports", "list the open ports of runs"),
+    Command("port close", "ports", "close open ports of runs"),
     Command("doctor", "doctor.doctor", "check this machine and suggest fixes"),
     Command("completion", "completion", "print the completion script for a shell"),
     Command("agent-guide", "agent.agent_guide", "print instructions for coding agents"),
-    Command("serve", "serve", "serve the screens to a browser on this machine"),
+    Command("serve", "screens", "serve the screens to a browser on this machine"),
     Command("mcp", "agent.mcp", "serve tools for coding agents on stdin or a Unix socket"),
     Command("agent list", "agent.requests", "list the runs of agents that wait for your approval"),
     Command("agent show", "agent.requests", "show the plan of a run that waits for your approval"),
@@ -88,12 +88,12 @@ COMMANDS = (
     Command("notify list", "notify", "list the channels for notifications"),
     Command("notify remove", "notify", "remove a channel and its URL"),
     Command("notify test", "notify", "send a test message to the channels"),
-    Command("keys", "keys", "list the keys of the screens, and check keys.yaml"),
+    Command("keys", "screens", "list the keys of the screens, and check keys.yaml"),
     Command("status", "status", "show active runs, for tmux or a shell prompt"),
     Command("trace", "trace", "list calls to ssh, docker, git and other programs"),
     Command("shell", "shell", "open a shell in the project or in the files of a run"),
     Command("history list", "history.history", "list the runs of the project, newest first"),
-    Command("history families", "history.families", "list families of runs that differ only in the seed"),
+    Command("history families", "history.compare", "list families of runs that differ only in the seed"),
     Command("history last", "history.history", "show the newest run"),
     Command("history info", "history.history", "show a run, or print one of its artifacts"),
     Command("history compare", "history.compare", "show the differences between runs"),
@@ -152,6 +152,7 @@ NOUNS = frozenset(command.words[0] for command in COMMANDS)
 def run(arguments: Sequence[str]) -> int:
     """Run a command, or open the screens. Return the exit code. Errors for the user are printed to stderr."""
     try:
+        # A word such as `serve` is a command even if a folder has this name: `./serve` opens the folder.
         command, rest = find_command(arguments)
         if command is not None:
             code = _run_command(command, rest)
@@ -246,11 +247,11 @@ def _run_command(command: Command, rest: Sequence[str]) -> int:
 
 
 def _unknown_verb(arguments: Sequence[str]) -> int:
-    known = [command for command in COMMANDS if command.words[0] == arguments[0]]
+    commands = [command for command in COMMANDS if command.words[0] == arguments[0]]
     if len(arguments) == 1 or arguments[-1] in ("-h", "--help"):
-        sys.stdout.write(_overview(known))
+        sys.stdout.write(_overview(commands))
         return 0 if len(arguments) > 1 else UsageError.exit_code
-    verbs = ", ".join(" ".join(command.words[1:]) for command in known)
+    verbs = ", ".join(" ".join(command.words[1:]) for command in commands)
     near = _nearest(arguments)
     raise UsageError(
         f"unknown command '{' '.join(arguments[:2])}'",
@@ -348,5 +349,6 @@ def _without_command(arguments: Sequence[str]) -> int:
             remedy="Open the screens in a terminal, without redirections. `workbench-tui --help` lists commands that "
             "work without one.",
         )
-    code: int = _load("screens").open_screens(names[0] if names else "", ascii_only="--ascii" in arguments)
+    start = importlib.import_module("tui_workbench.ui.start")
+    code: int = start.run(names[0] if names else "", ascii_only="--ascii" in arguments)
     return code

@@ -85,8 +85,8 @@ def translated(words: Sequence[str]) -> list[str]:
     for size in (2, 1):
         if hint := REMEDIES.get(" ".join(words[:size])):
             raise UsageError(f"`az ml {' '.join(words[:size])}` is not supported", remedy=hint)
-    known = ", ".join(sorted(" ".join(words) for words in LINES))
-    raise UsageError(f"unknown command 'az ml {' '.join(words[:2])}'", remedy=f"Use one of: {known}.")
+    names = ", ".join(sorted(" ".join(words) for words in LINES))
+    raise UsageError(f"unknown command 'az ml {' '.join(words[:2])}'", remedy=f"Use one of: {names}.")
 
 
 def _options(line: Line, words: Sequence[str]) -> list[str]:

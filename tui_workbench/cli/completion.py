@@ -126,8 +126,8 @@ def run_completion(arguments: argparse.Namespace) -> int:
             "expected either a shell or --values", remedy=f"Give one shell ({', '.join(SHELLS)}), or `--values KIND`."
         )
     if arguments.values:
-        found = values(arguments.values, arguments.project)
-        sys.stdout.write("".join(f"{value}\n" for value in found if re.fullmatch(_HARMLESS, value)))
+        candidates = values(arguments.values, arguments.project)
+        sys.stdout.write("".join(f"{value}\n" for value in candidates if re.fullmatch(_HARMLESS, value)))
     else:
         sys.stdout.write(script(arguments.shell))
     return 0
@@ -152,11 +152,12 @@ def whole_parser() -> argparse.ArgumentParser:
         for size in range(1, len(command.words)):
             words = command.words[:size]
             if words not in branches:
-                about = ", ".join(each.words[size] for each in COMMANDS if each.words[:size] == words)
+                about = ", ".join(other.words[size] for other in COMMANDS if other.words[:size] == words)
                 branch = branches[words[:-1]].add_parser(words[-1], help=about, description=about)
                 branches[words] = branch.add_subparsers()
         parser = branches[command.words[:-1]].add_parser(command.words[-1], help=command.help, description=command.help)
         configure(command, parser)
+        # shtab reads the attribute `complete` of each action; argparse has no public list of the actions.
         for action in parser._actions:
             completions = _completions(command.words, action)
             if completions is not None:

@@ -134,8 +134,8 @@ def finding_record(finding: Finding) -> dict[str, Any]:
 def finding_line(finding: Finding) -> str:
     """Format a finding in one line."""
     fix = f" [fix: {finding.fix.title}]" if finding.fix is not None else ""
-    place = f"{finding.file}:{finding.line}:{finding.column}"
-    return f"{place}: {finding.severity}: {finding.message}. {finding.remedy} ({finding.code}){fix}"
+    position = f"{finding.file}:{finding.line}:{finding.column}"
+    return f"{position}: {finding.severity}: {finding.message}. {finding.remedy} ({finding.code}){fix}"
 
 
 def _nothing_fixed(left: Sequence[Finding]) -> str:

@@ -85,11 +85,11 @@ def _path(directory: RunDirectory, arguments: argparse.Namespace) -> str:
 def _part(directory: RunDirectory, number: int) -> tuple[int, int | None]:
     """Return the start and end of the output of an attempt. The end of the last attempt is None. Raises UsageError."""
     attempts = attempts_of(directory) or [AttemptRecord()]
-    found = next((each for each in attempts if each.number == number), None)
-    if found is None:
-        numbers = ", ".join(str(each.number) for each in attempts)
+    attempt = next((record for record in attempts if record.number == number), None)
+    if attempt is None:
+        numbers = ", ".join(str(record.number) for record in attempts)
         raise UsageError(f"the run has no attempt {number}", remedy=f"Choose one of: {numbers}.")
-    return found.log_start, None if found is attempts[-1] else found.log_end
+    return attempt.log_start, None if attempt is attempts[-1] else attempt.log_end
 
 
 def _start_of_last(lines: int, path: str, end: int | None) -> int:

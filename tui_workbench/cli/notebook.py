@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 
-from tui_workbench.cli.experiment.before_start import ensure_target_login, suggesting_allow_cpu
-from tui_workbench.cli.experiment.submit import ALLOW_CPU, exit_code_of
-from tui_workbench.cli.open import NO_BROWSER, keep_open
+from tui_workbench.cli.experiment.starting import ALLOW_CPU, ensure_target_login, suggesting_allow_cpu
+from tui_workbench.cli.experiment.submit import exit_code_of
+from tui_workbench.cli.ports import NO_BROWSER, keep_open
 from tui_workbench.cli.shared.output import TEXT, notify, output
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.cli.shared.progress_bar import shared

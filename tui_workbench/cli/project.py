@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tui_workbench.cli.shared.output import emit, output, write_lines
 from tui_workbench.cli.shared.parser import option, options
@@ -105,20 +105,21 @@ def run_clone(arguments: argparse.Namespace) -> int:
 def _cleaning_up() -> Iterator[None]:
     """Raise SystemExit at SIGHUP and SIGTERM, so that git is killed and the unfinished folder is removed."""
     # With `nohup`, SIGHUP is ignored.
-    numbers = [each for each in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(each) == signal.SIG_DFL]
+    signals = [number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) == signal.SIG_DFL]
+
+    def handle_all(action: signal.Handlers | Callable[[int, object], None]) -> None:
+        for number in signals:
+            signal.signal(number, action)
 
     def end(number: int, _frame: object) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)  # another signal must not interrupt the removal
+        handle_all(signal.SIG_IGN)  # another signal must not interrupt the removal
         raise SystemExit(128 + number)
 
-    for each in numbers:
-        signal.signal(each, end)
+    handle_all(end)
     try:
         yield
     finally:
-        for each in numbers:
-            signal.signal(each, signal.SIG_DFL)
+        handle_all(signal.SIG_DFL)
 
 
 def run_add(arguments: argparse.Namespace) -> int:

@@ -63,6 +63,7 @@ def run_shell(arguments: argparse.Namespace) -> int:
 
 
 def _execute(shell: Shell) -> NoReturn:
+    # `execvpe` replaces this process and discards text in buffers. The call in the trace ends before it.
     sys.stdout.flush()
     sys.stderr.flush()
     try:

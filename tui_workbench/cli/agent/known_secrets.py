@@ -50,8 +50,9 @@ def masked_bytes(log: LogFile, start: int, data: bytes) -> bytes:
 
     A secret that only begins or ends in `data` is masked too.
     """
-    secrets = [each.encode("utf-8", "surrogateescape") for each in trace.hidden_values()]
-    secrets = sorted((each for each in secrets if len(each) <= _LONGEST_SECRET), key=len, reverse=True)
+    secrets = [secret.encode("utf-8", "surrogateescape") for secret in trace.hidden_values()]
+    # The longest secret decides how much of the log around `data` is read.
+    secrets = sorted((secret for secret in secrets if len(secret) <= _LONGEST_SECRET), key=len, reverse=True)
     if not secrets:
         return data
     around = len(secrets[0])
@@ -59,21 +60,21 @@ def masked_bytes(log: LogFile, start: int, data: bytes) -> bytes:
     window = log.read(begin, start - begin) + data + log.read(start + len(data), around)
     first, last = start - begin, start - begin + len(data)
     shown, position = b"", first
-    for left, right in _found(window, secrets):
+    for left, right in _spans(window, secrets):
         if right > position and left < last:
             shown += window[position : max(left, position)] + MASK.encode()
             position = min(right, last)
     return shown + window[position:last]
 
 
-def _found(text: bytes, secrets: list[bytes]) -> list[tuple[int, int]]:
+def _spans(text: bytes, secrets: list[bytes]) -> list[tuple[int, int]]:
     """Return where the secrets are in a text, in order, with overlapping ones joined."""
     spans = []
     for secret in secrets:
         at = text.find(secret)
         while at >= 0:
             spans.append((at, at + len(secret)))
-            at = text.find(secret, at + 1)
+            at = text.find(secret, at + 1)  # a secret can overlap itself, as `aa` in `aaa`
     joined: list[tuple[int, int]] = []
     for left, right in sorted(spans):
         if joined and left <= joined[-1][1]:

@@ -40,16 +40,16 @@ configure_deny = options(
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    found = [each for each in read_approvals() if arguments.all or each.state == WAITING]
-    emit([_record(each) for each in found], arguments, COLUMNS)
-    if not found and arguments.output == "table":
+    approvals = [approval for approval in read_approvals() if arguments.all or approval.state == WAITING]
+    emit([_record(approval) for approval in approvals], arguments, COLUMNS)
+    if not approvals and arguments.output == "table":
         notify("no request waits for an approval")
     return 0
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    found = find_approval(arguments.number)
-    return emit({**_record(found), "plan": found.plan}, arguments, text=found.text.split("\n")[:-1])
+    approval = find_approval(arguments.number)
+    return emit({**_record(approval), "plan": approval.plan}, arguments, text=approval.text.split("\n")[:-1])
 
 
 def run_approve(arguments: argparse.Namespace) -> int:

@@ -59,6 +59,7 @@ class AgentServer(MCPServer[Any]):
         """Serve on stdin and stdout, and answer every message. The library gives no answer to a malformed message."""
         async with stdio_server() as (messages, answers), anyio.create_task_group() as tasks:
             to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+            # Without a buffer (size 0), a client that sends faster than the server answers has to wait.
             tasks.start_soon(_pass_on, messages, to_server, answers)
             options = self._lowlevel_server.create_initialization_options()
             await self._lowlevel_server.run(from_client, answers, options)
@@ -71,7 +72,9 @@ class AgentServer(MCPServer[Any]):
 
         Secrets are masked in the whole answer, whatever part of a run or a file they come from.
         """
+        # The arguments are checked first: the trace and the answer could not contain a lone surrogate.
         _require_text(arguments)
+        # The project is read again for each call, because its secrets may have changed since the last call.
         known_secrets.hide(self.project)
         words = [name, *(f"{key}={json.dumps(value)}" for key, value in _masked(arguments).items())]
         with trace.for_agent(_name_of(context)), trace.Call(trace.AGENT, trace.masked_words(words)) as call:
@@ -86,9 +89,11 @@ class AgentServer(MCPServer[Any]):
     async def _require_known(self, name: str, arguments: dict[str, Any]) -> None:
         """Raise ToolError for arguments that a tool does not have, which the library would ignore."""
         for tool in await self.list_tools():
-            known = tool.input_schema.get("properties", {})
-            if tool.name == name and (unknown := [each for each in arguments if each not in known]):
-                raise ToolError(f"unknown argument {unknown[0]!r}. The arguments are: {', '.join(known) or 'none'}.")
+            properties = tool.input_schema.get("properties", {})
+            if tool.name == name and (unknown := [argument for argument in arguments if argument not in properties]):
+                raise ToolError(
+                    f"unknown argument {unknown[0]!r}. The arguments are: {', '.join(properties) or 'none'}."
+                )
 
 
 class _Stream(Protocol):
@@ -128,8 +133,8 @@ def _malformed(error: Exception) -> JSONRPCError:
     except ValueError:
         message = None
     if isinstance(message, dict):
-        found = message.get("id")
-        number = found if isinstance(found, int | str) and not isinstance(found, bool) else None
+        message_id = message.get("id")
+        number = message_id if isinstance(message_id, int | str) and not isinstance(message_id, bool) else None
         reason = next(_surrogates(message), "") or "it is not a request"
     return JSONRPCError(
         jsonrpc="2.0",
@@ -158,7 +163,7 @@ def _surrogates(tree: Any, name: str = "") -> Iterator[str]:
     elif isinstance(tree, list):
         for value in tree:
             yield from _surrogates(value, name)
-    elif isinstance(tree, str) and (code := next((ord(each) for each in tree if 0xD800 <= ord(each) < 0xE000), 0)):
+    elif isinstance(tree, str) and (code := next((code for code in map(ord, tree) if 0xD800 <= code < 0xE000), 0)):
         yield f"{_readable(name) or 'a key'} contains the lone surrogate U+{code:04X}. Pass text that is valid Unicode."
 
 

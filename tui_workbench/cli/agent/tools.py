@@ -102,14 +102,14 @@ class Tools:
         """List the run configurations of the project. A run configuration says how and where a script runs."""
         return [
             answers.ConfigurationInfo(
-                name=each.name,
-                target=each.target,
-                framework=each.framework,
-                argument_vector=list(map(answers.safe, mask_words(each.argument_vector))),
-                max_duration_minutes=each.max_duration_minutes,
-                problem=answers.safe(each.problem.message) if each.problem is not None else "",
+                name=configuration.name,
+                target=configuration.target,
+                framework=configuration.framework,
+                argument_vector=list(map(answers.safe, mask_words(configuration.argument_vector))),
+                max_duration_minutes=configuration.max_duration_minutes,
+                problem=answers.safe(configuration.problem.message) if configuration.problem is not None else "",
             )
-            for each in self._project.run_configurations()
+            for configuration in self._project.run_configurations()
         ]
 
     def get_configuration(
@@ -135,20 +135,20 @@ class Tools:
         old = None
         with contextlib.suppress(UsageError):  # it is not set, or `set_text` raises the error
             old = self._value(configuration, key)
-        made = file_edits.set_text(path, key, value, check=_require_same_secrets)
-        new = self._value(configuration, key) if made.new is not None else None
-        return answers.ValueInfo(key=made.key, value=new, old_value=old, changed=made.changed)
+        result = file_edits.set_text(path, key, value, check=_require_same_secrets)
+        new = self._value(configuration, key) if result.new is not None else None
+        return answers.ValueInfo(key=result.key, value=new, old_value=old, changed=result.changed)
 
     def _value(self, configuration: str, key: str) -> Any:
         """Return a value of a run configuration, or all values if `key` is "". Raises UsageError for an unset key.
 
         Secrets are masked. All values are masked together, because in a list, the item after `--api-key` is the secret.
         """
-        found = self._project.run_configuration(configuration)
-        values = mask_tree(file_edits.plain(dict(found.values)))
+        run_configuration = self._project.run_configuration(configuration)
+        values = mask_tree(file_edits.plain(dict(run_configuration.values)))
         if not key:
             return values
-        document, default = Document.open(found.path), file_edits.get(found.path, key)
+        document, default = Document.open(run_configuration.path), file_edits.get(run_configuration.path, key)
         steps = document.path_of(key)
         for value in (values, mask_tree(plain_value(document.tree.root))):
             with contextlib.suppress(KeyError, IndexError, TypeError):
@@ -178,12 +178,12 @@ class Tools:
     async def wait_for_run(self, run: Run, seconds: Seconds = 30) -> answers.RunInfo:
         """Wait at most `seconds` until the state of a run changes. Return the run. Repeat this until the run ends."""
         before = await anyio.to_thread.run_sync(self._info, run)
-        found = before
+        current = before
         with anyio.move_on_after(seconds):
-            while found.active and found.state == before.state:
+            while current.active and current.state == before.state:
                 await anyio.sleep(POLL_SECONDS)
-                found = await anyio.to_thread.run_sync(self._info, run)
-        return found
+                current = await anyio.to_thread.run_sync(self._info, run)
+        return current
 
     def get_verdict(self, run: Run) -> dict[str, Any]:
         """Get the GPU verdict of a run: its use of the GPUs, the evidence and advice."""
@@ -222,17 +222,17 @@ class Tools:
         limit: Limit = 50,
     ) -> answers.ComparisonPage:
         """List the values that differ between runs, such as metrics, arguments, configuration and code."""
-        found, offset = compare(self._runs, runs), _number(cursor)
-        rows = found.differences[offset : offset + limit]
+        comparison, offset = compare(self._runs, runs), _number(cursor)
+        rows = comparison.differences[offset : offset + limit]
         end = offset + len(rows)
         return answers.ComparisonPage(
-            runs=[each.run_number for each in found.runs],
+            runs=[run.run_number for run in comparison.runs],
             rows=[
                 answers.ComparedRow(section=row.section, name=row.name, values=list(map(answers.short, row.values)))
                 for row in rows
             ],
-            notes=list(map(answers.safe, found.notes)),
-            next_cursor=str(end) if end < len(found.differences) else "",
+            notes=list(map(answers.safe, comparison.notes)),
+            next_cursor=str(end) if end < len(comparison.differences) else "",
         )
 
     def plan_run(
@@ -258,10 +258,10 @@ class Tools:
     ) -> answers.Submitted:  # fmt: skip
         """Start a run, or request the approval of the user if the run exceeds the limits."""
         request = _request(configuration, script, arguments, target, environment, allow_cpu)
-        made = submitting.submit_for_agent(self._project, request)
-        if made.approval is not None:
-            return answers.Submitted(request=made.approval.number, reasons=list(made.approval.reasons))
-        return answers.Submitted(run=self._info(made.run.run_id) if made.run is not None else None)
+        submission = submitting.submit_for_agent(self._project, request)
+        if submission.approval is not None:
+            return answers.Submitted(request=submission.approval.number, reasons=list(submission.approval.reasons))
+        return answers.Submitted(run=self._info(submission.run.run_id) if submission.run is not None else None)
 
     async def wait_for_approval(
         self,
@@ -269,12 +269,12 @@ class Tools:
         seconds: Seconds = 30,
     ) -> answers.Decision:
         """Wait at most `seconds` until the user approves or denies a request. Return the state of the request."""
-        found = await anyio.to_thread.run_sync(approvals.find_approval, request)
+        approval = await anyio.to_thread.run_sync(approvals.find_approval, request)
         with anyio.move_on_after(seconds):
-            while found.state == approvals.WAITING:
+            while approval.state == approvals.WAITING:
                 await anyio.sleep(POLL_SECONDS)
-                found = await anyio.to_thread.run_sync(approvals.find_approval, request)
-        return answers.decision(found)
+                approval = await anyio.to_thread.run_sync(approvals.find_approval, request)
+        return answers.decision(approval)
 
     def get_limits(self) -> answers.LimitsInfo:
         """Get the limits of the user for all agents together, and the current use of these limits."""
@@ -288,9 +288,9 @@ class Tools:
         )
 
     def _info(self, run: str) -> answers.RunInfo:
-        reap()
-        found = self._runs.get(run, adopt=True)
-        return answers.run_info(found, self._runs.facts(found.run_id))
+        reap()  # controllers that `adopt` started are children of this process, which runs for a long time
+        current = self._runs.get(run, adopt=True)
+        return answers.run_info(current, self._runs.facts(current.run_id))
 
 
 def _request(

@@ -143,7 +143,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
         "type": request.type,
         "compute": attached.compute,
         "runconfig": attached.run_configuration,
-        "secrets": [one._asdict() for one in attached.kept],
+        "secrets": [stored._asdict() for stored in attached.kept],
         "check": [record(check) for check in checks],
         "install": key.install_command if key is not None else None,
     }
@@ -162,7 +162,7 @@ def _attach(project: Project, request: AttachRequest, arguments: argparse.Namesp
         if not arguments.no_check:
             prompts.reach(attachment.connect, attachment.accept_host_key, attachment.give)
         return attachment, attachment.write()
-    except BaseException:
+    except BaseException:  # also Ctrl-C at a prompt
         attachment.abandon()
         raise
 
@@ -210,9 +210,9 @@ def run_login(arguments: argparse.Namespace) -> int:
     status = host.status()
     text = [
         f"logged in to {target.address} as {status.get('username') or target.username}",
-        *(each.text for each in kept),
+        *(stored.text for stored in kept),
     ]
-    return emit({"name": target.name, **status, "secrets": [one._asdict() for one in kept]}, arguments, text=text)
+    return emit({"name": target.name, **status, "secrets": [stored._asdict() for stored in kept]}, arguments, text=text)
 
 
 def run_disconnect(arguments: argparse.Namespace) -> int:

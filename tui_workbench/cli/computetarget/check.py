@@ -74,14 +74,14 @@ def accept_host_keys(host: object, fingerprints: Iterable[str]) -> None:
             host.accept_host_key(fingerprint)
 
 
-def _lines(check: CheckResult, place: str) -> list[str]:
+def _lines(check: CheckResult, machine_name: str) -> list[str]:
     """Format a check as text, with the fix and its command on their own lines."""
     indent = " " * (_STATE_WIDTH + 2)
     lines = [f"{check.state:{_STATE_WIDTH}}  {check.name:{_NAME_WIDTH}}  {check.message}"]
     if check.remedy:
         lines += [f"{indent}{line}" for line in check.remedy.split("\n")]
     if check.command:
-        lines += [f"{indent}Run on {place if check.there else 'this machine'}:", f"{indent}    {check.command}"]
+        lines += [f"{indent}Run on {machine_name if check.there else 'this machine'}:", f"{indent}    {check.command}"]
     return lines
 
 

@@ -53,28 +53,28 @@ def run_prepare(arguments: argparse.Namespace) -> int:
     machine = Machine(target)
     ensure_login(target)
     results = machine.look()
-    place = target.address or "this machine"
+    machine_name = target.address or "this machine"
     if is_text(arguments):
-        write_lines(_lines(results, place))
+        write_lines(_lines(results, machine_name))
     commands = missing_commands(results)
-    if commands and not arguments.dry_run and _is_agreed(results, place, arguments):
+    if commands and not arguments.dry_run and _is_agreed(results, machine_name, arguments):
         show = write_lines if is_text(arguments) else _to_stderr
         for line in machine.install(results):
             show([line])
         ensure_login(target)  # the connection was closed if the user has joined a group
         results = machine.verify()
         if is_text(arguments):
-            write_lines(["", *_lines(results, place)])
+            write_lines(["", *_lines(results, machine_name)])
     emit(_records(results, arguments), arguments, COLUMNS, text=_next_step(results, target.name))
     return 0
 
 
-def _is_agreed(results: Sequence[StepResult], place: str, arguments: argparse.Namespace) -> bool:
+def _is_agreed(results: Sequence[StepResult], machine_name: str, arguments: argparse.Namespace) -> bool:
     if arguments.yes:
         return True
     if not is_text(arguments) and not sys.stdin.isatty():
         emit(_records(results, arguments), arguments, COLUMNS)
-    question = f"Run {counted(missing_commands(results), 'command')} as root on {visible(place)}?"
+    question = f"Run {counted(missing_commands(results), 'command')} as root on {visible(machine_name)}?"
     return confirm_list((), question, "Nothing was run. Add `--yes` to run the commands without asking.")
 
 
@@ -83,13 +83,13 @@ def _to_stderr(lines: Sequence[str]) -> None:
     sys.stderr.flush()
 
 
-def _lines(results: Sequence[StepResult], place: str) -> list[str]:
+def _lines(results: Sequence[StepResult], machine_name: str) -> list[str]:
     indent = " " * (_STATE_WIDTH + 2)
     lines = []
     for result in results:
         lines.append(f"{result.state:{_STATE_WIDTH}}  {result.step.name:{_NAME_WIDTH}}  {result.message}")
         if result.commands:
-            lines.append(f"{indent}Run as root on {place}:")
+            lines.append(f"{indent}Run as root on {machine_name}:")
             lines += [f"{indent}    {command}" for command in result.commands]
             lines += [f"{indent}{result.step.warning}"] if result.step.warning else []
     return lines

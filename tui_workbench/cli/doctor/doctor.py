@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from tui_workbench.cli.doctor import doctor_folders, doctor_system, doctor_terminal, doctor_tools
+from tui_workbench.cli.doctor import doctor_folders, doctor_terminal, doctor_tools
 from tui_workbench.cli.doctor.answer import BROKEN, LIMITED, Answer
 from tui_workbench.cli.shared.output import TEXT, emit, is_text, output, write_lines
 from tui_workbench.cli.shared.parser import options
@@ -38,21 +38,21 @@ exit codes:
 
 
 def run_doctor(arguments: argparse.Namespace) -> int:
-    in_text, found, columns = is_text(arguments), [], columns_of(sys.stdout, _UNLIMITED)
+    in_text, results, columns = is_text(arguments), [], columns_of(sys.stdout, _UNLIMITED)
     for answer in answers(arguments.project):
-        found.append(answer)
+        results.append(answer)
         if in_text:
             write_lines(_lines(answer, columns))
     if in_text:
-        write_lines(["", *textwrap.wrap(_summary(found), columns)])
+        write_lines(["", *textwrap.wrap(_summary(results), columns)])
     else:
-        emit([_record(answer) for answer in found], arguments, COLUMNS)
-    return 1 if any(answer.state == BROKEN for answer in found) else 0
+        emit([_record(answer) for answer in results], arguments, COLUMNS)
+    return 1 if any(answer.state == BROKEN for answer in results) else 0
 
 
 def answers(project: str) -> Iterator[Answer]:
     """Run all checks, and yield their results. `project` is a folder, inside or outside a project."""
-    yield doctor_system.system(platform.uname(), project)
+    yield doctor_folders.system(platform.uname(), project)
     yield from doctor_terminal.answers()
     yield from (check() for check in doctor_tools.CHECKS)
     yield from doctor_folders.answers(project)
@@ -67,9 +67,9 @@ def _lines(answer: Answer, columns: int) -> list[str]:
     return [f"{' ' * len(start) if number else start}{line}" for number, line in enumerate(lines)]
 
 
-def _summary(found: list[Answer]) -> str:
-    limited = [answer.name for answer in found if answer.state == LIMITED]
-    broken = [answer.name for answer in found if answer.state == BROKEN]
+def _summary(results: list[Answer]) -> str:
+    limited = [answer.name for answer in results if answer.state == LIMITED]
+    broken = [answer.name for answer in results if answer.state == BROKEN]
     if broken:
         return f"Broken: {', '.join(broken)}."
     return f"The workbench works. Limited: {', '.join(limited)}." if limited else "All requirements are met."

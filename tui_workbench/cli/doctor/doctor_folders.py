@@ -1,8 +1,12 @@
-"""Checks of folders, disks and the clock."""
+"""Checks of the operating system, folders, disks and the clock.
+
+The workbench is tested on Linux, and runs on Windows only in WSL 2.
+"""
 
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import time
 from collections.abc import Iterator
@@ -20,6 +24,35 @@ FEW_FILES = 1000
 
 CLOCK_SECONDS = 5.0
 """Time limit for timedatectl, in seconds."""
+
+_SYSTEM = "system"
+
+
+def system(release: platform.uname_result, project: str) -> Answer:
+    """Check the system that `platform.uname` describes, and the location of the project folder.
+
+    In WSL, the release of the kernel ends with `-Microsoft` in version 1, and contains `-microsoft-standard` in
+    version 2. Windows drives are mounted below `/mnt`, each in a folder with one letter.
+    """
+    release_text = f"{release.system} {release.release}, {release.machine}"
+    if release.system != "Linux":
+        cost = "The workbench has been tested only on Linux, in part with Linux-only features disabled."
+        remedy = "If a command fails, report the error and the output of `workbench-tui doctor`."
+        return limited(_SYSTEM, release_text, cost, remedy)
+    if "microsoft" not in release.release.lower():
+        return ok(_SYSTEM, release_text)
+    if release.release.endswith("-Microsoft"):
+        cost = "WSL 1 has no GPUs and no Docker, and its files behave differently."
+        distribution = os.environ.get("WSL_DISTRO_NAME") or "Ubuntu"
+        remedy = "Convert this distribution in a Windows terminal:"
+        return broken(_SYSTEM, f"{release_text}: WSL 1", cost, remedy, f"wsl --set-version {distribution} 2")
+    parts = os.path.realpath(project).split(os.sep)
+    if parts[1:2] == ["mnt"] and len(parts) > 2 and len(parts[2]) == 1:
+        cost = f"The project is on the Windows drive {parts[2].upper()}:, where reading and writing files is slow."
+        return limited(
+            _SYSTEM, f"{release_text}: WSL 2", cost, "Move the project to the Linux file system, such as ~/projects."
+        )
+    return ok(_SYSTEM, f"{release_text}: WSL 2")
 
 
 def answers(project: str) -> Iterator[Answer]:
@@ -68,25 +101,25 @@ def project_folder(root: str) -> Answer:
 
 def disk(paths: list[str]) -> Answer:
     """Check the free space of the fullest disk of these folders."""
-    rooms = []
+    disks = []
     for path in paths:
-        place = _existing(path)
+        folder = _existing(path)
         try:
-            room = os.statvfs(place)
+            status = os.statvfs(folder)
         except OSError:
             continue
         # A file system that creates inodes on demand reports 0 in total.
-        is_full = bool(room.f_files) and room.f_favail <= FEW_FILES
-        rooms.append((0 if is_full else room.f_bavail * room.f_frsize, is_full, place))
-    if not rooms:
+        is_full = bool(status.f_files) and status.f_favail <= FEW_FILES
+        disks.append((0 if is_full else status.f_bavail * status.f_frsize, is_full, folder))
+    if not disks:
         return limited("disk", "free space unknown", "Runs fail when the disk is full.")
-    free, is_full, place = min(rooms)
+    free, is_full, folder = min(disks)
     amount = "no inodes" if is_full else f"{free / 1e9:.1f} GB"
-    message = f"{amount} free at {abbreviate_home(place)}"
+    message = f"{amount} free at {abbreviate_home(folder)}"
     if free >= LOW_SPACE:
         return ok("disk", message)
     remedy = "Run `workbench-tui experiment clean`, or find the largest files:"
-    command = f"du -xh {shlex.quote(place)} | sort -h | tail"
+    command = f"du -xh {shlex.quote(folder)} | sort -h | tail"
     if free >= NO_SPACE:
         return limited("disk", message, "Snapshots and outputs of runs may not fit.", remedy, command)
     return broken("disk", message, "Runs fail, and nothing can be saved.", remedy, command)
@@ -108,8 +141,8 @@ def clock() -> Answer:
 
 
 def _can_write(path: str) -> bool:
-    place = _existing(path)
-    return os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)
+    existing = _existing(path)
+    return os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)
 
 
 def _existing(path: str) -> str:

@@ -168,9 +168,11 @@ def _query(terminal: int) -> TerminalReply:
     if os.tcgetpgrp(terminal) != os.getpgrp():
         return TerminalReply()  # changing the terminal's mode would stop a background process
     before = termios.tcgetattr(terminal)
+    # `setcbreak` turns off the echo, which would print the answer.
     reply, deadline = b"", time.monotonic() + QUERY_SECONDS
     try:
         tty.setcbreak(terminal, termios.TCSANOW)
+        # The attributes are queried last: most terminals report them, and their answer ends the wait.
         os.write(terminal, _QUERY_FOCUS + _QUERY_ATTRIBUTES)
         while not re.search(rb"\x1b\[\?[\d;]+c", reply):
             if not select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0]:

@@ -63,26 +63,27 @@ def _wrong_packages() -> list[str]:
     from importlib import metadata
 
     try:
-        wanted = metadata.requires("workbench-tui") or []
+        requirements = metadata.requires("workbench-tui") or []
     except metadata.PackageNotFoundError:
         return []
     wrong = []
-    for requirement in wanted:
-        found = re.match(r"([\w.-]+)(?:\[[^\]]*\])?\s*(==([\w.]+))?", requirement)
-        if "extra ==" in requirement or found is None:
+    for requirement in requirements:
+        match = re.match(r"([\w.-]+)(?:\[[^\]]*\])?\s*(==([\w.]+))?", requirement)
+        if "extra ==" in requirement or match is None:
             continue
         try:
-            has = metadata.version(found[1])
+            installed = metadata.version(match[1])
         except metadata.PackageNotFoundError:
-            wrong.append(found[1])
+            wrong.append(match[1])
         else:
-            wrong += [f"{found[1]} {found[3]} (installed: {has})"] if found[3] not in (None, has) else []
+            wrong += [f"{match[1]} {match[3]} (installed: {installed})"] if match[3] not in (None, installed) else []
     return wrong
 
 
 def program(name: str, option: str, cost: str, package: str) -> Answer:
     done = run_program(name, option, timeout=TIME_LIMIT)
     if done is not None and done.code == 0:
+        # `ssh -V` prints its version to stderr.
         return ok(name, (done.stderr + done.stdout).decode("utf-8", "replace").strip())
     if done is None:
         message = f"no answer from {name}"
@@ -164,26 +165,26 @@ def docker() -> Answer:
     """Check that the user may use the Docker engine."""
     cost = "Targets of type localdocker do not work; local and remote targets do."
     try:
-        socket = docker_socket(LocalHost())
-        facts: dict[str, Any] = _engine(socket)
+        socket_path = docker_socket(LocalHost())
+        facts: dict[str, Any] = _engine(socket_path)
     except (ConfigurationError, EngineOutOfReach) as error:
         command = getattr(error, "command", "")
         remedy = f"{error.remedy.partition(command)[0].rstrip(' `:')}:" if command else error.remedy
         return limited("docker", error.message, cost, remedy, command)
     except (OSError, ValueError) as error:
-        message = f"the engine at {socket} does not answer: {error}"
+        message = f"the engine at {socket_path} does not answer: {error}"
         return limited("docker", message, cost, "Check the service:", "sudo systemctl status docker")
     version, system, kind = (str(facts.get(key, "")) for key in ("Version", "Os", "Arch"))
     try:
         check = check_version(EngineFacts(version, system, kind, rootless=False, runtimes=(), root=""))
-    except CheckFailed as broken:
-        return limited("docker", broken.message, cost, broken.remedy, broken.command)
-    return ok("docker", f"{check.message}, at {socket}")
+    except CheckFailed as failure:
+        return limited("docker", failure.message, cost, failure.remedy, failure.command)
+    return ok("docker", f"{check.message}, at {socket_path}")
 
 
-def _engine(socket: str) -> dict[str, Any]:
+def _engine(socket_path: str) -> dict[str, Any]:
     """Return the answer of the engine to a request for its version. Raises OSError or ValueError."""
-    reply = _request(socket, b"GET /version HTTP/1.0\r\nHost: docker\r\n\r\n", to_the_end=True)
+    reply = _request(socket_path, b"GET /version HTTP/1.0\r\nHost: docker\r\n\r\n", to_the_end=True)
     facts = parse_json(reply.partition(b"\r\n\r\n")[2])
     if not isinstance(facts, dict):
         raise ValueError("not a Docker engine")
@@ -199,6 +200,7 @@ def _request(path: str, request: bytes, *, to_the_end: bool = False) -> bytes:
         reply = b""
         while (piece := connection.recv(1 << 16)) and len(reply) < _ANSWER_LIMIT:
             reply += piece
+            # 9 bytes: length, type of the answer and number of keys. An agent does not close the connection.
             if not to_the_end and len(reply) >= 9:
                 break
         return reply
@@ -206,21 +208,21 @@ def _request(path: str, request: bytes, *, to_the_end: bool = False) -> bytes:
 
 def keyring() -> Answer:
     """Check that secrets can be stored."""
-    found = SecretStore().look(TIME_LIMIT)
-    if found.in_keyring:
-        return ok("keyring", f"stores secrets ({found.reason})")
+    status = SecretStore().look(TIME_LIMIT)
+    if status.in_keyring:
+        return ok("keyring", f"stores secrets ({status.reason})")
     cost = (
         "Channels for notifications cannot be added. Passwords and passphrases are kept in memory only. You are asked "
         "for them again after 12 hours without use, or after a restart of this machine."
     )
     if shutil.which(KEYRING) is None:
         remedy, command = "Log in with keys, or install a keyring:", _install("gnome-keyring")
-    elif found.reason == NO_BUS:
+    elif status.reason == NO_BUS:
         remedy = "Log in with keys, or start a shell with a bus and an unlocked keyring:"
         command = UNLOCKED_SHELL
     else:
         remedy, command = "Log in with keys, or unlock the keyring.", ""
-    return limited("keyring", found.reason, cost, remedy, command)
+    return limited("keyring", status.reason, cost, remedy, command)
 
 
 def _install(package: str) -> str:
@@ -233,8 +235,8 @@ def _install(package: str) -> str:
         ("apk", "sudo apk add"),
         ("brew", "brew install"),
     )
-    for program, command in managers:
-        if shutil.which(program):
+    for manager, command in managers:
+        if shutil.which(manager):
             return f"{command} {package}"
     return ""
 

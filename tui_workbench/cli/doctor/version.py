@@ -42,12 +42,12 @@ def check_version() -> int:
     """Print the installed version, the installer, the source and its newest version. Raises the error of `newest`."""
     source = find_source()
     editable = ", editable" if source.is_editable else ""
-    places = {INDEX: "a package index", GIT: f"git, {source.place}"}
-    place = places.get(source.kind, f"the {source.kind} {source.place}{editable}")
+    origins = {INDEX: "a package index", GIT: f"git, {source.place}"}
+    origin = origins.get(source.kind, f"the {source.kind} {source.place}{editable}")
     lines = (
         f"workbench-tui {__version__}",
         f"Python {platform.python_version()} ({sys.executable})",
-        f"installed by {find_installer()} from {place}",
+        f"installed by {find_installer()} from {origin}",
     )
     sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
     sys.stdout.flush()
@@ -65,16 +65,16 @@ def newest(source: Source) -> str:
     return _compare("version", version, __version__)
 
 
-def _compare(what: str, found: str, installed: str) -> str:
-    if found == installed:
-        return f"newest {what}: {found} (installed)"
-    return f"newest {what}: {found}; installed: {installed}\nupdate: {repeat_command(upgrade=True)}"
+def _compare(kind: str, latest: str, installed: str) -> str:
+    if latest == installed:
+        return f"newest {kind}: {latest} (installed)"
+    return f"newest {kind}: {latest}; installed: {installed}\nupdate: {repeat_command(upgrade=True)}"
 
 
 def _newest_in_git(source: Source) -> str:
     """Compare the installed commit with the branch, or the installed tag with the newest tag."""
-    said = _ask(["git", "ls-remote", "--sort=version:refname", source.place], kind=trace.GIT)
-    commits = {name: commit for commit, name in (line.split("\t") for line in said.splitlines())}
+    listing = _ask(["git", "ls-remote", "--sort=version:refname", source.place], kind=trace.GIT)
+    commits = {name: commit for commit, name in (line.split("\t") for line in listing.splitlines())}
     branch = f"refs/heads/{source.revision}" if source.revision else "HEAD"
     if branch in commits:
         return _compare(f"commit of {source.revision or 'the default branch'}", commits[branch], source.commit)

@@ -130,33 +130,33 @@ def _collect(runs: Runs, run: Run) -> Run:
 
 def run_clean(arguments: argparse.Namespace) -> int:
     cleaning = Cleanup(Runs(Project.find(arguments.project)), arguments.target)
-    found = cleaning.find()
+    results = cleaning.find()
     removed = False
-    if not arguments.dry_run and any(each.item for each in found) and (arguments.yes or _is_agreed(found)):
+    if not arguments.dry_run and any(result.item for result in results) and (arguments.yes or _is_agreed(results)):
         removed = True
-        found = [cleaning.remove(each) for each in found]
-    emit([_row(each, removed=removed) for each in found], arguments, CLEAN_COLUMNS)
-    return 1 if any(each.problem for each in found) else 0
+        results = [cleaning.remove(result) for result in results]
+    emit([_row(result, removed=removed) for result in results], arguments, CLEAN_COLUMNS)
+    return 1 if any(result.problem for result in results) else 0
 
 
-def _is_agreed(found: Sequence[CleanupResult]) -> bool:
-    items = [(each.target, each.item) for each in found if each.item is not None]
+def _is_agreed(results: Sequence[CleanupResult]) -> bool:
+    items = [(result.target, result.item) for result in results if result.item is not None]
     lines = (f"{target}: {item.kind} {item.name} {_size(item.size)}" for target, item in items)
     remedy = "Add `--yes` to remove the items without asking, or `--dry-run` to only list them."
     return confirm_list(lines, "Remove all of these?", remedy)
 
 
-def _row(found: CleanupResult, *, removed: bool) -> dict[str, object]:
-    item = found.item
+def _row(result: CleanupResult, *, removed: bool) -> dict[str, object]:
+    item = result.item
     return {
-        "target": found.target,
+        "target": result.target,
         "kind": item.kind if item else None,
         "name": item.name if item else None,
         "size": _size(item.size) or None if item else None,
         "bytes": item.size if item and item.size >= 0 else None,
-        "note": (item.note if item else found.note) or None,
-        "removed": removed and item is not None and not found.problem,
-        "problem": found.problem or None,
+        "note": (item.note if item else result.note) or None,
+        "removed": removed and item is not None and not result.problem,
+        "problem": result.problem or None,
     }
 
 
@@ -197,6 +197,7 @@ def _agree(directory: RunDirectory, *, yes: bool) -> None:
     Raises UsageError if the user refuses.
     """
     refuse_unless_new(directory)
+    # The record comes from another machine: the commands of its plan are shown before anything is executed.
     sys.stderr.write(_description(directory))
     if yes:
         return
@@ -211,10 +212,10 @@ def _agree(directory: RunDirectory, *, yes: bool) -> None:
 def _description(directory: RunDirectory) -> str:
     record = directory.read_record()
     target = record.spec.target
-    place = f"{target.username}@{target.address}" if target.address else "this machine"
+    machine = f"{target.username}@{target.address}" if target.address else "this machine"
     head = (
         f"Run {record.run_id} was imported: you did not submit it on this machine.\n"
-        f"project      {record.spec.project_root}\nplace        {place}\n"
+        f"project      {record.spec.project_root}\nplace        {machine}\n"
     )
     text = "".join(visible(line) + "\n" for line in head.splitlines()) + plan_text(record.plan)
     try:

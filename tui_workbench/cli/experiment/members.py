@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from tui_workbench.cli import INTERRUPTED
-from tui_workbench.cli.experiment.before_start import ensure_target_login, suggesting_allow_cpu
+from tui_workbench.cli.experiment.starting import ensure_target_login, suggesting_allow_cpu
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, PLAIN, emit, notify, write_lines
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run, RunRequest, RunState, Seeds
@@ -68,22 +68,22 @@ def run_members(
 def _print_members(
     runs: Runs, request: RunRequest, members: Sequence[Member], arguments: argparse.Namespace, *, as_record: bool
 ) -> int:
-    runs.plan(sweep.request_of(request, members[0]))
+    runs.plan(sweep.request_of(request, members[0]))  # raises the errors that a submission would raise
     rows = [
         {
             "member": number,
-            "values": each.values,
-            "arguments": list(each.arguments),
-            **({"environment": dict(each.environment)} if each.environment else {}),
-            **({"family": each.family} if each.family else {}),
+            "values": member.values,
+            "arguments": list(member.arguments),
+            **({"environment": dict(member.environment)} if member.environment else {}),
+            **({"family": member.family} if member.family else {}),
         }
-        for number, each in enumerate(members, 1)
+        for number, member in enumerate(members, 1)
     ]
     if as_record:
         return emit(rows, arguments)
-    for number, each in enumerate(members, 1):
-        variables = [f"{name}={value}" for name, value in each.environment]
-        write_lines([f"{number}. {shlex.join((*variables, request.script, *each.arguments))}"])
+    for number, member in enumerate(members, 1):
+        variables = [f"{name}={value}" for name, value in member.environment]
+        write_lines([f"{number}. {shlex.join((*variables, request.script, *member.arguments))}"])
     return 0
 
 
@@ -92,10 +92,11 @@ def _follow(runs: Runs, group: str, members: Sequence[RunDirectory]) -> int:
     reported: dict[str, str] = {}
     last_resume = time.monotonic()
     try:
-        while len(ended := [each for each in members if reported.get(each.run_id) in _ENDED]) < len(members):
+        while len(ended := [member for member in members if reported.get(member.run_id) in _ENDED]) < len(members):
             for directory in members:
                 if directory not in ended:
                     _report(directory, reported)
+            # The controller that would start the next run of the sweep may have been killed.
             if time.monotonic() - last_resume > RESUME_SECONDS:
                 runs.resume()
                 last_resume = time.monotonic()

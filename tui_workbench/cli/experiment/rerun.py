@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from tui_workbench.cli.experiment.submit import ALLOW_CPU, DETACH, DRY_RUN, OUTPUT, SLURM, submit_request
+from tui_workbench.cli.experiment.starting import ALLOW_CPU, DETACH, DRY_RUN, OUTPUT, SLURM
+from tui_workbench.cli.experiment.submit import submit_request
 from tui_workbench.cli.shared.parser import RUN, option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project

@@ -52,12 +52,12 @@ def _lines(stacks: Stacks) -> Iterator[str]:
     for ranks, frames in rank_places(stacks.processes):
         yield f"{ranks}: {', in '.join(map(_call, frames))}"
     has_nodes = has_several_nodes(stacks.processes)
-    for each in stacks.processes:
+    for process in stacks.processes:
         yield ""
-        yield f"{process_title(each, has_nodes=has_nodes)}: {shlex.join(each.stacks.command)}"
-        if each.stacks.problem:
-            yield f"  not read: {each.stacks.problem}"
-        for thread in each.stacks.threads:
+        yield f"{process_title(process, has_nodes=has_nodes)}: {shlex.join(process.stacks.command)}"
+        if process.stacks.problem:
+            yield f"  not read: {process.stacks.problem}"
+        for thread in process.stacks.threads:
             yield f"  {thread.name or 'thread'}: {thread_state(thread)}"
             yield from (f"    {_call(frame)}" for frame in thread.frames)
     if left_out := left_out_text(stacks):

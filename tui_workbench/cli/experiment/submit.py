@@ -1,4 +1,4 @@
-"""`experiment submit`: run a script on a target. `rerun` and `sweep` share parts of this module."""
+"""`experiment submit`: run a script on a target, and follow its output. `rerun` submits its request here too."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ import os
 import sys
 
 from tui_workbench.cli import INTERRUPTED
-from tui_workbench.cli.experiment.before_start import ensure_target_login, suggesting_allow_cpu
-from tui_workbench.cli.experiment.seeds import MAX_PARALLEL, SEEDS, seeds_of
-from tui_workbench.cli.shared.output import PLAIN, notify, output
+from tui_workbench.cli.experiment.starting import (
+    ALLOW_CPU,
+    CONFIGURATION,
+    DETACH,
+    DRY_RUN,
+    MAX_PARALLEL,
+    OUTPUT,
+    SCRIPT,
+    SEEDS,
+    SLURM,
+    ensure_target_login,
+    seeds_of,
+    suggesting_allow_cpu,
+)
+from tui_workbench.cli.shared.output import PLAIN, notify
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.cli.shared.progress_bar import shared
 from tui_workbench.cli.shared.stream import OutputStream
@@ -21,17 +33,6 @@ from tui_workbench.runs.submission.launch import submit
 
 UNKNOWN_END = 1
 """Exit code for a run that has ended with an unknown result."""
-
-CONFIGURATION = option("-c", "--run-configuration", metavar="NAME", required=True, help="the .runconfig to use")
-DETACH = option("--detach", action="store_true", help="print the run ID and return")
-DRY_RUN = option("--dry-run", action="store_true", help="print the plan without running anything")
-SLURM = option("--slurm", metavar="KEY=VALUE,...", action="append", default=[],
-               help="override options of a Slurm job, such as gpus=2,time=2:00:00; repeatable")  # fmt: skip
-ALLOW_CPU = option("--allow-cpu", action="store_true", help="run even if the script would train on the CPU")
-OUTPUT = output(default="", note="output format, only with --detach or --dry-run; without -o, the output is text")
-SCRIPT = option(
-    "script", metavar="SCRIPT", nargs="?", default="", help="the script or notebook (default: from ArgumentVector)"
-)
 
 configure_submit = options(
     CONFIGURATION,
@@ -138,7 +139,7 @@ def _follow(run: Run, *, plain: bool) -> int:
     try:
         with OutputStream(directory, plain=plain) as stream:
             ended = stream.follow(shows_preparation=True)
-    except (KeyboardInterrupt, BrokenPipeError) as error:
+    except (KeyboardInterrupt, BrokenPipeError) as error:  # the controller is another process, so the run continues
         if isinstance(error, KeyboardInterrupt):
             sys.stderr.write("\n")  # the terminal has printed ^C
         notify(

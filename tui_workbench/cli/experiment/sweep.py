@@ -5,8 +5,16 @@ from __future__ import annotations
 import argparse
 
 from tui_workbench.cli.experiment.members import run_members
-from tui_workbench.cli.experiment.seeds import MAX_PARALLEL, SEEDS, seeds_of
-from tui_workbench.cli.experiment.submit import ALLOW_CPU, CONFIGURATION, OUTPUT, SCRIPT, SLURM
+from tui_workbench.cli.experiment.starting import (
+    ALLOW_CPU,
+    CONFIGURATION,
+    MAX_PARALLEL,
+    OUTPUT,
+    SCRIPT,
+    SEEDS,
+    SLURM,
+    seeds_of,
+)
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunRequest

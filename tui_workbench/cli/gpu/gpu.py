@@ -144,6 +144,7 @@ def _print(
 def _targets(project: Project, names: Sequence[str]) -> list[ComputeTarget]:
     if names:
         named = [project.target(name) for name in names]
+        # The screens and later commands contact only machines that the user has named once.
         for target in named:
             contacts.record(target)
         return named
@@ -179,8 +180,8 @@ def _emit(records: list[Record], arguments: argparse.Namespace, columns: Sequenc
         if arguments.watch and sys.stdout.isatty():
             write_controls(sys.stdout, _HOME_AND_CLEAR)
         # Omit columns that are empty in every row.
-        known = [name for name in columns if any(record.get(name) not in (None, "", []) for record in records)]
-        emit(records, arguments, known or columns)
+        filled = [name for name in columns if any(record.get(name) not in (None, "", []) for record in records)]
+        emit(records, arguments, filled or columns)
     sys.stdout.flush()
 
 
@@ -201,14 +202,14 @@ def _titles(project: Project) -> Titles:
 
 def gpu_records(states: Sequence[MachineState], titles: Titles) -> list[Record]:
     """Return a record for each GPU. A machine without GPUs has a record with its problem."""
-    found: list[Record] = []
+    records: list[Record] = []
     for state in states:
         devices = state.machine.devices if state.machine else ()
         readings = {reading.device: reading for reading in state.sample.readings} if state.sample else {}
-        found += [_gpu(state, device, readings.get(device.number), titles) for device in devices]
+        records += [_gpu(state, device, readings.get(device.number), titles) for device in devices]
         if not devices:
-            found.append({**_place(state, None), "problem": _problem(state)})
-    return found
+            records.append({**_location(state, None), "problem": _problem(state)})
+    return records
 
 
 def _gpu(state: MachineState, device: Device, latest: Reading | None, titles: Titles) -> Record:
@@ -220,9 +221,9 @@ def _gpu(state: MachineState, device: Device, latest: Reading | None, titles: Ti
     machine, reading = state.machine or Machine(), latest or Reading(device.number)
     throttled = ", ".join(reading.throttled_by)
     held = state.reserved.gpus.get(device.uuid) if state.reserved is not None else None
-    used_by = list(dict.fromkeys(titles(each.run) or each.run or each.user or "?" for each in computing))
+    used_by = list(dict.fromkeys(titles(process.run) or process.run or process.user or "?" for process in computing))
     return {
-        **_place(state, device.number),
+        **_location(state, device.number),
         "name": device.name,
         "uuid": device.uuid,
         "utilization": reading.utilization,
@@ -248,14 +249,14 @@ def _gpu(state: MachineState, device: Device, latest: Reading | None, titles: Ti
 
 def process_records(states: Sequence[MachineState], titles: Titles) -> list[Record]:
     """Return a record for each process. A machine without a sample has a record with its problem."""
-    found: list[Record] = []
+    records: list[Record] = []
     for state in states:
         if state.problem or state.sample is None:
-            found.append({**_place(state, None), "problem": _problem(state)})
+            records.append({**_location(state, None), "problem": _problem(state)})
         for process in state.sample.processes if state.sample else ():
-            found.append(
+            records.append(
                 {
-                    **_place(state, process.device),
+                    **_location(state, process.device),
                     "pid": process.pid,
                     "process": process.name,
                     "user": process.user,
@@ -268,10 +269,10 @@ def process_records(states: Sequence[MachineState], titles: Titles) -> list[Reco
                     "problem": None,
                 }
             )
-    return found
+    return records
 
 
-def _place(state: MachineState, device: int | None) -> Record:
+def _location(state: MachineState, device: int | None) -> Record:
     return {"target": ",".join(state.targets), "address": state.address or None, "gpu": device}
 
 

@@ -96,7 +96,7 @@ def run_release(arguments: argparse.Namespace) -> int:
 
 def run_reservations(arguments: argparse.Namespace) -> int:
     holding = _holding(arguments)
-    rows = [_record(each) for each in holding.holders()]
+    rows = [_record(holder) for holder in holding.holders()]
     emit(rows, arguments, COLUMNS)
     if holding.notice:
         notify(holding.notice)
@@ -112,10 +112,10 @@ def _holding(arguments: argparse.Namespace) -> Holding:
     return Holding(Project.find(arguments.project).target(arguments.target))
 
 
-def _report(verb: str, found: Sequence[Holder], arguments: argparse.Namespace) -> int:
+def _report(verb: str, holders: Sequence[Holder], arguments: argparse.Namespace) -> int:
     if not is_text(arguments):
-        emit([_record(each) for each in found], arguments, COLUMNS)
+        emit([_record(holder) for holder in holders], arguments, COLUMNS)
         return 0
-    for each in found:
-        notify(f"{verb} GPU {each.gpu}" + (f" until {each.until}" if verb == "reserved" else ""))
+    for holder in holders:
+        notify(f"{verb} GPU {holder.gpu}" + (f" until {holder.until}" if verb == "reserved" else ""))
     return 0

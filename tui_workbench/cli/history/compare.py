@@ -1,4 +1,4 @@
-"""`history compare`: show the differences between runs."""
+"""`history compare|families`: show the differences between runs, and families of runs that differ only in the seed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ import itertools
 import re
 from typing import Any
 
-from tui_workbench.cli.history.families import run_comparison
 from tui_workbench.cli.history.history import write_bytes
 from tui_workbench.cli.shared.output import PLAIN, emit, notify, output
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.comparing import Comparison, compare
-from tui_workbench.runs.families import FAMILY_NAME
+from tui_workbench.runs.estimates import estimate_text
+from tui_workbench.runs.families import (
+    FAMILY_NAME,
+    compare_families,
+    compared_record,
+    family_record,
+    left_out_notes,
+)
 from tui_workbench.runs.history import History
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_diff
+from tui_workbench.runs.store.arguments import column_name, differing
 
 WIDEST = 60
 """Maximum number of characters of a value in the table."""
@@ -33,6 +40,7 @@ configure_compare = options(
     option("--diff", action="store_true", help="print the diff of the code between each run and the next"),
     output(default="table"),
 )
+configure_families = options(output(default="table"))
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
@@ -44,7 +52,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
     runs = History(Project.find(arguments.project))
     names = [*arguments.runs, *arguments.named_runs]
     if names and all(re.fullmatch(FAMILY_NAME, name) for name in names):
-        return run_comparison(runs, names, arguments)
+        return _compare_families(runs, names, arguments)
     if any(re.fullmatch(FAMILY_NAME, name) for name in names):
         raise UsageError("a family cannot be compared with a run", remedy="Give only families, or only runs.")
     comparison = compare(runs, names)
@@ -91,3 +99,40 @@ def _print_differences(runs: History, comparison: Comparison) -> None:
                 )
         text = snapshot_diff(runs.project.state_directory, before.commit_id, after.commit_id)
         write_bytes((text.encode("utf-8", "surrogateescape"),))
+
+
+def run_families(arguments: argparse.Namespace) -> int:
+    families = History(Project.find(arguments.project)).families()
+    if arguments.output not in ("table", PLAIN) or arguments.query:
+        return emit([family_record(family) for family in families], arguments)
+    names = differing([family.arguments for family in families])
+    rows = []
+    for family in families:
+        values = {column_name(name): family.arguments.get(name, "") for name in names}
+        samples = {name: family.sample(name).estimate for name in family.metrics}
+        texts = {name: f"{estimate_text(mean)} (n = {mean.n})" for name, mean in samples.items() if mean}
+        identity = {"family": family.name, "script_name": family.rows[0].run.script_name}
+        rows.append({**identity, **values, "runs": len(family.runs), **texts})
+    columns = dict.fromkeys(name for row in rows for name in row)
+    emit(rows, arguments, tuple(columns))
+    notify(*(note for family in families for note in left_out_notes(family)))
+    return 0
+
+
+def _compare_families(runs: History, names: list[str], arguments: argparse.Namespace) -> int:
+    """Print a comparison of two families. Raises UsageError or RunNotFound for wrong names."""
+    if arguments.all or arguments.diff:
+        raise UsageError("--all and --diff compare runs, not families", remedy="Omit --all and --diff, or give runs.")
+    families = runs.families(list(dict.fromkeys(names)))
+    compared = compare_families(families)
+    if arguments.output == "json" or arguments.query:
+        return emit([compared_record(families, metric) for metric in compared], arguments)
+    rows = []
+    for metric in compared:
+        texts = [estimate_text(estimate) or "-" for estimate in metric.estimates]
+        means = {family.name: text for family, text in zip(families, texts, strict=True)}
+        rows.append({"metric": metric.name, **means, "verdict": metric.verdict})
+    emit(rows, arguments, ("metric", *(family.name for family in families), "verdict"))
+    notify(*(note for family in families for note in left_out_notes(family)))
+    notify("values are mean ± standard deviation; differences have a 95% confidence interval (Welch)")
+    return 0

@@ -88,14 +88,14 @@ def _list_with_best(records: list[dict[str, Any]], arguments: argparse.Namespace
     key = metric_key(metric)
     completed = state_word(RunState.COMPLETED)
     values = [finite(record.get(key)) if record["status"] == completed else None for record in records]
-    known = [value for value in values if value is not None]
-    if not known:
+    numbers = [value for value in values if value is not None]
+    if not numbers:
         raise UsageError(
             f"no completed run has a number for the metric {metric!r}",
             remedy="Choose another metric, or wait until a run completes. `workbench-tui history list` prints the "
             "metrics.",
         )
-    best = min(known) if goal == "min" else max(known)
+    best = min(numbers) if goal == "min" else max(numbers)
     marked = [
         {**record, key: f"{value:.6g} *"} if value is not None and value == best else record
         for record, value in zip(records, values, strict=True)
@@ -162,12 +162,15 @@ def emit_records(records: Any, arguments: argparse.Namespace, *, first_metric: s
 
 def _with_arguments(records: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the records with columns for arguments that differ between them, and the names of these columns."""
-    found = differing([record[BY_NAME] for record in records])
-    if len(found) > MOST_ARGUMENT_COLUMNS:
-        notify(f"omitted {counted(len(found) - MOST_ARGUMENT_COLUMNS, 'argument')}; `-o json` prints all arguments")
-    names = {name: column_name(name) for name in found[:MOST_ARGUMENT_COLUMNS]}
-    rows = [{**{names[n]: v for n, v in record[BY_NAME].items() if n in names}, **record} for record in records]
-    return rows, list(names.values())
+    arguments = differing([record[BY_NAME] for record in records])
+    if len(arguments) > MOST_ARGUMENT_COLUMNS:
+        notify(f"omitted {counted(len(arguments) - MOST_ARGUMENT_COLUMNS, 'argument')}; `-o json` prints all arguments")
+    columns = {name: column_name(name) for name in arguments[:MOST_ARGUMENT_COLUMNS]}
+    rows = [
+        {**{columns[name]: value for name, value in record[BY_NAME].items() if name in columns}, **record}
+        for record in records
+    ]
+    return rows, list(columns.values())
 
 
 def _metric_columns(records: Sequence[dict[str, Any]], first: str) -> list[str]:
@@ -184,28 +187,28 @@ def run_tag(arguments: argparse.Namespace) -> int:
     tags = {name: value for name, _, value in (word.partition("=") for word in arguments.tags)}
     removed = tuple(arguments.remove)
 
-    def change(found: Annotations) -> Annotations:
+    def change(annotations: Annotations) -> Annotations:
         for name in removed:
-            if name not in found.tags:
+            if name not in annotations.tags:
                 raise UsageError(
                     f"run {arguments.run} has no tag {name!r} that a user added",
                     remedy="Choose another tag. Tags that the script logged cannot be removed.",
                 )
-        return with_tags(found, tags, removed)
+        return with_tags(annotations, tags, removed)
 
     return _annotate(arguments, change)
 
 
 def run_note(arguments: argparse.Namespace) -> int:
-    return _annotate(arguments, lambda found: found._replace(note=arguments.text))
+    return _annotate(arguments, lambda annotations: annotations._replace(note=arguments.text))
 
 
 def run_archive(arguments: argparse.Namespace) -> int:
-    return _annotate(arguments, lambda found: found._replace(archived=not arguments.undo))
+    return _annotate(arguments, lambda annotations: annotations._replace(archived=not arguments.undo))
 
 
 def run_pin(arguments: argparse.Namespace) -> int:
-    return _annotate(arguments, lambda found: found._replace(pinned=not arguments.undo))
+    return _annotate(arguments, lambda annotations: annotations._replace(pinned=not arguments.undo))
 
 
 def _annotate(arguments: argparse.Namespace, change: Callable[[Annotations], Annotations]) -> int:

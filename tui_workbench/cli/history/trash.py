@@ -72,10 +72,10 @@ def run_delete(arguments: argparse.Namespace) -> int:
 
 def _named(runs: Runs, names: Sequence[str]) -> list[Run]:
     """Return the given runs. Raises RunNotFound, or UsageError if one of them cannot be deleted."""
-    wanted = dict.fromkeys(runs.directory(name).run_id for name in names)
-    for run_id in wanted:
+    run_ids = dict.fromkeys(runs.directory(name).run_id for name in names)
+    for run_id in run_ids:
         runs.check_deletable(run_id)
-    return [run for run in runs.list() if run.run_id in wanted]
+    return [run for run in runs.list() if run.run_id in run_ids]
 
 
 def _delete(runs: Runs, run: Run, size: int) -> dict[str, object]:
@@ -104,13 +104,14 @@ def _summary(sizes: dict[str, int]) -> str:
 
 def run_restore(arguments: argparse.Namespace) -> int:
     runs = Runs(Project.find(arguments.project))
-    found = dict.fromkeys(run.run_id for run in runs.deleted(arguments.runs))
-    return emit([{"run_id": runs.undelete(run_id)} for run_id in found], arguments)
+    run_ids = dict.fromkeys(run.run_id for run in runs.deleted(arguments.runs))
+    return emit([{"run_id": runs.undelete(run_id)} for run_id in run_ids], arguments)
 
 
 def run_purge(arguments: argparse.Namespace) -> int:
     runs = Runs(Project.find(arguments.project))
     folder = os.path.join(runs.project.runs_directory, PURGED_PREFIX)
+    # A purge renames runs before it removes them, so an interrupted purge leaves renamed folders.
     unfinished = {run_id: folder_size(folder + run_id) for run_id in runs.unfinished_purge()}
     in_trash = [name for name in arguments.runs if name not in unfinished]
     chosen = runs.deleted(in_trash) if in_trash or not arguments.runs else []
@@ -125,8 +126,8 @@ def run_purge(arguments: argparse.Namespace) -> int:
         result = {"runs": list(purged.run_ids), "bytes": purged.size, "snapshot_bytes": purged.snapshot_size}
         emit({**result, "problems": list(purged.problems)}, arguments)
     else:
-        known = sizes | unfinished
-        emit([{"run_id": run_id, "size": size_text(known[run_id])} for run_id in purged.run_ids], arguments)
+        all_sizes = sizes | unfinished
+        emit([{"run_id": run_id, "size": size_text(all_sizes[run_id])} for run_id in purged.run_ids], arguments)
         notify(f"freed {size_text(purged.size)} of run files and {size_text(purged.snapshot_size)} of snapshots")
     notify(*purged.problems)
     return 1 if purged.problems else 0
@@ -134,5 +135,5 @@ def run_purge(arguments: argparse.Namespace) -> int:
 
 def _on_targets(runs: Runs, run_ids: frozenset[str]) -> list[str]:
     """Delete the copies of runs on the targets, and return the errors."""
-    found = Cleanup(runs).remove_runs(run_ids) if run_ids else []
-    return [f"{each.target}: {each.problem}" for each in found if each.problem]
+    results = Cleanup(runs).remove_runs(run_ids) if run_ids else []
+    return [f"{result.target}: {result.problem}" for result in results if result.problem]

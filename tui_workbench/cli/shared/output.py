@@ -70,7 +70,7 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def notify(*texts: str) -> None:
     """Write messages to stderr, one per line."""
-    sys.stdout.flush()
+    sys.stdout.flush()  # so that the message follows the output that was printed before it
     sys.stderr.write("".join(f"workbench-tui: {visible(text)}\n" for text in texts))
 
 
@@ -198,5 +198,5 @@ def problem_text(problem: Problem | None) -> str | None:
     """Format a problem in one line, with its line number. Return None without a problem."""
     if problem is None:
         return None
-    place = f"line {problem.line}: " if problem.line else ""
-    return f"{place}{problem.message}. {problem.remedy}".strip()
+    prefix = f"line {problem.line}: " if problem.line else ""
+    return f"{prefix}{problem.message}. {problem.remedy}".strip()

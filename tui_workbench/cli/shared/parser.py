@@ -44,6 +44,8 @@ class Parser(argparse.ArgumentParser):
     def _options_end(self, words: Sequence[str]) -> int:
         index = 0
         while index < len(words) and words[index] not in ("-", "--") and words[index].startswith("-"):
+            # `--option=value` is not in the table, and takes no other word. Options of commands with a script have one
+            # value or none.
             option = self._option_string_actions.get(words[index])
             index += 2 if option is not None and option.nargs is None else 1
         return index
@@ -94,7 +96,7 @@ def seconds(text: str) -> float:
     return value
 
 
-def number_of(things: str, what: str = "a number") -> Callable[[str], int]:
+def number_of(items: str, quantity: str = "a number") -> Callable[[str], int]:
     """Return a function that converts an argument to a whole number.
 
     Its error calls the number `what` of `things`, such as "a number of runs" or "the number of a GPU".
@@ -102,7 +104,7 @@ def number_of(things: str, what: str = "a number") -> Callable[[str], int]:
 
     def convert(text: str) -> int:
         if not (text.isascii() and text.isdigit()):
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what} of {things}; give a whole number such as 10")
+            raise argparse.ArgumentTypeError(f"{text!r} is not {quantity} of {items}; give a whole number such as 10")
         return int(text)
 
     return convert

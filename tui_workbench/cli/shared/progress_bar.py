@@ -74,15 +74,15 @@ def shared() -> ProgressBar:
 
 def drawn(progress: Progress, width: int) -> str:
     """Format progress in at most `width` columns, without the bar if there is not enough room."""
-    what = f"{visible(progress.label):<{_LABEL}}"
+    label = f"{visible(progress.label):<{_LABEL}}"
     rest = f"{progress.percent}  {progress.columns()}".rstrip()
     room = width - _LABEL - 7 - AMOUNT - RATE - LEFT - 6
     if progress.fraction is None or room < SHORTEST_BAR:
-        return f"{what} {rest}"[:width]
+        return f"{label} {rest}"[:width]
     is_plain = not (sys.stderr.encoding or "").lower().replace("-", "").startswith("utf8")
     cells = min(room, LONGEST_BAR)
     shape = bar(progress.fraction, cells, full="#", empty="-", parts="") if is_plain else bar(progress.fraction, cells)
-    return f"{what} {shape} {rest}"[:width]
+    return f"{label} {shape} {rest}"[:width]
 
 
 def _write(text: str) -> None:

@@ -28,6 +28,7 @@ TERMINAL = "/dev/tty"
 
 def can_ask() -> bool:
     try:
+        # The file exists on every system; only opening it shows whether this process has a terminal.
         with open(TERMINAL, "rb"):
             return True
     except OSError:
@@ -160,6 +161,7 @@ def log_in(host: SshHost) -> dict[str, str]:
     """Log in to a machine, asking the user if necessary. Return the typed secrets, keyed by their references."""
     typed: dict[str, str] = {}
 
+    # Answers to questions, such as one-time codes, are not stored.
     def give(error: SecretNeeded, secret: str) -> None:
         host.give_secret(error.reference, secret)
         if not error.is_question:

@@ -138,6 +138,7 @@ class OutputStream:
             return run
         preparation = _PreparationReport(self._directory) if shows_preparation else None
         pause = FASTEST_POLL
+        # The end of the controller ends a wait at once, so that the command returns without a pause.
         controller = self._watch_controller()
         try:
             while True:
@@ -174,15 +175,16 @@ class OutputStream:
 
     def _take_over(self) -> None:
         """Give the run a controller. Each failure in a row delays the next attempt. Raises WorkbenchError."""
-        self._directory.read_record()
+        self._directory.read_record()  # raises RunNotFound if the run directory was removed
         error: WorkbenchError | None = None
         try:
             if not self._give_controller(self._directory):
                 return
-        except UsageError:
+        except UsageError:  # another attempt cannot help
             raise
         except WorkbenchError as raised:
             error = raised
+        # The attempt counts even if it gave the run a controller: one that lives long enough resets the count.
         now = time.monotonic()
         is_in_a_row = now < self._next_takeover + SHORT_LIFE
         self._takeovers = self._takeovers + 1 if is_in_a_row else 1

@@ -1,4 +1,4 @@
-"""`open`: open TensorBoard, Jupyter or a port of a run at 127.0.0.1."""
+"""`open` and `port list|close`: open TensorBoard, Jupyter or a port of a run at 127.0.0.1, and close open ports."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from tui_workbench.cli.shared.output import TEXT, emit, notify, output
 from tui_workbench.cli.shared.parser import RUN, option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.ports import KINDS, PORT, OpenPort, parse_destination, run_owner
+from tui_workbench.runs.history import History
+from tui_workbench.runs.ports import KINDS, PORT, OpenPort, close_ports, open_ports, parse_destination, run_owner
+
+COLUMNS = ("port", "kind", "leads_to", "machine", "run_id", "url")
 
 NO_BROWSER = option("--no-browser", action="store_true", help="only print the address")
 
@@ -36,6 +38,12 @@ examples:
   workbench-tui open -r 12 jupyter --no-browser
   workbench-tui open -r 12 port 8080""",
 )  # fmt: skip
+configure_list = options(output("table", has_project=False))
+configure_close = options(
+    option("ports", nargs="*", metavar="PORT", help="a port number or URL from `port list`"),
+    option("--all", action="store_true", help="close all ports"),
+    output(TEXT, has_project=False),
+)
 
 
 def run_open(arguments: argparse.Namespace) -> int:
@@ -44,7 +52,7 @@ def run_open(arguments: argparse.Namespace) -> int:
         remedy = "Give `tensorboard`, `jupyter`, or `port` and a port number, for example `port 8080`."
         raise UsageError("`port` needs a number" if is_port else f"{arguments.kind} takes no port", remedy=remedy)
     destination = parse_destination(arguments.port) if is_port else None
-    directory = Runs(Project.find(arguments.project)).directory(arguments.run)
+    directory = History(Project.find(arguments.project)).directory(arguments.run)
     return keep_open(OpenPort(run_owner(directory), arguments.kind, destination), arguments)
 
 
@@ -63,3 +71,22 @@ def keep_open(opened: OpenPort, arguments: argparse.Namespace) -> int:
     finally:
         opened.close()
     return 0
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    return emit([record._asdict() for record in open_ports()], arguments, COLUMNS)
+
+
+def run_close(arguments: argparse.Namespace) -> int:
+    if bool(arguments.ports) == arguments.all:
+        raise UsageError(
+            "expected either ports or --all", remedy="Give ports from `workbench-tui port list`, or `--all`."
+        )
+    closed = []
+    for name in arguments.ports or [""]:
+        for record in close_ports(name):
+            closed.append(record._asdict())
+            notify(f"closed {record.title}")
+    if not closed:
+        notify("no open ports")
+    return emit(closed, arguments, COLUMNS, text=())

@@ -1,14 +1,30 @@
-"""The options of `submit` and `sweep` that repeat runs with different seeds."""
+"""The options that `submit`, `rerun` and `sweep` share, and the steps before a run starts."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
+from collections.abc import Iterator
 
+from tui_workbench.cli.shared.output import output
 from tui_workbench.cli.shared.parser import option
-from tui_workbench.core.errors import UsageError
-from tui_workbench.core.model import Seeds
+from tui_workbench.cli.shared.prompts import ensure_login
+from tui_workbench.core.errors import NoGpu, UsageError
+from tui_workbench.core.model import RunRequest, Seeds
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.submission.planning import basis_of
 
+CONFIGURATION = option("-c", "--run-configuration", metavar="NAME", required=True, help="the .runconfig to use")
+DETACH = option("--detach", action="store_true", help="print the run ID and return")
+DRY_RUN = option("--dry-run", action="store_true", help="print the plan without running anything")
+SLURM = option("--slurm", metavar="KEY=VALUE,...", action="append", default=[],
+               help="override options of a Slurm job, such as gpus=2,time=2:00:00; repeatable")  # fmt: skip
+ALLOW_CPU = option("--allow-cpu", action="store_true", help="run even if the script would train on the CPU")
+OUTPUT = output(default="", note="output format, only with --detach or --dry-run; without -o, the output is text")
+SCRIPT = option(
+    "script", metavar="SCRIPT", nargs="?", default="", help="the script or notebook (default: from ArgumentVector)"
+)
 MAX_PARALLEL = option("--max-parallel", metavar="N", type=int, default=1,
                       help="maximum number of runs at the same time (default: %(default)s)")  # fmt: skip
 SEEDS = (
@@ -56,3 +72,20 @@ def seeds_of(arguments: argparse.Namespace) -> Seeds | None:
             remedy="Use a name that only your script reads, such as `SEED`.",
         )
     return Seeds(arguments.repeat, name or "seed", variable or "")
+
+
+@contextlib.contextmanager
+def suggesting_allow_cpu() -> Iterator[None]:
+    """Add --allow-cpu to the remedy of a NoGpu error."""
+    try:
+        yield
+    except NoGpu as error:
+        error.remedy = f"{error.remedy}\nTo run on the CPU, add `--allow-cpu`."
+        raise
+
+
+def ensure_target_login(project: Project, request: RunRequest) -> None:
+    """Log in to the target of a request, asking for missing secrets. Raises WorkbenchError."""
+    target = basis_of(project, request).target
+    if target.uses_ssh:
+        ensure_login(target)
