@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 import pytest
 
-from tui_workbench.core.json_values import MOST_LEVELS, parse_json, parse_json_lines
+from tui_workbench.core.json_values import MOST_LEVELS, parse_json, parse_json_lines, read_as
 
 DEEP = ["[" * 100_000, "[" * 100_000 + "]" * 100_000, '{"a":' * 50_000 + "1" + "}" * 50_000, "[[[" * 300 + "]]]" * 300]
 
@@ -62,3 +63,31 @@ def test_large_number_in_a_line_is_a_float() -> None:
     number, infinite, small = parse_json_lines([b"1" * 30, b"9" * 5000, b"-" + b"9" * 17])
     assert (number, infinite, small) == (float("1" * 30), math.inf, -int("9" * 17))
     assert isinstance(small, int)
+
+
+class Point(NamedTuple):
+    at: tuple[int, str]
+    tags: tuple[str, ...] = ()
+    value: object = None
+
+
+def test_declared_types_are_checked() -> None:
+    assert read_as(Point, {"at": [1, "x"], "tags": ["a", "b"], "value": [{}], "newer": 1}) == Point(
+        (1, "x"), ("a", "b"), [{}]
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({}, "`at` is missing"),
+        ({"at": [1]}, "`at` is [1], expected a list with a length of 2"),
+        ({"at": [1, "x", 2]}, "`at` is [1, 'x', 2], expected a list with a length of 2"),
+        ({"at": ["x", 1]}, "`at` is 'x', expected an integer"),
+        ({"at": [1, "x"], "tags": [1]}, "`tags` is 1, expected text"),
+        ([], "it is [], expected an object"),
+    ],
+)
+def test_value_of_another_type_is_named(value: object, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(reason)}$"):
+        read_as(Point, value)

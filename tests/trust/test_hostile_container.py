@@ -167,3 +167,32 @@ def test_probe_imports_nothing_from_the_images_working_folder(tmp_path: Path, en
     engine.docker("image", "rm", "--force", "local/hostile:1")
     assert run.state == "completed", run.reason
     assert log(run) == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ('{"python": "/bin/true", "packages": 3}', "`packages` is 3, expected a list"),
+        ("[1]", "it is [1], expected an object"),
+        ('{"version": {}}', "`version` is {}, expected text"),
+        ("[" * 5_000, "it is nested too deeply"),
+    ],
+    ids=["packages", "list", "version", "deep"],
+)
+def test_invalid_answer_of_the_python_of_an_image_is_reported(
+    project: DockerProject, engine: DockerEngine, tmp_path: Path, answer: str, reason: str
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("python", "python3"):
+        (programs / name).write_text(f"#!/bin/sh\necho 'workbench-probe:{answer}'\n")
+        (programs / name).chmod(0o755)
+    image = f"tests/answer:{len(answer)}"
+    container = engine.docker("create", PYTHON_IMAGE, "true")
+    engine.docker("cp", str(programs), f"{container}:/programs")
+    engine.docker("commit", "--change", "ENV PATH=/programs:/usr/bin:/bin", container, image)
+    engine.docker("rm", container)
+    project.compute(baseDockerImage=image)
+    run = project.run("print(1)")
+    assert run.state == "failed"
+    assert f"Python of the image {image} cannot be started: its answer is invalid: {reason}" in run.reason

@@ -104,7 +104,7 @@ def read_as(kind: type[_Tuple], value: Any, place: str = "") -> _Tuple:
 
 
 def check_type(kind: Any, value: Any, place: str) -> Any:
-    """Return the value as type `kind`, such as `str`, `int | None` or `tuple[str, ...]`. Raises ValueError."""
+    """Return the value as type `kind`: `int | None`, `tuple[str, ...]`, `tuple[str, int]` ... Raises ValueError."""
     return _reader_of(kind)(value, place)
 
 
@@ -122,7 +122,9 @@ def _reader_of(kind: Any) -> _Reader:
         (each,) = (_reader_of(each) for each in inner if each is not types.NoneType)
         return lambda value, place: None if value is None else each(value, place)
     if origin is tuple:
-        return _list_of(_reader_of(inner[0]))
+        if inner[-1] is Ellipsis:
+            return _list_of(_reader_of(inner[0]))
+        return _tuple_of([_reader_of(kind) for kind in inner])
     if origin is Mapping:
         return _object_of(_reader_of(inner[1]))
     return _fields_of(kind)
@@ -156,7 +158,7 @@ def _float(value: Any, place: str) -> float:
     raise _wrong(place, value, "a number")
 
 
-_SIMPLE: dict[Any, _Reader] = {Any: _any, str: _text, bool: _bool, int: _int, float: _float}
+_SIMPLE: dict[Any, _Reader] = {Any: _any, object: _any, str: _text, bool: _bool, int: _int, float: _float}
 
 
 def _list_of(each: _Reader) -> _Reader:
@@ -164,6 +166,15 @@ def _list_of(each: _Reader) -> _Reader:
         if not isinstance(value, list | tuple):
             raise _wrong(place, value, "a list")
         return tuple([each(item, place) for item in value])
+
+    return read
+
+
+def _tuple_of(items: Sequence[_Reader]) -> _Reader:
+    def read(value: Any, place: str) -> Any:
+        if not isinstance(value, list | tuple) or len(value) != len(items):
+            raise _wrong(place, value, f"a list with a length of {len(items)}")
+        return tuple([read_item(item, place) for read_item, item in zip(items, value, strict=True)])
 
     return read
 

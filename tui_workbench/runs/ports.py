@@ -14,11 +14,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tui_workbench.core import trace
 from tui_workbench.core.errors import UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import open_new
+from tui_workbench.core.json_values import read_as
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.processes import clean_environment, find_program, is_alive, start_detached
 from tui_workbench.core.waiting import wait_ready
@@ -363,5 +364,4 @@ def _call(path: str, seconds: float) -> socket.socket:
 
 
 def _received(connection: socket.socket) -> PortRecord:
-    message: dict[str, Any] = receive(connection) or {}
-    return PortRecord(**message)
+    return read_as(PortRecord, receive(connection))

@@ -12,7 +12,7 @@ import pytest
 from tests.runs.support import make_run, write_configuration
 from tests.waiting import wait_until
 from tui_workbench.core.directories import agents_path
-from tui_workbench.core.errors import ConfigurationError, NoGpu, UsageError
+from tui_workbench.core.errors import ConfigurationError, NoGpu, StorageError, UsageError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.agents import approvals, ledger
@@ -340,6 +340,23 @@ class TestApprovals:
         other = submit_for_agent(project, REQUEST._replace(arguments=("--lr", "1"))).approval
         assert other is not None
         assert other.number == waiting.number + 7
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            {"created": "\0"},
+            {"state": 1},
+            {"reasons": [3]},
+            {"request": {"run_configuration": "local", "environment": [["A"]]}},
+            {"plan": None},
+        ],
+    )
+    def test_request_with_values_of_other_types_is_unreadable(self, waiting: Approval, damage: dict[str, Any]) -> None:
+        file = Path(approvals.requests_directory(), f"{waiting.number}.json")
+        file.write_text(json.dumps(json.loads(file.read_text()) | damage))
+        assert read_approvals() == []
+        with pytest.raises(StorageError, match=f"request {waiting.number} cannot be read"):
+            find_approval(waiting.number)
 
     def test_secret_argument_is_refused(self, project: Project) -> None:
         with pytest.raises(UsageError, match="contains a secret"):

@@ -92,6 +92,7 @@ def test_tags_are_added_replaced_and_removed() -> None:
     assert found.tags == {"b": "3", "c": ""}
 
 
+@pytest.mark.slow("finds the categories of all characters")
 @settings(max_examples=25)
 @given(
     st.dictionaries(

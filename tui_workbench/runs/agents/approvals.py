@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core.errors import StorageError, UsageError, storage_errors
 from tui_workbench.core.files import load_json, write_atomically
+from tui_workbench.core.json_values import read_as
 from tui_workbench.core.masking import mask_plan, mask_words
 from tui_workbench.core.model import RunRequest, RunSpec
 from tui_workbench.core.plaintext import visible
@@ -210,11 +211,6 @@ def _content(approval: Approval) -> bytes:
 
 def _read(number: int) -> Approval | None:
     try:
-        stored = load_json(_path(number))
-        request = stored["request"]
-        for name in ("arguments", "keep_outputs"):
-            request[name] = tuple(request[name])
-        request["environment"] = tuple((name, value) for name, value in request["environment"])
-        return Approval(**{**stored, "request": RunRequest(**request), "reasons": tuple(stored["reasons"])})
-    except (OSError, ValueError, TypeError, KeyError):
+        return read_as(Approval, load_json(_path(number)))
+    except (OSError, ValueError):
         return None

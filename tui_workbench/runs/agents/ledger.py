@@ -21,6 +21,7 @@ from tui_workbench.core import locks
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import ConfigurationError, storage_errors
 from tui_workbench.core.files import load_json, write_atomically
+from tui_workbench.core.json_values import check_type
 from tui_workbench.runs.store import agent_runs
 from tui_workbench.runs.store.rundir import RunDirectory
 
@@ -69,11 +70,10 @@ def read_uses() -> list[Use]:
     path = os.path.join(agents_directory(), FILE)
     with storage_errors("read", path):
         try:
-            stored = load_json(path)
-            uses = [_now(Use(**each)) for each in stored]
+            uses = [_now(use) for use in check_type(tuple[Use, ...], load_json(path), "")]
         except FileNotFoundError:
             return []
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise ConfigurationError(
                 "this file does not contain a list of runs of agents",
                 remedy="Remove the file. The runs that it listed then no longer count toward the limits.",

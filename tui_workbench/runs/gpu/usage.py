@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from tui_workbench.core.files import LARGEST, open_regular, read_end
 from tui_workbench.core.holes import lines as lines_of
-from tui_workbench.core.json_values import parse_json
+from tui_workbench.core.json_values import parse_json, read_as
 from tui_workbench.runs.gpu.stall import Progress
 from tui_workbench.runs.metrics.tail import Tail
 from tui_workbench.runs.store.rundir import GPU_SAMPLES
@@ -33,7 +33,6 @@ from tui_workbench.targets.gpu.sample import (
     Sample,
     decode,
     encode,
-    machine_from,
 )
 
 OWN = "own"  # the owner of processes of the run; other processes have a run ID or a user name
@@ -282,7 +281,7 @@ class Usage:
     def from_json(cls, values: dict[str, Any]) -> Usage:
         """Read the output of `to_json`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         made = cls()
-        made.machine = machine_from(values["machine"])
+        made.machine = read_as(Machine, values["machine"])
         made.devices = {int(number): DeviceUse.from_json(use) for number, use in values["devices"].items()}
         made.first, made.last, made.unseen = (float(values[name]) for name in ("first", "last", "unseen"))
         made._previous = made.last

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import append_below, load_json, read_file
+from tui_workbench.core.json_values import read_as
 from tui_workbench.core.model import ComputeTarget, RunRequest, RunSpec, Step
 from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.lifecycle.building import save_environment
@@ -173,8 +174,10 @@ def write_demand(directory: RunDirectory, demand: Demand) -> None:
 
 
 def read_demand(directory: RunDirectory) -> Demand:
-    """Read the demand of a run of this user. Raises OSError, ValueError or TypeError."""
+    """Read the demand of a run of this user. Raises OSError or ValueError."""
     if not directory.is_own:
         raise PermissionError(f"{directory.path} is not a run of this user")
     stored = load_json(directory.file(QUEUE_ENTRY))
-    return Demand(*stored) if isinstance(stored, list) else Demand(**stored)  # earlier versions wrote a list
+    if isinstance(stored, list):  # earlier versions
+        stored = dict(zip(Demand._fields, stored, strict=False))
+    return read_as(Demand, stored)

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tui_workbench.core.files import LARGEST, open_regular
-from tui_workbench.core.json_values import parse_json
+from tui_workbench.core.json_values import check_type, parse_json
 from tui_workbench.runs.metrics.values import LoggedItem, Series
 
 MAGIC = b"workbench metrics 5\n"
@@ -81,7 +81,8 @@ class CurvesFile:
     def items(self) -> list[LoggedItem]:
         """Read the items. Return none if the file was deleted or is damaged."""
         with contextlib.suppress(*FAULTS):
-            return [LoggedItem(**values) for values in self._json(self._items_at, self._items_size)]
+            items = self._json(self._items_at, self._items_size)
+            return list(check_type(tuple[LoggedItem, ...], items, ""))
         return []
 
     def state(self) -> Any:

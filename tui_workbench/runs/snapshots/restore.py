@@ -24,6 +24,7 @@ from tui_workbench.config.secret_values import is_run_configuration, keep_values
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import UsageError, storage_error, storage_errors
 from tui_workbench.core.files import leads_through_folders, load_json, read_regular, write_below
+from tui_workbench.core.json_values import read_as
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.snapshots.file_copy import copy_file
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
@@ -66,7 +67,7 @@ class _Entry(NamedTuple):
     what: str  # as `Restoration.restored`
     is_undo: bool
     is_complete: bool
-    data: tuple[str, ...]  # paths of data in the project, which were not part of the saved state
+    data: tuple[str, ...] = ()  # paths of data in the project, which were not part of the saved state
 
 
 def restore(project: Project, record: Record, *, dry_run: bool = False) -> Restoration:
@@ -271,12 +272,10 @@ def _keep_mode(source: str, destination: str) -> None:
 
 def _read(project: Project) -> _Entry | None:
     try:
-        stored = load_json(os.path.join(project.state_directory, JOURNAL))
-        values = {name: stored[name] for name in _Entry._fields if name != "data"}
-        return _Entry(**values, data=tuple(map(str, stored.get("data", ()))))  # earlier versions stored no data
+        return read_as(_Entry, load_json(os.path.join(project.state_directory, JOURNAL)))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(
             f"cannot read {JOURNAL} ({error}), so the state before the restore is unknown",
             remedy="Move the file away: then you can restore snapshots again, but not undo the last restore. "

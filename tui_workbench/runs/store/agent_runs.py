@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import load_json, write_below
+from tui_workbench.core.json_values import read_as
 from tui_workbench.core.model import Plan, RunSpec
 from tui_workbench.runs.store.record import Record, record_from_json, record_to_json
 
@@ -53,8 +54,8 @@ def find(run_directory: str) -> RunSpec | None:
 def times_of(run_directory: str) -> Times:
     """Return when a run started and ended, as far as it is known."""
     try:
-        return Times(**load_json(_path(run_directory, _TIMES)))
-    except (OSError, ValueError, TypeError):
+        return read_as(Times, load_json(_path(run_directory, _TIMES)))
+    except (OSError, ValueError):
         return Times()
 
 

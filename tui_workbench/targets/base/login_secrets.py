@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from tui_workbench.core.json_values import parse_json
+from tui_workbench.core.json_values import parse_json, read_as
 from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference
 from tui_workbench.targets.hosts.host import StoredSecret
 from tui_workbench.targets.ssh.ssh_host import SshHost
@@ -100,6 +100,9 @@ def _read(text: str) -> list[_Entry] | None:
         found: Any = parse_json(text)
         if found[_FORMAT] != _VERSION:
             return None
-        return [_Entry(Place(**each["for"]), str(each["secret"]), str(each["hostKey"])) for each in found["secrets"]]
+        return [
+            _Entry(read_as(Place, stored["for"]), str(stored["secret"]), str(stored["hostKey"]))
+            for stored in found["secrets"]
+        ]
     except (ValueError, KeyError, TypeError):
         return None

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, StorageError
 from tui_workbench.core.files import load_json, read_file, write_atomically
-from tui_workbench.core.json_values import check_type, parse_json
+from tui_workbench.core.json_values import check_type, parse_json, read_as
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.targets.base.spark import Spark, find_words, parse_found
 from tui_workbench.targets.docker.container import KIND_LABEL, LOG, SHM_BYTES
@@ -111,10 +111,10 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
     is_foreign = bool(image.architecture and ours and image.architecture != ours)
     key = (f"{image.id}-on-{ours}" if is_foreign else image.id).removeprefix("sha256:")
     path = os.path.join(user_cache_directory(), "images", f"{key}-{FORM}.json")
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return _from_json(load_json(path))
-    answer, why = _ask(engine, image)
-    if answer is None:
+    with contextlib.suppress(OSError, ValueError):
+        return read_as(ImageFacts, load_json(path))
+    facts, why = _ask(engine, image)
+    if facts is None:
         if is_foreign:
             raise ConfigurationError(
                 f"the image {name} is for {image.architecture}, but the machine is {ours}",
@@ -126,15 +126,15 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
             f"Python of the image {name} cannot be started: {why}" if why else f"the image {name} has no Python",
             remedy=remedy,
         )
-    # If the answer cannot be stored, the next call runs a container again.
+    # If the facts cannot be stored, the next call runs a container again.
     with contextlib.suppress(OSError, StorageError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        write_atomically(path, json.dumps(answer).encode())
-    return _from_json(answer)
+        write_atomically(path, json.dumps(facts._asdict()).encode())
+    return facts
 
 
-def _ask(engine: Engine, image: Image) -> tuple[dict[str, Any] | None, str]:
-    """Return the answer of the image's Python; if there is none, None and the reason, "" for an image without Python.
+def _ask(engine: Engine, image: Image) -> tuple[ImageFacts | None, str]:
+    """Return the facts from the image's Python; if there is none, None and the reason, "" for an image without Python.
 
     The image's shell finds Python; without a shell, two names are tried.
     """
@@ -142,24 +142,26 @@ def _ask(engine: Engine, image: Image) -> tuple[dict[str, Any] | None, str]:
     commands += [[name, "-c", _PROGRAM] for name in ("python3", "python")]
     reasons = []
     for number, command in enumerate(commands):
-        answer, why = _run(engine, image, command)
-        if answer is not None:
-            return {**answer, "shell": not number}, ""
+        facts, why = _run(engine, image, command, shell=number == 0)
+        if facts is not None:
+            return facts, ""
         reasons.append(why)
     return None, next(filter(None, reasons), "")
 
 
-def _run(engine: Engine, image: Image, command: list[str]) -> tuple[dict[str, Any] | None, str]:
-    """Return the answer of a command; without an answer, None and the reason, "" if the program does not exist."""
+def _run(engine: Engine, image: Image, command: list[str], *, shell: bool) -> tuple[ImageFacts | None, str]:
+    """Return the facts from a command; without a valid answer, None and the reason, "" if there is no such program."""
     try:
         text, code = probe(engine, image.id, command, {"PROGRAM": _PROGRAM})
     except EngineRefused as error:
         return None, "" if _NO_PROGRAM.search(error.said) else error.said
     _, mark, rest = text.rpartition(_MARK)
-    with contextlib.suppress(ValueError):
-        found: dict[str, Any] = check_type(Mapping[str, Any], parse_json(rest.split(b"\n")[0]), "")
-        if mark:
-            return found, ""
+    if mark:
+        try:
+            answer = check_type(Mapping[str, Any], parse_json(rest.split(b"\n")[0]), "")
+            return read_as(ImageFacts, {**answer, "shell": shell}), ""
+        except ValueError as error:
+            return None, f"its answer is invalid: {error}"
     lines = text.decode("utf-8", "replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if "Error" in line), lines[-1].strip())
     return None, last if last or code == _NOT_FOUND else f"it ended with exit code {code}"
@@ -253,8 +255,3 @@ class InImage:
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
         return True  # nothing in an image changes
-
-
-def _from_json(answer: Mapping[str, Any]) -> ImageFacts:
-    packages = tuple((name, version, tuple(requires)) for name, version, requires in answer["packages"])
-    return ImageFacts(**{**answer, "libc": tuple(answer["libc"]), "packages": packages})

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from tui_workbench.core.json_values import parse_json
+from tui_workbench.core.json_values import parse_json, read_as
 
 THROTTLE_REASONS = (
     (0x0000000000000002, "application clocks"),
@@ -156,15 +156,9 @@ def decode(line: bytes) -> Machine | Sample | Note | None:
             return Sample(float(value["t"]), readings, tuple(Process(*each) for each in value.get("p", ())), quiet)
         if "note" in value:
             return Note(float(value["t"]), str(value["note"]), int(value.get("device", -1)))
-        return machine_from(value["machine"])
+        return read_as(Machine, value["machine"])
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
-
-
-def machine_from(value: dict[str, Any]) -> Machine:
-    """Convert JSON to a machine. Raises TypeError, KeyError or ValueError if it does not describe a machine."""
-    devices = tuple(Device(**{**each, "slices": tuple(each.get("slices", ()))}) for each in value["devices"])
-    return Machine(**{**value, "devices": devices})
 
 
 def _short(values: Reading | Process) -> list[Any]:
