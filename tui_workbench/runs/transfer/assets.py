@@ -68,12 +68,13 @@ def promote(project: Project, directory: str, artifact: str, name: str = "") -> 
     store = os.path.join(project.state_directory, STORE, name)
     link = os.path.join(project.root, LINKS, name + LINK_SUFFIX)
     with _locked(project.state_directory, name):
+        # Count the folders too: the link file may have been removed, or be that of an older commit.
         version = max((_read_link(link) or ("", 0))[1], *map(int, filter(str.isdecimal, os.listdir(store))), 0) + 1
-        place = os.path.join(store, str(version))
+        version_folder = os.path.join(store, str(version))
         building = os.path.join(store, f".new-{version}")
         remove_below(store, f".new-{version}")
         try:
-            with storage_errors("store", place):
+            with storage_errors("store", version_folder):
                 os.makedirs(os.path.join(building, CONTENT, os.path.basename(artifact) if whole_folder else ""))
                 for path, source in sources.items():
                     copy_file(source, os.path.join(building, CONTENT, path))
@@ -84,7 +85,7 @@ def promote(project: Project, directory: str, artifact: str, name: str = "") -> 
         finally:
             remove_below(store, f".new-{version}")
         _write_link(link, name, version)
-    return Asset(name, version, link, os.path.join(place, CONTENT, os.path.basename(artifact)))
+    return Asset(name, version, link, os.path.join(version_folder, CONTENT, os.path.basename(artifact)))
 
 
 def asset_of(project: Project, link: str) -> Asset:
@@ -95,13 +96,13 @@ def asset_of(project: Project, link: str) -> Asset:
             remedy="Choose another file. `workbench-tui asset list` lists the assets of the project with their link "
             "files.",
         )
-    if (found := _read_link(link)) is None:
+    if (name_and_version := _read_link(link)) is None:
         raise UsageError(
             f"{link} is not a link file",
             remedy='Choose a file with the format {"assetSource": ..., "name": ..., "version": ...}. '
             "`workbench-tui asset list` lists the assets of the project with their link files.",
         )
-    name, version = found
+    name, version = name_and_version
     folder = os.path.join(project.state_directory, STORE, name, str(version), CONTENT)
     try:
         (content,) = os.listdir(folder)
@@ -126,13 +127,13 @@ def download_asset(asset: Asset, destination: str, *, overwrite: bool = False) -
 
 def assets(project: Project) -> list[Asset]:
     """Return the assets with a link file in the project and existing content, sorted by name."""
-    found = []
+    complete = []
     folder = os.path.join(project.root, LINKS)
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         if name.endswith(LINK_SUFFIX):
             with contextlib.suppress(UsageError):
-                found.append(asset_of(project, os.path.join(folder, name)))
-    return found
+                complete.append(asset_of(project, os.path.join(folder, name)))
+    return complete
 
 
 @contextlib.contextmanager

@@ -11,12 +11,11 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 
 from tui_workbench.core.errors import RunNotFound, StorageError, UsageError, storage_errors
 from tui_workbench.core.files import open_regular, replacing
 from tui_workbench.core.plaintext import counted
-from tui_workbench.core.progress import BYTES, Meter, meter, size_text
+from tui_workbench.core.progress import BYTES, meter, size_text
 from tui_workbench.runs.snapshots.file_copy import copy_content
 from tui_workbench.runs.store.attempts import FOLDER as ATTEMPTS
 from tui_workbench.runs.store.logged import METRICS_COMPRESSED
@@ -50,6 +49,8 @@ PACKAGE_LINKS = "packages"
 
 _LOGS = (RANKS, SPARK, STACKS)
 """Folders whose files are artifacts, besides those of the script."""
+
+_ARTIFACT_FOLDERS = (OUTPUTS, WORKING_COPY, *_LOGS)
 
 # Folders in a run directory that the workbench creates.
 _FOLDERS = frozenset((
@@ -87,8 +88,8 @@ def written_files(directory: str) -> Iterator[str]:
     except RunNotFound:
         since = -1
     for path in files_below(directory, WORKING_COPY):
-        found = _status(os.path.join(directory, path))
-        if found is not None and found.st_ctime_ns > since:
+        status = _status(os.path.join(directory, path))
+        if status is not None and status.st_ctime_ns > since:
             yield path
 
 
@@ -126,8 +127,8 @@ def artifact_path(directory: str, name: str) -> str:
     path = os.path.realpath(os.path.join(root, name)) if "\0" not in name else root
     relative = os.path.relpath(path, root)
     first = relative.split(os.sep)[0]
-    known = first in (OUTPUTS, WORKING_COPY, *_LOGS) or relative in RECORDS
-    if not known or not _is_regular(path):
+    is_artifact = first in _ARTIFACT_FOLDERS or relative in RECORDS
+    if not is_artifact or not _is_regular(path):
         run_id = os.path.basename(directory)
         raise UsageError(
             f"run {run_id} has no artifact {name!r}",
@@ -173,15 +174,15 @@ def copy_files(sources: Mapping[str, str], destination: str, *, overwrite: bool)
             remedy="Choose another folder, or remove the file. On the command line, `--overwrite` replaces it.",
         )
     with meter("copying", BYTES, sum(os.stat(path).st_size for path in sources.values())) as copying:
-        copied = 0
+        copied = 0  # bytes of the complete files
+
+        def update(size: int) -> None:
+            copying.update(copied + size)
+
         for name, path in targets.items():
-            copy_file(sources[name], path, partial(_update, copying, copied))
+            copy_file(sources[name], path, update)
             copied += os.stat(path).st_size
     return list(targets.values())
-
-
-def _update(copying: Meter, before: int, size: int) -> None:
-    copying.update(before + size)
 
 
 def copy_file(source: str, destination: str, on_progress: Callable[[int], None] | None = None) -> None:
@@ -196,20 +197,20 @@ def copy_file(source: str, destination: str, on_progress: Callable[[int], None] 
                 "a folder already exists at this path", remedy="Move or rename the folder.", file=destination
             )
         with open_regular(source) as reading, replacing(destination) as writing:
-            found = os.fstat(reading.fileno())
+            status = os.fstat(reading.fileno())
             copy_content(reading, writing, on_progress)
-            os.utime(writing.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
-            if found.st_mode & 0o100:
+            os.utime(writing.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+            if status.st_mode & 0o100:
                 own = os.fstat(writing.fileno()).st_mode
-                os.chmod(writing.fileno(), stat.S_IMODE(own) | (found.st_mode & 0o111))
+                os.chmod(writing.fileno(), stat.S_IMODE(own) | (status.st_mode & 0o111))
 
 
 def is_folder(directory: str, name: str) -> bool:
     """Return True for a folder of artifacts, such as a folder in `outputs` or `ranks`. Links are not followed."""
     path = os.path.join(directory, name)
     whole = os.path.join(os.path.realpath(directory), name)
-    known = name.split(os.sep)[0] in (OUTPUTS, WORKING_COPY, *_LOGS)
-    return known and os.path.normpath(name) == name and os.path.realpath(path) == whole and os.path.isdir(path)
+    is_artifact = name.split(os.sep)[0] in _ARTIFACT_FOLDERS
+    return is_artifact and os.path.normpath(name) == name and os.path.realpath(path) == whole and os.path.isdir(path)
 
 
 def target_below(destination: str, name: str) -> str:
@@ -227,21 +228,21 @@ def target_below(destination: str, name: str) -> str:
 
 def files_below(directory: str, folder: str) -> Iterator[str]:
     """Yield the regular files below a folder of the run. Links are not followed."""
-    for place, folders, files in os.walk(os.path.join(directory, folder)):
+    for parent, folders, files in os.walk(os.path.join(directory, folder)):
         folders.sort()
-        paths = (os.path.join(place, name) for name in files)
+        paths = (os.path.join(parent, name) for name in files)
         yield from (os.path.relpath(path, directory) for path in paths if _is_regular(path))
 
 
 def _is_regular(path: str) -> bool:
-    found = _status(path)
-    return found is not None and stat.S_ISREG(found.st_mode)
+    status = _status(path)
+    return status is not None and stat.S_ISREG(status.st_mode)
 
 
 def _sizes(directory: str, paths: Iterable[str]) -> list[int]:
     """Return the sizes of the files that still exist."""
-    found = (_status(os.path.join(directory, path)) for path in paths)
-    return [each.st_size for each in found if each is not None]
+    statuses = (_status(os.path.join(directory, path)) for path in paths)
+    return [status.st_size for status in statuses if status is not None]
 
 
 def _status(path: str) -> os.stat_result | None:

@@ -73,8 +73,8 @@ def kept_outputs(directory: str, project_root: str, state_directory: str, patter
     """
     rules = parse("\n".join(patterns).encode("utf-8", "surrogateescape"))
     made = [*files_below(directory, OUTPUTS), *written_files(directory)]
-    wanted = [name for name in made if _is_named(in_project(name), rules)]
-    return _copy(directory, project_root, state_directory, wanted)
+    matching = [name for name in made if _is_named(in_project(name), rules)]
+    return _copy(directory, project_root, state_directory, matching)
 
 
 def copy_artifacts(
@@ -129,24 +129,24 @@ def _copy(directory: str, project_root: str, state_directory: str, names: Iterab
             if os.path.lexists(os.path.join(project_root, path)):
                 _save(project_root, path, state_directory, saved)
                 was_saved = True
-            _place(source, project_root, path)
+            _write(source, project_root, path)
             copied.append(path)
         except (OSError, UsageError) as error:
             refused.append((path, error.strerror or str(error) if isinstance(error, OSError) else error.message))
-    place = os.path.join(state_directory, saved) if was_saved else ""
-    return CopyResult(tuple(copied), tuple(same), tuple(refused), place)
+    saved_folder = os.path.join(state_directory, saved) if was_saved else ""
+    return CopyResult(tuple(copied), tuple(same), tuple(refused), saved_folder)
 
 
 def _is_same(source: str, root: str, path: str) -> bool:
     try:
-        there = open(open_below(root, path), "rb")  # noqa: SIM115 (closed below)
+        existing = open(open_below(root, path), "rb")  # noqa: SIM115 (closed below)
     except OSError:
         return False
-    with there, open_regular(source) as ours:
-        if os.fstat(there.fileno()).st_size != os.fstat(ours.fileno()).st_size:
+    with existing, open_regular(source) as new:
+        if os.fstat(existing.fileno()).st_size != os.fstat(new.fileno()).st_size:
             return False
-        while data := ours.read(_CHUNK):
-            if there.read(len(data)) != data:
+        while data := new.read(_CHUNK):
+            if existing.read(len(data)) != data:
                 return False
     return True
 
@@ -157,12 +157,12 @@ def _save(root: str, path: str, state_directory: str, saved: str) -> None:
     names = itertools.chain((name,), (f"{name}~{number}" for number in itertools.count(2)))
     with open(open_below(root, path), "rb") as file:
         make_folders(state_directory, os.path.dirname(name))
-        free = next(each for each in names if not os.path.lexists(os.path.join(state_directory, each)))
+        free = next(candidate for candidate in names if not os.path.lexists(os.path.join(state_directory, candidate)))
         with replacing_below(state_directory, free, durable=True) as copy:
             copy_content(file, copy)
 
 
-def _place(source: str, root: str, path: str) -> None:
+def _write(source: str, root: str, path: str) -> None:
     """Copy a file to the project. Raises OSError."""
     with open_regular(source) as file:
         mode = 0o777 if os.fstat(file.fileno()).st_mode & 0o100 else 0o666
@@ -174,4 +174,6 @@ def _is_named(path: str, rules: IgnoreFile) -> bool:
     """Return True if a pattern matches the path or one of its folders."""
     parts = path.split(os.sep)
     folders = (os.sep.join(parts[:count]) for count in range(1, len(parts)))
-    return bool(rules.verdict(path, is_folder=False)) or any(rules.verdict(each, is_folder=True) for each in folders)
+    if rules.verdict(path, is_folder=False):
+        return True
+    return any(rules.verdict(folder, is_folder=True) for folder in folders)

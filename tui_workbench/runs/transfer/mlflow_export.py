@@ -57,19 +57,19 @@ def export_mlflow(name: str, runs: Sequence[RunRow], destination: str, *, all_at
     identifier = str(int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()[:15], 16))
     folder = os.path.join(destination, identifier)
     report = ExportReport([], [], [])
-    created = min((each.run.created for each in runs), default=0.0)
+    created = min((row.run.created for row in runs), default=0.0)
     with storage_errors("write", folder, exact=True):
         os.makedirs(destination, exist_ok=True)
         make_folders(os.path.realpath(destination), identifier, 0o777)
         about = {
             "artifact_location": Path(folder).absolute().as_uri(), "creation_time": store.milliseconds(created),
             "experiment_id": identifier,
-            "last_update_time": store.milliseconds(max((each.run.created for each in runs), default=0.0)),
+            "last_update_time": store.milliseconds(max((row.run.created for row in runs), default=0.0)),
             "lifecycle_stage": "active", "name": name,
         }  # fmt: skip
         store.write_meta(folder, about)
-        for each in metered("exporting", "runs", runs):
-            _export_run(each, folder, identifier, report, all_attempts=all_attempts)
+        for row in metered("exporting", "runs", runs):
+            _export_run(row, folder, identifier, report, all_attempts=all_attempts)
     return report
 
 
@@ -78,7 +78,7 @@ def export_csv(runs: Sequence[RunRow], path: str) -> None:
 
     Control characters, which a terminal would execute, and bytes that are not UTF-8 are written as `\x1b`.
     """
-    records = [history_record(each.run, each.facts) for each in runs]
+    records = [history_record(row.run, row.facts) for row in runs]
     arguments = [record.pop(BY_NAME) for record in records]
     columns = list(dict.fromkeys(key for record in records for key in record))
     # The columns are the keys of the record, then the arguments that differ, and the metrics in alphabetical order.
@@ -96,22 +96,22 @@ def export_csv(runs: Sequence[RunRow], path: str) -> None:
         writer.writerow(record | {key: json.dumps(value, ensure_ascii=False) for key, value in nested.items()})
     with storage_errors("create", os.path.dirname(path)):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    readable = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text.getvalue())
+    readable = _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text.getvalue())
     write_atomically(path, readable.encode("utf-8", "backslashreplace"))
 
 
-def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport, *, all_attempts: bool) -> None:
-    run = each.run
+def _export_run(row: RunRow, folder: str, experiment: str, report: ExportReport, *, all_attempts: bool) -> None:
+    run = row.run
     identifier = hashlib.md5(f"{run.directory}\0{run.run_id}".encode(errors="surrogateescape"), usedforsecurity=False)
-    place = os.path.join(folder, identifier.hexdigest())
-    if os.path.lexists(place) and not os.path.exists(os.path.join(place, store.TAGS, store.RUN_ID_TAG)):
-        raise UsageError(f"{place} exists and was not written by `history export`", remedy="Choose another folder.")
-    building = f"{place}.new"
+    final = os.path.join(folder, identifier.hexdigest())
+    if os.path.lexists(final) and not os.path.exists(os.path.join(final, store.TAGS, store.RUN_ID_TAG)):
+        raise UsageError(f"{final} exists and was not written by `history export`", remedy="Choose another folder.")
+    building = f"{final}.new"
     shutil.rmtree(building, ignore_errors=True)
     for part in (store.METRICS, store.PARAMETERS, store.TAGS, store.ARTIFACTS):
         os.makedirs(os.path.join(building, part))
     meta: dict[str, Any] = {
-        "artifact_uri": Path(place, store.ARTIFACTS).absolute().as_uri(),
+        "artifact_uri": Path(final, store.ARTIFACTS).absolute().as_uri(),
         "end_time": store.milliseconds(run.end) or None, "entry_point_name": "", "experiment_id": experiment,
         "lifecycle_stage": "active",
         "run_id": identifier.hexdigest(), "run_name": run.run_id, "run_uuid": identifier.hexdigest(),
@@ -124,14 +124,14 @@ def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport
     _export_metrics(run, os.path.join(building, store.METRICS), names, all_attempts=all_attempts)
     parameters = arguments_by_name(run.words)
     _export_values(parameters, os.path.join(building, store.PARAMETERS), _Names(run.run_id, report), LONGEST_PARAMETER)
-    _export_values(_tags(each), os.path.join(building, store.TAGS), _Names(run.run_id, report), 0)
+    _export_values(_tags(row), os.path.join(building, store.TAGS), _Names(run.run_id, report), 0)
     _export_artifacts(run.directory, os.path.join(building, store.ARTIFACTS))
-    shutil.rmtree(place, ignore_errors=True)
-    os.rename(building, place)
+    shutil.rmtree(final, ignore_errors=True)  # a rename cannot replace a folder that has files
+    os.rename(building, final)
 
 
-def _tags(each: RunRow) -> dict[str, str]:
-    run, annotations = each.run, each.facts.annotations
+def _tags(row: RunRow) -> dict[str, str]:
+    run, annotations = row.run, row.facts.annotations
     mlflow = {
         store.RUN_NAME_TAG: run.run_id, store.USER_TAG: run.user_id, store.SCRIPT_TAG: run.script_name,
         "mlflow.source.type": "LOCAL",

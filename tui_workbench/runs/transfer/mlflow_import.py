@@ -62,35 +62,38 @@ class _Source(NamedTuple):
 def import_mlflow(project: Project, source: str) -> ImportReport:
     """Import the runs of an `mlruns` folder. Raises StorageError, and UsageError if the folder contains no runs."""
     notes: list[str] = []
-    sources = sorted(_sources(source, notes), key=lambda each: _start(each.meta))
+    sources = sorted(_sources(source, notes), key=lambda run: _start(run.meta))
     if not sources and not notes:
         raise UsageError(
             f"no MLflow runs in {source}", remedy=f"Use the folder that contains <experiment>/<run>/{store.META}."
         )
     project.prepare_state()
-    known = _known(project)
+    known_ids = _known_ids(project)
     imported: list[str] = []
     elsewhere: list[str] = []
     failed: list[str] = []
     known_count = 0
-    for each in metered("importing", "runs", sources):
-        if each.identifier in known or store.read_value(each.part(store.TAGS, store.RUN_ID_TAG)) in known:
+    for run in metered("importing", "runs", sources):
+        if run.identifier in known_ids or store.read_value(run.part(store.TAGS, store.RUN_ID_TAG)) in known_ids:
             known_count += 1
             continue
         try:
-            imported.append(_import(project, each))
-            elsewhere += _elsewhere(each)
+            imported.append(_import(project, run))
+            elsewhere += _elsewhere(run)
         except StorageError:
             raise
         except (OSError, ValueError, TypeError, WorkbenchError) as error:
-            failed.append(f"{each.folder}: {error}")
+            failed.append(f"{run.folder}: {error}")
     return ImportReport(imported, known_count, len(failed) + len(notes), [*failed, *notes], elsewhere)
 
 
 def _sources(root: str, notes: list[str]) -> Iterator[_Source]:
     """Yield the ended runs of a file store or experiment. Reasons for skipping runs are added to `notes`."""
     for experiment in (root, *(os.path.join(root, name) for name in sorted(_folders(root)))):
-        about = _experiment(experiment)
+        try:
+            about = store.read_meta(experiment)
+        except (OSError, ValueError):
+            continue
         if "experiment_id" not in about or "run_id" in about or "run_uuid" in about:
             continue
         for entry in sorted(_folders(experiment)):
@@ -112,13 +115,6 @@ def _sources(root: str, notes: list[str]) -> Iterator[_Source]:
                 yield _Source(folder, str(meta.get("run_id") or meta["run_uuid"]), str(about.get("name", "")), meta)
 
 
-def _experiment(folder: str) -> dict[str, Any]:
-    try:
-        return store.read_meta(folder)
-    except (OSError, ValueError):
-        return {}
-
-
 def _folders(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
@@ -128,8 +124,10 @@ def _folders(folder: str) -> list[str]:
 
 
 def _import(project: Project, source: _Source) -> str:
+    """Return the ID of the new run, which has the start time of the source, or a later millisecond if it is taken."""
     start = _start(source.meta)
-    run_id = _free_id(project, start)
+    ids = (f"{identifier(project.name)}_{milliseconds}" for milliseconds in itertools.count(int(start * 1000)))
+    run_id = next(run_id for run_id in ids if not os.path.lexists(os.path.join(project.runs_directory, run_id)))
     final = os.path.join(project.runs_directory, run_id)
     # Errors of the source are raised here, so that they are not taken for errors of the new directory.
     metrics = _lines(_metrics(source.part(store.METRICS)))
@@ -143,7 +141,10 @@ def _import(project: Project, source: _Source) -> str:
         write_below(directory.path, METRICS, metrics)
         write_below(directory.path, ORIGIN, _lines([{"source": source.folder, "run_id": source.identifier}]))
         write_below(directory.path, FILE, _lines([_annotations(source)]))
-        _copy_artifacts(artifacts, directory.path)
+        make_folders(directory.path, OUTPUTS)
+        for name, path in artifacts:
+            # The log is an artifact of runs that the workbench exported.
+            copy_file(path, os.path.join(directory.path, name if name == OUTPUT else f"{OUTPUTS}/{name}"))
         publish(directory, record)
     lock.release()
     return run_id
@@ -200,19 +201,12 @@ def _annotations(source: _Source) -> dict[str, Any]:
     return {"schema": SCHEMA, "tags": tags, "note": note}
 
 
-def _copy_artifacts(artifacts: list[tuple[str, str]], directory: str) -> None:
-    make_folders(directory, OUTPUTS)
-    for name, path in artifacts:
-        # The log is an artifact of runs that the workbench exported.
-        copy_file(path, os.path.join(directory, name if name == OUTPUT else f"{OUTPUTS}/{name}"))
-
-
 def _elsewhere(source: _Source) -> list[str]:
     """Return a note if the artifacts are in a store such as S3, which is not read; otherwise, return []."""
-    place = str(source.meta.get("artifact_uri") or "")
-    if os.path.isdir(source.part(store.ARTIFACTS)) or not place or place.startswith(("file:", "/", ".")):
+    address = str(source.meta.get("artifact_uri") or "")
+    if os.path.isdir(source.part(store.ARTIFACTS)) or not address or address.startswith(("file:", "/", ".")):
         return []
-    return [f"{source.folder}: its artifacts are in {masked_address(place)} and were not copied"]
+    return [f"{source.folder}: its artifacts are in {masked_address(address)} and were not copied"]
 
 
 def _lines(values: Iterable[Any]) -> bytes:
@@ -220,21 +214,15 @@ def _lines(values: Iterable[Any]) -> bytes:
     return "".join(json.dumps(value) + "\n" for value in values).encode()
 
 
-def _known(project: Project) -> set[str]:
+def _known_ids(project: Project) -> set[str]:
     """Return the IDs of all runs of the project, and the MLflow IDs of imported runs."""
-    found = set(_folders(project.runs_directory))
-    for name in list(found):
+    ids = set(_folders(project.runs_directory))
+    for name in list(ids):
         try:
-            found.add(str(load_json(os.path.join(project.runs_directory, name, ORIGIN))["run_id"]))
+            ids.add(str(load_json(os.path.join(project.runs_directory, name, ORIGIN))["run_id"]))
         except (OSError, ValueError, KeyError, TypeError):
             continue
-    return found
-
-
-def _free_id(project: Project, start: float) -> str:
-    """Return an unused run ID with the start time of the run, or a later millisecond."""
-    ids = (f"{identifier(project.name)}_{milliseconds}" for milliseconds in itertools.count(int(start * 1000)))
-    return next(each for each in ids if not os.path.lexists(os.path.join(project.runs_directory, each)))
+    return ids
 
 
 def _start(meta: dict[str, Any]) -> float:

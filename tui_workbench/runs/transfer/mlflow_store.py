@@ -42,7 +42,7 @@ def number_of_state(state: str) -> int:
     """
     if state == RunState.UNKNOWN:
         state = RunState.FAILED
-    return next((number for number, known in STATES.items() if known == state), 1)
+    return next((number for number, ended_state in STATES.items() if ended_state == state), 1)
 
 
 def state_of(meta: Mapping[str, Any]) -> str:
@@ -56,12 +56,12 @@ def read_meta(folder: str) -> dict[str, Any]:
     import yaml
 
     try:
-        found = yaml.safe_load(read_regular(os.path.join(folder, META), LARGEST_META))
+        values = yaml.safe_load(read_regular(os.path.join(folder, META), LARGEST_META))
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise ValueError("expected a mapping")
-    return found
+    return values
 
 
 def write_meta(folder: str, values: Mapping[str, Any]) -> None:
@@ -116,11 +116,11 @@ def points(path: str) -> Iterator[tuple[float, float, int]]:
             yield point
 
 
-def milliseconds(seconds: float) -> int:
+def milliseconds(moment: float) -> int:
     """Convert seconds since the epoch to milliseconds, and NaN and infinities to 0."""
-    return round(seconds * 1000) if math.isfinite(seconds) else 0
+    return round(moment * 1000) if math.isfinite(moment) else 0
 
 
-def seconds(milliseconds: object) -> float:
+def seconds(moment: object) -> float:
     """Convert milliseconds to seconds since the epoch, or an invalid time to 0.0."""
-    return milliseconds / 1000 if isinstance(milliseconds, int) and 0 < milliseconds < 1 << 53 else 0.0
+    return moment / 1000 if isinstance(moment, int) and 0 < moment < 1 << 53 else 0.0
