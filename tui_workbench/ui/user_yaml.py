@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tui_workbench.core.errors import ConfigurationError
@@ -24,3 +25,11 @@ def compose(text: str, path: str, remedy: str) -> yaml.Node | None:
         ) from error
     except (yaml.YAMLError, RecursionError) as error:
         raise ConfigurationError(f"invalid YAML: {str(error).splitlines()[0]}", file=path, remedy=remedy) from error
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the remedy for a misspelled name, or "" if none of the names is similar."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(names), 1)
+    return f"Did you mean {close[0]!r}?" if close else ""

@@ -21,7 +21,7 @@ from tui_workbench.ui.charts.chart_data import (
     Bucket,
     Curve,
     View,
-    attempt_places,
+    attempt_begins,
     family_curve,
     points_of,
     read_attempts,
@@ -126,8 +126,8 @@ def test_attempt_begins_at_its_first_value_or_at_its_time() -> None:
     resumed = curve([1, 2, 3, 2, 1], steps=[0, 1, 2, 1, 2], times=[100, 110, 120, 200, 210])._replace(
         attempts=(AttemptBegin(2, 190.0), AttemptBegin(3, 205.0), AttemptBegin(4, 300.0))
     )
-    assert attempt_places(resumed, View()) == [(2, 1.0), (3, 2.0)]
-    assert attempt_places(resumed, View(by=TIME)) == [(2, 90.0), (3, 105.0)]
+    assert attempt_begins(resumed, View()) == [(2, 1.0), (3, 2.0)]
+    assert attempt_begins(resumed, View(by=TIME)) == [(2, 90.0), (3, 105.0)]
 
 
 def test_attempt_of_values_without_times_begins_at_its_step() -> None:
@@ -135,8 +135,8 @@ def test_attempt_of_values_without_times_begins_at_its_step() -> None:
     printed = curve([3, 2, 1], steps=[10, 20, 30], times=[math.nan] * 3)._replace(
         attempts=(AttemptBegin(2, 190.0, 20.0), AttemptBegin(3, 205.0))
     )
-    assert attempt_places(printed, View()) == [(2, 20.0)]
-    assert attempt_places(printed, View(by=TIME)) == []
+    assert attempt_begins(printed, View()) == [(2, 20.0)]
+    assert attempt_begins(printed, View(by=TIME)) == []
 
 
 def test_replaced_points_are_on_the_axis_of_the_curve() -> None:
@@ -166,7 +166,7 @@ def test_attempts_keep_their_numbers_if_one_never_started(tmp_path: Path) -> Non
     (attempt,) = read_attempts(directory.path)
     assert attempt.number == 3
     resumed = curve([1, 2], times=[attempt.time - 9, attempt.time + 1])._replace(attempts=(attempt,))
-    assert attempt_places(resumed, View()) == [(3, 1.0)]
+    assert attempt_begins(resumed, View()) == [(3, 1.0)]
 
 
 def test_values_without_time_are_counted_on_a_time_axis() -> None:
@@ -206,7 +206,7 @@ def test_largest_floats_are_drawn() -> None:
     values = [-1.7e308, 1.7e308, 0.0]
     shown = picture([curve(values)], View())
     assert [bucket.low for stroke in drawn(values, 50) for bucket in stroke] == values
-    assert shown.y.place(0.0) == pytest.approx(0.5)
+    assert shown.y.position(0.0) == pytest.approx(0.5)
 
 
 def test_family_has_a_mean_with_a_band(project: Project) -> None:

@@ -62,7 +62,7 @@ def test_ticks_are_few_and_have_different_labels(one: float, other: float, most:
     found = ticks(scale, most)
     assert len(found) <= max(2, most)
     room = 1e-6
-    assert all(-room <= scale.place(value) <= 1 + room for value in found)
+    assert all(-room <= scale.position(value) <= 1 + room for value in found)
     assert found == sorted(found)
     names = [number(value) for value in found] if log else labels(found)
     assert len(set(names)) == len(found)
@@ -72,7 +72,7 @@ def test_ticks_are_few_and_have_different_labels(one: float, other: float, most:
 @given(finite, finite, st.floats(0, 1))
 def test_place_and_value_are_inverse(one: float, other: float, place: float) -> None:
     scale = scale_over([one, other])
-    assert scale.place(scale.value(place)) == pytest.approx(place, abs=1e-6)
+    assert scale.position(scale.value(place)) == pytest.approx(place, abs=1e-6)
 
 
 def test_labels_have_only_the_necessary_digits() -> None:
@@ -110,8 +110,8 @@ def test_span_label(seconds: float, text: str) -> None:
 
 
 def test_single_value_is_in_the_middle_of_its_scale() -> None:
-    assert scale_over([3.0]).place(3.0) == pytest.approx(0.5)
-    assert scale_over([3.0], log=True).place(3.0) == pytest.approx(0.5)
+    assert scale_over([3.0]).position(3.0) == pytest.approx(0.5)
+    assert scale_over([3.0], log=True).position(3.0) == pytest.approx(0.5)
     assert scale_over([]) == Scale(0, 1)
 
 
@@ -130,7 +130,7 @@ def test_even_ticks_are_the_same_number_of_rows_apart(low: float, span: float, r
     room = span * 1e-6 + abs(low) * 1e-12
     assert scale.low <= low + room
     assert scale.high >= low + span - room
-    at = [round((1 - scale.place(value)) * (rows * 4 - 1)) // 4 for value in values]
+    at = [round((1 - scale.position(value)) * (rows * 4 - 1)) // 4 for value in values]
     assert len({before - after for before, after in pairwise(at)}) <= 1
     assert len(values) <= most + 1
 

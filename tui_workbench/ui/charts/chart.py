@@ -145,8 +145,8 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._change(self.view._replace(log=not self.view.log))
 
     def action_smooth(self) -> None:
-        place = SMOOTHINGS.index(self.view.smoothing) if self.view.smoothing in SMOOTHINGS else 0
-        self._change(self.view._replace(smoothing=SMOOTHINGS[(place + 1) % len(SMOOTHINGS)]))
+        index = SMOOTHINGS.index(self.view.smoothing) if self.view.smoothing in SMOOTHINGS else 0
+        self._change(self.view._replace(smoothing=SMOOTHINGS[(index + 1) % len(SMOOTHINGS)]))
 
     def action_toggle_by(self) -> None:
         self.cursor = None  # the x value of the cursor has no meaning on the other axis
@@ -157,15 +157,12 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         shown, cursor = self.picture, self.cursor
         if shown is not None and not shown.is_empty:
             self.point_at(shown.nearest(shown.x.high) if cursor is None else shown.moved(cursor, columns))
-            self._follow_cursor()
-
-    def _follow_cursor(self) -> None:
-        window = self.view.window
-        if window is None or self.cursor is None or window[0] <= self.cursor <= window[1]:
-            return
-        width = window[1] - window[0]
-        low = self.cursor - width / 2
-        self._change(self.view._replace(window=(low, low + width)))
+            # The window moves with a cursor that leaves it.
+            window = self.view.window
+            if window is not None and self.cursor is not None and not window[0] <= self.cursor <= window[1]:
+                width = window[1] - window[0]
+                low = self.cursor - width / 2
+                self._change(self.view._replace(window=(low, low + width)))
 
     def action_zoom(self, factor: float) -> None:
         shown = self.picture

@@ -93,51 +93,51 @@ class Points(NamedTuple):
 
     def nearest(self, x: float) -> tuple[float, float] | None:
         """Return the x and the logged value of the point nearest to x; None for a curve without points."""
-        place = bisect_left(self.xs, x)
-        near = range(max(0, place - 1), min(place + 1, len(self.xs)))
+        after = bisect_left(self.xs, x)
+        near = range(max(0, after - 1), min(after + 1, len(self.xs)))
         best = min(near, key=lambda index: abs(self.xs[index] - x), default=None)
         return None if best is None else (self.xs[best], self.ys[best])
 
     def between(self, x: float) -> float | None:
         """Return the smoothed value at x, interpolated linearly between points; None outside their range."""
-        place = bisect_left(self.xs, x)
-        if place == len(self.xs) or (place == 0 and self.xs[0] != x):
+        after = bisect_left(self.xs, x)
+        if after == len(self.xs) or (after == 0 and self.xs[0] != x):
             return None
-        if self.xs[place] == x:
-            return self.smooth[place]
-        left, right = self.xs[place - 1], self.xs[place]
-        return self.smooth[place - 1] + (self.smooth[place] - self.smooth[place - 1]) * (x - left) / (right - left)
+        if self.xs[after] == x:
+            return self.smooth[after]
+        left, right = self.xs[after - 1], self.xs[after]
+        return self.smooth[after - 1] + (self.smooth[after] - self.smooth[after - 1]) * (x - left) / (right - left)
 
 
-def attempt_places(curve: Curve, view: View) -> list[tuple[int, float]]:
+def attempt_begins(curve: Curve, view: View) -> list[tuple[int, float]]:
     """Return the number of each attempt after the first, and the x value at which the attempt begins.
 
     Attempts that began after the last value, or whose values have no times, are left out.
     """
-    found = []
+    begins = []
     for number, begin, step in curve.attempts:
         if view.by == STEP and step is not None:
-            found.append((number, step))
+            begins.append((number, step))
             continue
         if not curve.times or math.isnan(curve.times[0]) or math.isnan(curve.times[-1]):
             continue
         first = bisect_left(curve.times, begin)  # times ascend, because points are in the order of logging
         if first < len(curve.times):
-            found.append((number, begin - curve.times[0] if view.by == TIME else curve.steps[first]))
-    return found
+            begins.append((number, begin - curve.times[0] if view.by == TIME else curve.steps[first]))
+    return begins
 
 
 def replaced_points(curve: Curve, view: View) -> list[Points]:
     """Return the points that later attempts have replaced, on the x axis of the curve, and without smoothing."""
-    found = []
+    replaced = []
     for series in curve.replaced:
         points = points_of(Curve("", *series), view._replace(smoothing=0.0))
         if view.by == TIME and points.xs and curve.times:
-            shift = min(each for each in series.times if math.isfinite(each)) - curve.times[0]
+            shift = min(time for time in series.times if math.isfinite(time)) - curve.times[0]
             points = points._replace(xs=[x + shift for x in points.xs])
         if points.xs and math.isfinite(points.xs[0]):
-            found.append(points)
-    return found
+            replaced.append(points)
+    return replaced
 
 
 def points_of(curve: Curve, view: View) -> Points:
@@ -168,14 +168,14 @@ def smoothed(values: Sequence[float], weight: float) -> Sequence[float]:
     """
     if not weight:
         return values
-    found = array("d")
+    averages = array("d")
     total = share = 0.0
     for value in values:
         if math.isfinite(value):
             total, share = total * weight + (1 - weight) * value, share * weight + 1 - weight
             value = total / share
-        found.append(value)
-    return found
+        averages.append(value)
+    return averages
 
 
 def extremes(points: Points, x: Scale, *, log: bool) -> Iterator[float]:
@@ -194,14 +194,14 @@ def strokes(xs: Sequence[float], ys: Sequence[float], x: Scale, columns: int, *,
 
     The nearest points outside the window are included, so that lines reach the edges of the chart.
     """
-    found: list[list[Bucket]] = [[]]
+    parts: list[list[Bucket]] = [[]]
     for column, start, end in _slices(xs, x, columns):
         bucket = _bucket(column, ys[start:end], log=log)
         if bucket is not None:
-            found[-1].append(bucket)
-        elif found[-1]:
-            found.append([])
-    return tuple(tuple(stroke) for stroke in found if stroke)
+            parts[-1].append(bucket)
+        elif parts[-1]:
+            parts.append([])
+    return tuple(tuple(stroke) for stroke in parts if stroke)
 
 
 def _slices(xs: Sequence[float], x: Scale, columns: int) -> Iterator[tuple[int, int, int]]:
@@ -247,7 +247,7 @@ def read_attempts(directory: str) -> tuple[AttemptBegin, ...]:
     Attempts that never started are left out.
     """
     later = attempts_of(RunDirectory(directory))[1:]
-    return tuple(AttemptBegin(each.number, each.start) for each in later if each.start)
+    return tuple(AttemptBegin(attempt.number, attempt.start) for attempt in later if attempt.start)
 
 
 def run_curves(runs: Iterable[tuple[Run, int]], name: str) -> list[Curve]:
@@ -275,14 +275,15 @@ def family_curve(family: Family, name: str, look: int) -> Curve:
     runs = [points for run in completed if (points := _finite_points(run, name)).xs]
     steps = sorted({step for points in runs for step in points.xs})
     steps = [*steps[: -1 : max(1, len(steps) // MOST_MEANS)], *steps[-1:]]
-    found = [[value for points in runs if (value := points.between(step)) is not None] for step in steps]
-    means = [each for values in found if (each := estimate(values)) is not None]
-    spread = [math.nan if each.sd is None else each.sd for each in means]
-    low = [each.mean - sd for each, sd in zip(means, spread, strict=True)]
-    high = [each.mean + sd for each, sd in zip(means, spread, strict=True)]
+    values = [[value for points in runs if (value := points.between(step)) is not None] for step in steps]
+    estimates = [result for at_step in values if (result := estimate(at_step)) is not None]
+    means = [result.mean for result in estimates]
+    spread = [math.nan if result.sd is None else result.sd for result in estimates]
+    low = [mean - sd for mean, sd in zip(means, spread, strict=True)]
+    high = [mean + sd for mean, sd in zip(means, spread, strict=True)]
     unknown = [math.nan] * len(steps)
     label = safe_text(f"{family.name} (n = {len(runs)})")
-    return Curve(label, steps, [each.mean for each in means], unknown, family.name, look, band=(low, high))
+    return Curve(label, steps, means, unknown, family.name, look, band=(low, high))
 
 
 def _finite_points(run: Run, name: str) -> Points:

@@ -23,7 +23,7 @@ from tui_workbench.ui.charts.chart_data import (
     Points,
     Stroke,
     View,
-    attempt_places,
+    attempt_begins,
     extremes,
     points_of,
     replaced_points,
@@ -139,8 +139,9 @@ class Picture:
     def __init__(self, curves: Sequence[Curve], view: View, look: Look, width: int, height: int) -> None:
         self._view, self._look, self._width, self._height = view, look, width, height
         self.curves = [points_of(curve, view) for curve in curves]
-        self._looks = [look_of(curve.look if curve.look >= 0 else place) for place, curve in enumerate(curves)]
-        self._bands = [self._edges(curve) for curve in curves]
+        self._looks = [look_of(curve.look if curve.look >= 0 else index) for index, curve in enumerate(curves)]
+        # The points of the lower and the upper edge of the band of each curve; [] without a band.
+        self._bands = [[points_of(curve._replace(values=edge), view) for edge in curve.band or ()] for curve in curves]
         self._xs = next((curve.xs for curve in self.curves if curve.xs), ())
         replaced = [points for curve in curves for points in replaced_points(curve, view)]
         drawn_xs = [points.xs for points in (*self.curves, *replaced) if points.xs]
@@ -183,7 +184,8 @@ class Picture:
             return 0
         if len(self.curves) < 2 or self._height < 10:
             return 1
-        return LEGEND_LINES if sum(cell_len(each.curve.label) + 14 for each in self.curves) + 20 > self._width else 1
+        width = sum(cell_len(points.curve.label) + 14 for points in self.curves)
+        return LEGEND_LINES if width + 20 > self._width else 1
 
     def _legend(self, cursor: float | None) -> list[list[Piece]]:
         if not self._legend_height:
@@ -224,8 +226,8 @@ class Picture:
         name = "" if is_alone else f" {truncate_middle(points.curve.label, 28)}"
         entry = [Piece("  "), Piece(mark, role), Piece(name, "muted"), Piece(f" {shown}")]
         if points.left_out:
-            why = "≤ 0" if self._view.log else "not finite"
-            entry.append(Piece(f" ▲ {points.left_out:,} hidden ({why})", "warning"))
+            reason = "≤ 0" if self._view.log else "not finite"
+            entry.append(Piece(f" ▲ {points.left_out:,} hidden ({reason})", "warning"))
         return entry
 
     # --- The curves
@@ -248,10 +250,6 @@ class Picture:
             axis = (Piece(f"{label:>{self._left - 2}} ", "muted"), Piece("┤" if label else "│", "faint"))
             yield (*axis, *canvas.row(row))
 
-    def _edges(self, curve: Curve) -> list[Points]:
-        """Return the points of the lower and the upper edge of the band of a curve; [] without a band."""
-        return [points_of(curve._replace(values=edge), self._view) for edge in curve.band or ()]
-
     def _shade(self, canvas: Canvas, edges: Sequence[Points], role: str) -> None:
         for column in range(canvas.width if edges else 0):
             ends = [edge.between(self.x.value(column / (canvas.width - 1))) for edge in edges]
@@ -265,7 +263,8 @@ class Picture:
 
     def _draw_attempts(self, canvas: Canvas) -> None:
         """Draw a line at the beginning of each attempt after the first, with the number of the attempt."""
-        for attempt, x in sorted({place for curve in self.curves for place in attempt_places(curve.curve, self._view)}):
+        begins = {begin for points in self.curves for begin in attempt_begins(points.curve, self._view)}
+        for attempt, x in sorted(begins):
             if self.x.low <= x <= self.x.high:
                 column = self._column(x) * DOTS_ACROSS
                 for y in range(DOTS_DOWN, canvas.height, 2):
@@ -293,28 +292,28 @@ class Picture:
         if not self._look.joined and len(points) <= MOST_MARKS * self._columns:
             return points
         several = len(self.curves) > 1
-        found, next_at = [], (index * 10) % MARK_EVERY
+        marked, next_at = [], (index * 10) % MARK_EVERY
         for stroke in self._strokes[index]:
             for bucket in stroke:
                 if len(stroke) == 1 or (several and bucket.column >= next_at):
-                    found.append(bucket)
+                    marked.append(bucket)
                     next_at = bucket.column + MARK_EVERY
-        return found or (points[-1:] if several else [])
+        return marked or (points[-1:] if several else [])
 
     def _dot_y(self, value: float) -> int:
-        return round((1 - self._scale.place(value)) * (self._rows * DOTS_DOWN - 1))
+        return round((1 - self._scale.position(value)) * (self._rows * DOTS_DOWN - 1))
 
     def _empty_body(self) -> Iterator[Sequence[Piece]]:
-        words = "No values logged."
+        text = "No values logged."
         if any(curve.left_out for curve in self.curves):
             linear = f"{shown_key('chart.log', 'l')} switches to a linear scale."
-            words = f"All values are ≤ 0. {linear}" if self._view.log else "No finite values."
+            text = f"All values are ≤ 0. {linear}" if self._view.log else "No finite values."
         elif self._view.window is not None:
-            words = f"No values in this part. {shown_key('chart.all', '=')} shows the whole axis."
+            text = f"No values in this part. {shown_key('chart.all', '=')} shows the whole axis."
         elif any(curve.curve.values for curve in self.curves):
-            words = f"The times of these values are unknown. {shown_key('chart.by', 'x')} shows the values by step."
+            text = f"The times of these values are unknown. {shown_key('chart.by', 'x')} shows the values by step."
         for row in range(self._rows):
-            yield (Piece(f"  {words}" if row == self._rows // 2 else "", "muted"),)
+            yield (Piece(f"  {text}" if row == self._rows // 2 else "", "muted"),)
 
     # --- The axes
 
@@ -331,12 +330,12 @@ class Picture:
             values = [y.low, y.high] if self._rows > 1 else [y.high]
         write = span_label if is_duration else number
         texts = labels(values) if not is_duration and not scale.log else [write(value) for value in values]
-        rows = [round((1 - scale.place(value)) * (self._rows * DOTS_DOWN - 1)) // DOTS_DOWN for value in values]
+        rows = [round((1 - scale.position(value)) * (self._rows * DOTS_DOWN - 1)) // DOTS_DOWN for value in values]
         return scale, {min(self._rows - 1, max(0, row)): text for row, text in zip(rows, texts, strict=True)}
 
     def _column(self, x: float) -> int:
         """Return the column in which a point at `x` is drawn."""
-        return math.floor(self.x.place(x) * (self._columns * DOTS_ACROSS - 1) + 0.5) // DOTS_ACROSS
+        return math.floor(self.x.position(x) * (self._columns * DOTS_ACROSS - 1) + 0.5) // DOTS_ACROSS
 
     def _x_axis(self) -> list[Sequence[Piece]]:
         by_time = self._x_name == TIME and not self._look.x_name
@@ -348,12 +347,12 @@ class Picture:
         line, rule = [" "] * self._columns, ["─"] * self._columns
         end = -2
         for value, text in zip(values, texts, strict=True):
-            place = self._column(value)
-            start = max(0, min(place - len(text) // 2, self._columns - len(text)))
+            column = self._column(value)
+            start = max(0, min(column - len(text) // 2, self._columns - len(text)))
             if start > end + 1 and start + len(text) <= self._columns:
                 line[start : start + len(text)] = text
                 end = start + len(text)
-                rule[place] = "┴"
+                rule[column] = "┴"
         room = self._left - 1
         name = Piece(f"{truncate_middle(self._x_name, room):>{room}} ", "comment")
         below = (name, Piece("".join(line), "muted"))
@@ -364,12 +363,12 @@ class Picture:
 
     def nearest(self, x: float) -> float | None:
         """Return the x value nearest to `x` among the points of the first curve; None without points."""
-        place = bisect_left(self._xs, x)
-        return min(self._xs[max(0, place - 1) : place + 1], key=lambda each: abs(each - x), default=None)
+        after = bisect_left(self._xs, x)
+        return min(self._xs[max(0, after - 1) : after + 1], key=lambda other: abs(other - x), default=None)
 
     def nearest_to_column(self, column: int) -> float | None:
-        place = (column - self._left) / max(1, self._columns - 1)
-        return self.nearest(self.x.value(min(1.0, max(0.0, place))))
+        position = (column - self._left) / max(1, self._columns - 1)
+        return self.nearest(self.x.value(min(1.0, max(0.0, position))))
 
     def moved(self, x: float, cells: int) -> float:
         """Return the x value of the point of the first curve that is about `cells` columns from `x`.
@@ -382,10 +381,10 @@ class Picture:
             return x
         target = x + (self.x.high - self.x.low) * cells / max(1, self._columns - 1)
         if cells > 0:
-            place = max(bisect_right(xs, x), bisect_right(xs, target) - 1)
+            index = max(bisect_right(xs, x), bisect_right(xs, target) - 1)
         else:
-            place = min(bisect_left(xs, x) - 1, bisect_left(xs, target))
-        return xs[max(0, min(len(xs) - 1, place))]
+            index = min(bisect_left(xs, x) - 1, bisect_left(xs, target))
+        return xs[max(0, min(len(xs) - 1, index))]
 
 
 def _with_cursor(strip: Strip, at: int, palette: Palette) -> Strip:

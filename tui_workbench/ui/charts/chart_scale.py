@@ -21,18 +21,18 @@ class Scale(NamedTuple):
     high: float
     log: bool = False
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """Return the relative position of a finite value: 0 at the low end, 1 at the high end."""
         if self.log:
             return (math.log10(value) - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
         # Use halves, because the difference of two large numbers can overflow.
         return (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
 
-    def value(self, place: float) -> float:
-        """Return the value at a relative position. This is the inverse of `place`."""
+    def value(self, position: float) -> float:
+        """Return the value at a relative position. This is the inverse of `position`."""
         if self.log:
-            return float(self.low * (self.high / self.low) ** place)
-        return self.low * (1 - place) + self.high * place
+            return float(self.low * (self.high / self.low) ** position)
+        return self.low * (1 - position) + self.high * position
 
 
 def scale_over(values: Iterable[float], *, log: bool = False) -> Scale:
@@ -40,10 +40,10 @@ def scale_over(values: Iterable[float], *, log: bool = False) -> Scale:
 
     Without values, the scale is 0 to 1, or 0.1 to 1 if `log`.
     """
-    known = [value for value in values if not log or value > 0]
-    if not known:
+    drawn = [value for value in values if not log or value > 0]
+    if not drawn:
         return Scale(0.1, 1.0, log=True) if log else Scale(0.0, 1.0)
-    low, high = min(known), max(known)
+    low, high = min(drawn), max(drawn)
     # Values that are closer would have equal labels.
     if high - low > ALIKE * max(abs(low), abs(high)) and high - low > SMALLEST:
         return Scale(max(low, SMALLEST), high, log) if log else Scale(low, high)
@@ -75,7 +75,7 @@ def even_ticks(scale: Scale, rows: int, most: int, dots: int, *, durations: bool
     if scale.log or rows < 4 or not SMALLEST < span < LARGEST:
         return scale, []
     by_time = durations and span >= most
-    found: list[tuple[float, float, float, int]] = []
+    candidates: list[tuple[float, float, float, int]] = []
     for every in range(max(2, -(-rows // most)), rows // 2 + 1):
         for step in _TIME_STEPS if by_time else _nice_steps(span * every / rows):
             # A value is in the middle of its row; the ends of the scale are in the middle of a dot.
@@ -84,11 +84,11 @@ def even_ticks(scale: Scale, rows: int, most: int, dots: int, *, durations: bool
             below = max(0, math.ceil((first - scale.low) / unit - middle - 1e-9))
             low = first - (below + middle) * unit
             if low + (rows - 1 / dots) * unit >= scale.high - span * 1e-9:
-                found.append((unit, step, low, below))
+                candidates.append((unit, step, low, below))
                 break
-    if not found:
+    if not candidates:
         return scale, []
-    unit, step, low, _ = min(found)
+    unit, step, low, _ = min(candidates)
     even = Scale(low, max(scale.high, low + (rows - 1 / dots) * unit))
     return even, _multiples(even.low, even.high, step)
 
@@ -144,8 +144,9 @@ def _log_ticks(scale: Scale, most: int) -> list[float]:
     # With fewer than two powers of ten in the scale, other round numbers are used, too.
     round_values = (factor * _ten(power) for power in range(first - 1, last + 2) for factor in (1, 2, 5))
     room = 1e-9
-    found = [each for each in round_values if scale.low * (1 - room) <= each <= min(scale.high * (1 + room), LARGEST)]
-    return found[:: -(-len(found) // most)] if found else ticks(Scale(scale.low, scale.high), most)
+    low, high = scale.low * (1 - room), min(scale.high * (1 + room), LARGEST)
+    inside = [value for value in round_values if low <= value <= high]
+    return inside[:: -(-len(inside) // most)] if inside else ticks(Scale(scale.low, scale.high), most)
 
 
 def labels(values: Sequence[float]) -> list[str]:
@@ -158,10 +159,10 @@ def labels(values: Sequence[float]) -> list[str]:
         digits = max(0, _magnitude(largest) - _magnitude(gap))
         return [_scientific(value, min(digits, 12)) for value in values]
     for decimals in range(max(0, min(12, -_magnitude(gap))), 13):
-        found = [f"{value:,.{decimals}f}" for value in values]
-        if len(set(found)) == len(set(values)):
+        texts = [f"{value:,.{decimals}f}" for value in values]
+        if len(set(texts)) == len(set(values)):
             break
-    return found
+    return texts
 
 
 def _magnitude(value: float) -> int:
@@ -223,19 +224,19 @@ def sparkline(values: Sequence[float], width: int) -> str:
     if len(values) > width:
         ends = [len(values) * cell // max(1, width) for cell in range(width + 1)]
         values = [_mean(values[start:end]) for start, end in pairwise(ends)]
-    known = [value for value in values if math.isfinite(value)]
-    scale = Scale(min(known, default=0.0), max(known, default=0.0))
+    finite = [value for value in values if math.isfinite(value)]
+    scale = Scale(min(finite, default=0.0), max(finite, default=0.0))
     return "".join(_bar(value, scale) for value in values).ljust(width)
 
 
 def _bar(value: float, scale: Scale) -> str:
     if not math.isfinite(value):
         return " "
-    # Halves are compared, because `place` divides by the difference of the halves, which can be 0.
+    # Halves are compared, because `position` divides by the difference of the halves, which can be 0.
     is_flat = scale.low / 2 == scale.high / 2
-    return BARS[3] if is_flat else BARS[min(len(BARS) - 1, int(scale.place(value) * len(BARS)))]
+    return BARS[3] if is_flat else BARS[min(len(BARS) - 1, int(scale.position(value) * len(BARS)))]
 
 
 def _mean(values: Sequence[float]) -> float:
-    known = [value for value in values if math.isfinite(value)]
-    return sum(value / len(known) for value in known) if known else math.nan
+    finite = [value for value in values if math.isfinite(value)]
+    return sum(value / len(finite) for value in finite) if finite else math.nan

@@ -29,17 +29,17 @@ class CommandState(NamedTuple):
 
 def command_states(node: DOMNode) -> list[CommandState]:
     """Return the named commands of a widget with their states. Merge commands of the same name and action."""
-    found: dict[tuple[str, str], CommandState] = {}
+    states: dict[tuple[str, str], CommandState] = {}
     for command in _declared(node):
         if not command.name:
             continue
         key = (command.action, command.name)
-        if key in found:
-            joined = f"{found[key].command.keys},{command.keys}"
-            found[key] = found[key]._replace(command=found[key].command._replace(default_keys=joined))
+        if key in states:
+            joined = f"{states[key].command.keys},{command.keys}"
+            states[key] = states[key]._replace(command=states[key].command._replace(default_keys=joined))
         else:
-            found[key] = CommandState(command, node, unavailable_reason(node, command.action))
-    return list(found.values())
+            states[key] = CommandState(command, node, unavailable_reason(node, command.action))
+    return list(states.values())
 
 
 _NAVIGATION = frozenset({"list", "table", "text_editor", "field_text", "search_field"})
@@ -86,12 +86,12 @@ def why_refused(screen: Screen[Any], key: str) -> str:
     Return "" if the command is available, if the key has no command, and for escape. If the key has several unavailable
     commands, use that of the outermost widget, because inner widgets such as a filter are temporary.
     """
-    found = ""
+    refusal = ""
     for node, bound in binding_chain(screen):
         for binding in bound.key_to_bindings.get(key, ()):
             if binding.description and key != "escape" and (reason := unavailable_reason(node, binding.action)):
-                found = f"{binding.description}: {reason}"
-    return found
+                refusal = f"{binding.description}: {reason}"
+    return refusal
 
 
 def _declared(node: DOMNode) -> Iterable[Command]:

@@ -67,12 +67,12 @@ def sections(screen: Screen[Any]) -> list[Section]:
     nodes = list(screen.focused.ancestors_with_self) if screen.focused is not None else [screen]
     # The purpose of a pane comes before the keys of the list in it.
     nodes.sort(key=lambda node: not getattr(node, "about", ""))
-    found = []
+    parts = []
     for node in nodes:
         commands = [state for state in command_states(node) if state.command.help]
         if commands and is_ours(node):
-            found.append(Section(_heading(node), getattr(node, "about", ""), commands))
-    return found
+            parts.append(Section(_heading(node), getattr(node, "about", ""), commands))
+    return parts
 
 
 def _heading(node: DOMNode) -> str:

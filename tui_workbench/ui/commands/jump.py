@@ -5,8 +5,8 @@ Typing a label focuses the widget, shows the tab or opens the file. It never sta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from textual import events
 from textual.app import App, ComposeResult
@@ -15,12 +15,26 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui_workbench.ui.commands.jump_places import HasJumpPlaces, JumpPlace
 from tui_workbench.ui.commands.screen_commands import JUMP
 from tui_workbench.ui.terminal.textual_internals import install_compositor, is_in_layout
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 """Letters of labels, the home row first."""
+
+
+class JumpPlace(NamedTuple):
+    """A place to go to: the cell of its label on the screen, and the function that goes there."""
+
+    x: int
+    y: int
+    go: Callable[[], object]
+
+
+@runtime_checkable
+class HasJumpPlaces(Protocol):
+    """A widget with places that are not focusable widgets, such as tabs. `jump_places` returns the visible places."""
+
+    def jump_places(self) -> Sequence[JumpPlace]: ...
 
 
 def places_on(screen: Screen[Any]) -> list[JumpPlace]:
@@ -83,9 +97,9 @@ class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         for label, place in self._places.items():
-            shown = Static(label, markup=False)
-            shown.styles.offset = (place.x, place.y)
-            yield shown
+            static = Static(label, markup=False)
+            static.styles.offset = (place.x, place.y)
+            yield static
 
     def on_key(self, event: events.Key) -> None:
         if any(event.key in command.keys.split(",") for command in JUMP):

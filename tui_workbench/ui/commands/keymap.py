@@ -10,7 +10,6 @@ entry is used. No key gets two meanings in one scope.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -156,7 +155,7 @@ def _checked(entry: Entry) -> Entry:
     """Return the entry with Textual's names for its keys. Raises ConfigurationError for an unknown command or key."""
     command = COMMANDS.get(entry.id)
     if command is None:
-        raise entry.error(f"unknown command {entry.id!r}", _nearest(entry.id, COMMANDS) or _LIST)
+        raise entry.error(f"unknown command {entry.id!r}", user_yaml.did_you_mean(entry.id, COMMANDS) or _LIST)
     keys = []
     for written in entry.keys:
         name = key_name(written)
@@ -192,20 +191,16 @@ def _drop_clashes(usable: dict[str, Entry]) -> list[ConfigurationError]:
 def _clash(scope: Scope, usable: Mapping[str, Entry]) -> tuple[Entry, str, str] | None:
     """Return the last entry with a key of another command of the scope, that command, and the key; or None."""
     owners: dict[str, str] = {}
-    found: list[tuple[Entry, str, str]] = []
+    clashes: list[tuple[Entry, str, str]] = []
     for command in scope:
         own = usable[command.id].keys if command.id in usable else command.default_keys.split(",")
         for key in filter(None, own):
             other = owners.setdefault(key, command.id)
             if other != command.id:
-                entry = max((usable[name] for name in (other, command.id) if name in usable), key=lambda one: one.line)
-                found.append((entry, command.id if entry.id == other else other, key))
-    return max(found, key=lambda clash: clash[0].line, default=None)
-
-
-def _nearest(name: str, known: Mapping[str, object]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    return f"Did you mean {close[0]!r}?" if close else ""
+                entries = [usable[name] for name in (other, command.id) if name in usable]
+                entry = max(entries, key=lambda candidate: candidate.line)
+                clashes.append((entry, command.id if entry.id == other else other, key))
+    return max(clashes, key=lambda clash: clash[0].line, default=None)
 
 
 _LIST = "Write lines such as `run.start: ctrl+r`. `workbench-tui keys` lists all commands."

@@ -20,7 +20,7 @@ from tui_workbench.core.errors import StorageError
 from tui_workbench.core.text_files import TextFile, read_text_file, reread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import EDITOR
-from tui_workbench.ui.commands.jump_places import JumpPlace
+from tui_workbench.ui.commands.jump import JumpPlace
 from tui_workbench.ui.files.readme_view import ReadmeView
 from tui_workbench.ui.messages import Update
 from tui_workbench.ui.recovery import Unsaved

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui_workbench.runs.logs.log_traceback import Frame, Traceback
-from tui_workbench.ui.commands.jump_places import JumpPlace
+from tui_workbench.ui.commands.jump import JumpPlace
 from tui_workbench.ui.formatting import StateLook
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.themes.themes import palette_of, style

@@ -121,8 +121,8 @@ def _rows(loaded: Loaded) -> dict[str, Row]:
     rows = {}
     for name, theme in loaded.items():
         if isinstance(theme, WorkbenchError):
-            where = f"line {theme.line}: " if theme.line else ""
-            message = Piece(safe_text(f"{where}{theme.message}"), "muted")
+            location = f"line {theme.line}: " if theme.line else ""
+            message = Piece(safe_text(f"{location}{theme.message}"), "muted")
             before = (Piece("✗ ", "error"), Piece(f"{safe_text(name)}  "))
             rows[f"{name} problem"] = Row(name, message, before=before, right=(Piece("problem", "error"),))
         else:

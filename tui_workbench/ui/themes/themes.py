@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from rich.style import Style
@@ -223,7 +224,7 @@ _LINE_REMEDY = 'Write one `key: value` on each line, and each color as "#rrggbb"
 def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:
     """Return the theme of these values. Raises ConfigurationError for the first error."""
 
-    def place(value: _Value) -> Any:
+    def location(value: _Value) -> Any:
         return {"file": path, "line": value.line, "column": value.column}
 
     name = os.path.basename(path)[: -len(SUFFIX)]
@@ -231,34 +232,27 @@ def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:
         if key in ("title", "dark"):
             continue
         if key not in Palette._fields:
-            remedy = _nearest(key) or _COPY_REMEDY
-            raise ConfigurationError(f"unknown key {key!r}", remedy=remedy, **place(value._replace(column=1)))
+            remedy = user_yaml.did_you_mean(key, ("title", "dark", *Palette._fields)) or _COPY_REMEDY
+            raise ConfigurationError(f"unknown key {key!r}", remedy=remedy, **location(value._replace(column=1)))
         if value.null:
             raise ConfigurationError(
                 f"{key} has no value",
                 remedy='Quote the color, as in "#rrggbb". In YAML, an unquoted # begins a comment.',
-                **place(value),
+                **location(value),
             )
         if not _COLOR.fullmatch(value.text):
             raise ConfigurationError(
-                f"{key}: invalid color {value.text!r}", remedy='Write the color as "#rrggbb".', **place(value)
+                f"{key}: invalid color {value.text!r}", remedy='Write the color as "#rrggbb".', **location(value)
             )
     missing = [field for field in ("dark", *Palette._fields) if field not in values]
     if missing:
         raise ConfigurationError(f"missing keys: {', '.join(missing)}", file=path, remedy=_COPY_REMEDY)
     dark = values["dark"]
     if dark.text not in ("true", "false"):
-        raise ConfigurationError(f"dark: invalid value {dark.text!r}", remedy="Write true or false.", **place(dark))
+        raise ConfigurationError(f"dark: invalid value {dark.text!r}", remedy="Write true or false.", **location(dark))
     title = values["title"].text if "title" in values else name
     palette = Palette(**{field: values[field].text.lower() for field in Palette._fields})
     return WorkbenchTheme(name, title, dark.text == "true", palette, path)
-
-
-def _nearest(key: str) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(key, ("title", "dark", *Palette._fields), 1)
-    return f"Did you mean {close[0]!r}?" if close else ""
 
 
 def _css_variables(palette: Palette) -> dict[str, str]:
@@ -293,9 +287,9 @@ def _css_variables(palette: Palette) -> dict[str, str]:
     }
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """Return the contrast of two colors (`#rrggbb`) by WCAG 2, from 1 to 21."""
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    light, dark = sorted((_luminance(first), _luminance(second)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -313,13 +307,12 @@ def theme_warnings(palette: Palette) -> Iterator[str]:
     for name in ("selected", "marked", "raised"):
         if colors[name] == colors["background"]:
             yield f"{name} has the same color as background, and is therefore invisible"
-    for place, name in enumerate(STATES):
-        for other in STATES[place + 1 :]:
-            if colors[name] == colors[other]:
-                yield f"{name} and {other} have the same color"
+    for name, other in combinations(STATES, 2):
+        if colors[name] == colors[other]:
+            yield f"{name} and {other} have the same color"
 
 
 def _luminance(color: str) -> float:
-    parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    parts = [int(color[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -12,7 +12,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui_workbench.ui.commands.jump_places import JumpPlace
+from tui_workbench.ui.commands.jump import JumpPlace
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
