@@ -184,7 +184,8 @@ LOG_SEARCH = Scope("log search", "Search in a log", (
         "Go to the match in the log. Next and Previous go to the other matches."),
     Command("log_search.next", "down,f3", "step(1)", "Next", "Go to the next match."),
     Command("log_search.previous", "up,shift+f3", "step(-1)", "Previous", "Go to the previous match."),
-    Command("log_search.mode", "alt+r,f4", "toggle_mode", "Regex", "Toggle regular expressions in the syntax of RE2."),
+    Command("log_search.mode", "alt+r,f4", "toggle_mode", "Regex",
+        "Toggle regular expressions. Their syntax is that of RE2."),
     Command("log_search.cancel", "escape", "cancel", "Cancel",
         "End the search. This restores the old position, unless you have stepped to another match."),
 ))
