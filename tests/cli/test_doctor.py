@@ -98,6 +98,7 @@ class TestCommand:
         found = json.loads(Installed(tmp_path).run("doctor", "-o", "json").out)
         assert "project" not in {answer["name"] for answer in found}
 
+    @pytest.mark.processes
     def test_terminal_reply_is_read_and_not_left_as_keys(self, workbench: Installed) -> None:
         workbench.environment |= {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
         with workbench.in_terminal("doctor", "-o", "tsv", columns=200) as terminal:
@@ -114,6 +115,7 @@ class TestCommand:
         assert rows["focus"] == "reported by the terminal"
         assert rows["colors"] == "16 million"
 
+    @pytest.mark.processes
     def test_pipe_in_a_terminal_is_not_queried(self, workbench: Installed) -> None:
         command = f"{INSTALLED} doctor -o json --query '[].name' </dev/null | tr -d '\\n'"
         environment = workbench.environment | {"TERM": "xterm-256color"}

@@ -131,6 +131,7 @@ print("shown")
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("options", "bars"), [(("--plain",), 0), ((), 1)], ids=["plain", "usual"])
 def test_plain_draws_no_progress_bar(options: tuple[str, ...], bars: int, tmp_path: Path) -> None:
     command = [sys.executable, "-c", BAR, "history", "export", "--format", "csv", *options, "there"]

@@ -211,6 +211,7 @@ def test_killed_submit_does_not_end_its_run(workbench: Workbench, place: Path) -
     assert workbench.info(run.run_id)["status"] == "Completed"
 
 
+@pytest.mark.processes
 def test_closed_terminal_does_not_end_the_run(workbench: Workbench, place: Path) -> None:
     command = [*COMMAND, "experiment", "submit", "-c", "local", "gated.py", str(place), "0"]
     with Terminal(command, directory=str(workbench.folder)) as terminal:

@@ -23,6 +23,7 @@ from tui_workbench.runs.store.rundir import CONTROLLER_LOCK, RunDirectory
 
 
 class TestLife:
+    @pytest.mark.processes
     def test_submit_returns_while_it_runs(self, shop: GatedProject) -> None:
         run = shop.submit()
         assert (run.state, run.is_active, run.run_number) == ("running", True, 1)

@@ -196,6 +196,7 @@ def test_missing_data_is_reported_before_the_start(request: pytest.FixtureReques
             project.submit("")
 
 
+@pytest.mark.processes
 def test_kept_outputs_are_copied_into_the_project(project: DockerProject) -> None:
     project.script("""
         import os

@@ -130,6 +130,7 @@ def test_window_title_shows_active_runs(active: tuple[str, ...], done: str, expe
     assert window_title("project", active, done) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [1, 35])
 async def test_toast_does_not_cover_the_cursor(project: Project, line: int) -> None:
     from textual.geometry import Offset

@@ -258,6 +258,7 @@ class TestApprovals:
             approve(waiting.number)
         assert Runs(project).list() == []
 
+    @pytest.mark.processes
     @pytest.mark.parametrize("file", ["hello.py", "aml_config/local.runconfig", "aml_config/local.compute"])
     def test_changed_file_needs_another_approval(self, project: Project, waiting: Approval, file: str) -> None:
         path = root(project) / file

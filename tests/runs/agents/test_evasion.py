@@ -165,6 +165,7 @@ ATTACKS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_changed_files_free_nothing_and_stop_no_time_limit(active: Active, attack: Callable[[Path], object]) -> None:
     attack(active.directory)
@@ -196,6 +197,7 @@ def test_forged_end_of_the_script_ends_its_processes(active: Active, name: str) 
     assert not active.is_alive
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("attack", ["rewritten record", "folder removed", "record is a pipe", "record removed"])
 def test_user_can_cancel_a_changed_run(active: Active, attack: str) -> None:
     ATTACKS[attack](active.directory)

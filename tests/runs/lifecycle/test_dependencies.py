@@ -91,6 +91,7 @@ def test_run_starts_if_the_other_run_ends_as_requested(place: Place, condition: 
     assert Path(second.log_path).exists() == (state == "completed")
 
 
+@pytest.mark.processes
 def test_chain_ends_with_its_first_failure(place: Place) -> None:
     first = place.first()
     second = place.next(first.run_id)

@@ -253,6 +253,7 @@ def test_submitter_killed_before_queuing(place: Place) -> None:
     assert Path(run.log_path).read_text() == "hello\n"
 
 
+@pytest.mark.processes
 def test_submitter_killed_between_dequeuing_and_start(place: Place) -> None:
     directory, lock, _ = create_run(place.project, REQUEST)
     assert queueing.enter(directory, lock, [])
@@ -280,6 +281,7 @@ def test_pending_cancel_request_is_executed(place: Place) -> None:
     until(lambda: place.runs.get(second.run_id, adopt=True).state == "canceled", "its end")
 
 
+@pytest.mark.processes
 def test_queued_run_gets_the_environment_without_secrets(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHOSE", "first")
     first = place.submit()

@@ -29,6 +29,7 @@ def reason(folder: Path, log: bytes, ending: Ending = FAILED) -> str:
     return with_cause(str(path), ending).reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tracked", [False, True])
 def test_uncaught_exception_is_the_reason(shop: GatedProject, tracked: bool) -> None:
     write_configuration(shop.root, TrackedRun=tracked)

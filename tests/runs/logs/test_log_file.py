@@ -91,6 +91,7 @@ class TestLines:
                 assert log.line_offset(number) == start
             assert log.line_offset(len(starts)) is (None if starts else 0) or not starts
 
+    @pytest.mark.slow
     @patched
     @given(first=texts, second=texts)
     def test_lines_are_right_while_the_file_grows(self, tmp_path: Path, first: bytes, second: bytes) -> None:

@@ -78,6 +78,7 @@ def test_large_ignored_data_is_refused_before_copying(tracked: Project) -> None:
     assert "the run would not start" in plan(tracked)["files"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_limit")
 @pytest.mark.parametrize("way", ["declared", "left out"])
 def test_either_remedy_lets_the_run_start(tracked: Project, way: str) -> None:
@@ -149,6 +150,7 @@ def test_note_names_the_folder_with_nearly_all_files(tracked: Project, monkeypat
     assert found.left_out == (folder,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

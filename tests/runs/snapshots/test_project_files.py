@@ -75,6 +75,7 @@ def test_line_for_data_fits_the_file_and_the_target(tracked: Project, tmp_path: 
     assert f"use the absolute path {tmp_path}/data/set" in missing_file_cause(spec, deep)
 
 
+@pytest.mark.slow
 def test_file_of_another_run_is_reported_with_that_run(tracked: Project) -> None:
     other = make_run(tracked, "project_1700000000001", state="completed", exit_code=0)
     write_files(Path(other.path), {"work/data/train.bin": "1"})

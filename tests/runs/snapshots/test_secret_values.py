@@ -129,6 +129,7 @@ def test_working_copy_has_references(project: GatedProject, *, ignored: bool) ->
         assert "hunter2" not in text
 
 
+@pytest.mark.processes
 def test_fix_moves_the_values_and_the_run_gets_them(project: GatedProject, home: Path) -> None:
     path = project.root / "aml_config" / "local.runconfig"
     path.write_text(CONFIGURATION.replace(", --token, hunter2-token", ""))
@@ -142,6 +143,7 @@ def test_fix_moves_the_values_and_the_run_gets_them(project: GatedProject, home:
     assert Path(again.log_path).read_text().startswith("hunter2-value 0.1 ")
 
 
+@pytest.mark.processes
 def test_moved_value_is_masked_in_arguments(project: GatedProject) -> None:
     file_edits.fix(str(project.root / "aml_config" / "local.runconfig"), code="secret-in-file")
     run = project.ended(project.runs.submit(RunRequest("local", "say.py", ("x=hunter2-value",))))

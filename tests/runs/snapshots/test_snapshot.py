@@ -215,6 +215,7 @@ class TestStore:
         assert not (repository / "hooks").exists()
         assert repository.stat().st_mode & 0o077 == 0
 
+    @pytest.mark.slow
     def test_concurrent_snapshots_wait_for_each_other(self, with_git: Source) -> None:
         write_files(with_git.root, {f"file{number}": "x" * number for number in range(100)})
         failures: list[BaseException] = []

@@ -45,6 +45,7 @@ def kept(home: Path) -> list[Path]:
     return list((home / ".local" / "state" / "workbench-tui" / secret_arguments.FOLDER).glob("*"))
 
 
+@pytest.mark.slow
 def test_script_gets_the_secrets_and_no_file_holds_them(secretive: GatedProject, home: Path) -> None:
     run = secretive.ended(secretive.runs.submit(REQUEST))
     assert Path(run.log_path).read_text() == f"{list(ARGUMENTS)} {URL}\n"

@@ -62,6 +62,7 @@ def bench(project: Project) -> Bench:
     return Bench(project)
 
 
+@pytest.mark.processes
 def test_rerun_uses_old_code_arguments_and_configuration(bench: Bench) -> None:
     run = bench.run()
     said = bench.lines(run)
@@ -85,6 +86,7 @@ def test_removed_script_can_be_rerun(bench: Bench) -> None:
     assert bench.again(run) == bench.lines(run)
 
 
+@pytest.mark.processes
 def test_ignored_files_are_available_to_a_rerun(bench: Bench) -> None:
     write_files(bench.root, {".gitignore": "data/\n", "data/big.bin": "big"})
     run = bench.run()
@@ -94,6 +96,7 @@ def test_ignored_files_are_available_to_a_rerun(bench: Bench) -> None:
     assert Path(bench.runs.list()[0].directory, "work", "say.py").exists() is False
 
 
+@pytest.mark.processes
 def test_secret_comes_from_the_current_configuration(bench: Bench) -> None:
     run = bench.run()
     bench.configure(API_KEY="n3w")
@@ -101,6 +104,7 @@ def test_secret_comes_from_the_current_configuration(bench: Bench) -> None:
     assert "n3w" not in Path(bench.runs.list()[0].directory, "run.json").read_text()
 
 
+@pytest.mark.processes
 def test_missing_secret_is_refused_before_the_run(bench: Bench) -> None:
     run = bench.run()
     write_configuration(bench.root, TrackedRun=True, EnvironmentVariables={"WORD": "now"})
@@ -129,6 +133,7 @@ def test_untracked_configuration_still_uses_the_snapshot(bench: Bench) -> None:
     assert bench.again(run, request)[0].startswith("first")
 
 
+@pytest.mark.processes
 def test_another_script_must_be_in_the_snapshot(bench: Bench) -> None:
     run = bench.run()
     write_files(bench.root, {"later.py": "print(1)"})
@@ -155,6 +160,7 @@ def test_secret_variables_in_a_request_are_refused(bench: Bench) -> None:
         bench.runs.submit(REQUEST._replace(environment=(("API_KEY", "x"),)))
 
 
+@pytest.mark.processes
 def test_untracked_rerun_uses_the_project(bench: Bench) -> None:
     bench.configure(tracked=False)
     run = bench.run()

@@ -190,6 +190,7 @@ def test_untracked_sweep_runs_in_place(bench: Bench) -> None:
     assert bench.said(group, 2) == ["first --n 1 None", "first --n 2 None"]
 
 
+@pytest.mark.processes
 def test_without_git_each_member_has_a_copy(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     group = bench.runs.sweep(REQUEST, bench.members("n=1,2"), 2)
@@ -234,6 +235,7 @@ def test_missing_members_are_created_once_after_a_kill(bench: Bench) -> None:
     assert len(bench.of("sweep-1")) == 4
 
 
+@pytest.mark.processes
 def test_failing_sweep_is_stopped_with_its_reason(bench: Bench) -> None:
     made = sweep.create(bench.project, REQUEST, bench.members("n=1,2"), 1)
     (bench.root / "say.py").unlink()
@@ -243,6 +245,7 @@ def test_failing_sweep_is_stopped_with_its_reason(bench: Bench) -> None:
     assert bench.of(made.group) == []
 
 
+@pytest.mark.processes
 def test_stop_cancels_queued_members(bench: Bench) -> None:
     request, members = bench.gated(3)
     group = bench.runs.sweep(request, members, 1)

@@ -47,6 +47,7 @@ def made_by_hand(project: Project, files: dict[str, str | bytes]) -> str:
     return run.path
 
 
+@pytest.mark.slow
 def test_kept_outputs_are_available_to_the_next_run(tracked: Project) -> None:
     run = ended(tracked, "prepare.py", "data/**/*.bin")
     assert run.state == "completed"

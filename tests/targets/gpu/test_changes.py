@@ -81,6 +81,7 @@ def test_project_of_an_untracked_run_counts(files: RunFiles) -> None:
     assert files.mark() == tracked
 
 
+@pytest.mark.slow
 def test_outputs_come_before_a_large_working_copy(files: RunFiles) -> None:
     for number in range(MOST_FILES):
         (files.directory / "work" / f"image{number}").touch()

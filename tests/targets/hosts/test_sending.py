@@ -280,6 +280,7 @@ def test_changed_manifest_equals_a_new_one(
     assert sorted(os.listdir(folder.here.parent)) == ["tree", "tree.found", "tree.manifest"]
 
 
+@pytest.mark.processes
 def test_unchanged_part_of_the_manifest_is_not_sent(folder: Folder, source: Path, tmp_path: Path) -> None:
     copy = str(tmp_path / "manifest")
     for number in range(500):

@@ -154,6 +154,7 @@ def test_headers_after_a_member_with_a_huge_hole_are_limited(tmp_path: Path) -> 
         unpack(Endless(hole + stream.read(512), b"x" * 512), str(tmp_path), is_wanted=lambda member: False)
 
 
+@pytest.mark.slow
 def test_map_of_holes_of_any_size_is_refused(tmp_path: Path) -> None:
     # In format 1.0, the map is at the beginning of the data.
     info = tarfile.TarInfo("hole")

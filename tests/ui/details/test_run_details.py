@@ -76,6 +76,7 @@ async def test_several_metrics_share_a_chart(past: Project) -> None:
         assert [each.label for each in screen(pilot).metrics.chart.curves] == ["loss", "accuracy"]
 
 
+@pytest.mark.slow
 async def test_run_without_metrics_shows_a_message(past: Project) -> None:
     async with details(past, 6) as pilot:
         await until(lambda: "No metrics logged." in seen(pilot))

@@ -85,6 +85,7 @@ async def test_attaching_shows_every_check(project: Project, gpubox: Machine, si
         await until(lambda: screen_of(pilot).panes.run_bar.environment == "box")  # one key starts a run
 
 
+@pytest.mark.slow
 async def test_slurm_of_this_machine_is_attached_by_keys(project: Project) -> None:
     async with opened(project, NARROW) as pilot:
         await form(pilot)

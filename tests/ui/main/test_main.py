@@ -98,6 +98,7 @@ async def test_first_frame_shows_files_and_all_panes(project: Project, monkeypat
             assert expected in text
 
 
+@pytest.mark.slow
 async def test_early_keys_do_no_harm(project: Project) -> None:
     app = make_app(project)
     async with app.run_test(size=WIDE) as pilot:
@@ -125,6 +126,7 @@ async def test_configuration_does_not_restore_removed_arguments(project: Project
         await until(lambda: content_of(screen_of(pilot).panes.log)[:1] == ["[]"])
 
 
+@pytest.mark.slow
 async def test_editing_works_during_several_runs(project: Project, project_root: Path) -> None:
     (project_root / "hello.py").write_text(SLOW)
     async with opened(project) as pilot:
@@ -221,6 +223,7 @@ def focused_ids(pilot: Pilot[list[Run]]) -> list[str]:
     return [str(node.id) for node in focused.ancestors_with_self] if focused is not None else []
 
 
+@pytest.mark.slow
 async def test_zoom_toggles_the_size_of_a_pane(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("4", "z")
@@ -244,6 +247,7 @@ async def test_escape_leaves_the_editor_to_the_previous_pane(project: Project) -
         await until(lambda: "targets" in focused_ids(pilot))
 
 
+@pytest.mark.slow
 async def test_letters_are_text_in_text_fields(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("minus", *"q z ? 1 x")
@@ -261,6 +265,7 @@ async def test_narrow_screen_shows_one_pane_under_tabs(project: Project) -> None
         await until(lambda: any("hello.py [1]  hello" in line for line in screen_lines(pilot.app)))
 
 
+@pytest.mark.slow
 async def test_tab_can_be_clicked(project: Project) -> None:
     async with opened(project, NARROW) as pilot:
         row = next(y for y, line in enumerate(screen_lines(pilot.app)) if "2 Targets" in line)
@@ -347,6 +352,7 @@ async def test_escape_leaves_a_restored_editor(project: Project, project_root: P
 # The status line.
 
 
+@pytest.mark.slow
 async def test_error_of_the_request_disappears_with_its_cause(project: Project, project_root: Path) -> None:
     script = project_root / "later.py"
     configuration = project_root / "aml_config" / "local.runconfig"

@@ -481,6 +481,7 @@ class TestSearch:
 
 
 class TestCommands:
+    @pytest.mark.slow
     async def test_only_available_commands_are_enabled(self, folder: Path) -> None:
         async with editor_app(folder) as it:
             assert it.pane.why_not("close_tab") == "No file is open."

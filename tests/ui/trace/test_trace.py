@@ -101,6 +101,7 @@ async def test_running_call_is_updated_at_its_end(project: Project) -> None:
         await until(lambda: "running" not in seen(pilot) and "no route" in seen(pilot))
 
 
+@pytest.mark.slow
 async def test_a_switches_between_calls_of_the_run_and_all(project: Project) -> None:
     past_run(project, 1)
     (run,) = Runs(project).list()
