@@ -33,4 +33,4 @@ def summary_of(directory: str, stored: dict[str, Any] | None = None) -> dict[str
         return {}
     metrics = RunMetrics(directory, at_most=AT_MOST)
     metrics.refresh()
-    return {name: found.last for name, found in metrics.summary().items() if found.last is not None}
+    return {name: summary.last for name, summary in metrics.summary().items() if summary.last is not None}

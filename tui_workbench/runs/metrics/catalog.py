@@ -6,7 +6,7 @@ import math
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from tui_workbench.runs.metrics.sessions import backward_steps, valid_points
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
     columns: tuple[Columns, ...]
 
     def curves(self) -> list[Column]:
-        return [found for columns in self.columns if (found := columns.curves.get(self.name)) is not None]
+        return [curve for columns in self.columns if (curve := columns.curves.get(self.name)) is not None]
 
     def in_memory(self) -> list[Series]:
         """Return the points of each curve that are not in parts."""
@@ -56,21 +56,21 @@ class Entry(NamedTuple):
         A file is a new session if its first value is later than all values of the files before it. Otherwise, several
         processes wrote the files at the same time.
         """
-        found: list[Begin] = []
+        begins: list[Begin] = []
         size, last = 0, math.nan
         for columns in self.columns:
             curve = columns.curves.get(self.name)
             if curve is None:
-                found += [Begin(size, floor, number) for floor, number in columns.sessions]
+                begins += [Begin(size, floor, attempt) for floor, attempt in columns.sessions]
                 continue
             if size and curve.times and curve.times[0] >= last:
-                found.append(Begin(size))
-            found += [begin._replace(index=size + begin.index) for begin in curve.begins_until_now(columns.sessions)]
+                begins.append(Begin(size))
+            begins += [begin._replace(index=size + begin.index) for begin in curve.begins_until_now(columns.sessions)]
             size += curve.stored
-            last = curve.times[-1] if not last > curve.times[-1] else last
-        if self.source == FILE and not found and later_attempts:
+            last = curve.times[-1] if not last > curve.times[-1] else last  # `last` is NaN before the first file
+        if self.source == FILE and not begins and later_attempts:
             return backward_steps(self.series().steps, later_attempts)
-        return found
+        return begins
 
 
 def catalog(sources: Sequence[Reader], ignores: Callable[[str], bool]) -> dict[str, Entry]:
@@ -79,7 +79,7 @@ def catalog(sources: Sequence[Reader], ignores: Callable[[str], bool]) -> dict[s
     If a name occurs in several groups (folders or tables) of a source, its display name has the label of the group as
     prefix. Names in folders for training and validation always have this prefix.
     """
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for kind in SOURCES:
         groups: dict[str, list[Reader]] = {}
         for source in sources:
@@ -89,17 +89,17 @@ def catalog(sources: Sequence[Reader], ignores: Callable[[str], bool]) -> dict[s
             group: dict.fromkeys(name for member in members for name in member.columns.names)
             for group, members in groups.items()
         }
-        tellers = Counter(name for names in names_of.values() for name in names)
+        group_counts = Counter(name for names in names_of.values() for name in names)
         labels = distinct_labels(list(groups))
         for group, members in groups.items():
             columns = tuple(member.columns for member in members)
             for name in names_of[group]:
                 label = labels[group]
-                is_labeled = tellers[name] > 1 or (members[0].always_labeled and not name.startswith(f"{label}/"))
+                is_labeled = group_counts[name] > 1 or (members[0].always_labeled and not name.startswith(f"{label}/"))
                 shown = f"{label}/{name}" if is_labeled else name
                 if kind == SDK or not ignores(shown):
-                    found.setdefault(shown, Entry(kind, name, columns))
-    return found
+                    entries.setdefault(shown, Entry(kind, name, columns))
+    return entries
 
 
 def distinct_labels(paths: list[str]) -> dict[str, str]:
@@ -120,12 +120,12 @@ def _without_ending(path: str) -> str:
     return whole if ending.lower() in TABLE_ENDINGS else path
 
 
-def list_series(value: object) -> Series:
+def list_series(items: object) -> Series:
     """Convert a logged list to a curve over its indices."""
     values = array("d")
-    for item in value if isinstance(value, list) else ():
-        found = number(item)
-        values.append(math.nan if found is None else found)
+    for item in items if isinstance(items, list) else ():
+        value = number(item)
+        values.append(math.nan if value is None else value)
     return Series(array("d", range(len(values))), values, array("d", [math.nan]) * len(values))
 
 
@@ -133,9 +133,9 @@ def summary_of_curves(name: str, entry: Entry, begins: Sequence[Begin]) -> Metri
     """Return the summary of a metric: of its valid points, or of its texts. Raises OSError."""
     curves = [curve for curve in entry.curves() if curve.values]
     if not curves:
-        texts = [found for columns in entry.columns if (found := columns.texts.get(entry.name)) is not None]
-        count = sum(count for _, count in texts)
-        return MetricSummary(name, TEXT, texts[-1][0], count, math.nan, math.nan, entry.source)
+        texts = [text for columns in entry.columns if (text := columns.texts.get(entry.name)) is not None]
+        total = sum(count for _, count in texts)
+        return MetricSummary(name, TEXT, texts[-1][0], total, math.nan, math.nan, entry.source)
     if begins:
         return _summary_of_sessions(name, entry, begins)
     extremes = [curve.extremes() for curve in curves]
@@ -153,20 +153,24 @@ def summary_of_curves(name: str, entry: Entry, begins: Sequence[Begin]) -> Metri
 
 def _summary_of_sessions(name: str, entry: Entry, begins: Sequence[Begin]) -> MetricSummary:
     values = valid_points(entry.series(), begins).values
-    known = [value for value in values if value == value]
     left_out = sum(curve.left_out for curve in entry.curves())
-    low, high = min(known, default=math.nan), max(known, default=math.nan)
+    low, high = _range_of(values)
     return MetricSummary(name, SCALAR, values[-1] if values else None, len(values) + left_out, low, high, entry.source)
+
+
+def _range_of(values: Iterable[float]) -> tuple[float, float]:
+    """Return the smallest and the largest value except for NaN; NaN without other values."""
+    numbers = [value for value in values if value == value]
+    return min(numbers, default=math.nan), max(numbers, default=math.nan)
 
 
 def item_summaries(columns: Columns, source: str) -> dict[str, MetricSummary]:
     """Return the summaries of lists, rows, tables, confusion matrices and images by name."""
-    last = {item.name: item for item in columns.items if item.kind not in (TAG, UPLOAD)}
-    counts = Counter(item.name for item in columns.items if item.kind not in (TAG, UPLOAD))
-    found = {}
-    for name, item in last.items():
-        numbers = list_series(item.value).values if item.kind == LIST else ()
-        known = [value for value in numbers if value == value]
-        low, high = min(known, default=math.nan), max(known, default=math.nan)
-        found[name] = MetricSummary(name, item.kind, None, counts[name], low, high, source)
-    return found
+    items = [item for item in columns.items if item.kind not in (TAG, UPLOAD)]
+    lasts = {item.name: item for item in items}
+    counts = Counter(item.name for item in items)
+    summaries = {}
+    for name, item in lasts.items():
+        low, high = _range_of(list_series(item.value).values if item.kind == LIST else ())
+        summaries[name] = MetricSummary(name, item.kind, None, counts[name], low, high, source)
+    return summaries

@@ -51,24 +51,24 @@ class CurvesFile:
                 raise ValueError("incomplete")
         if not (0 <= self._items_size <= LARGEST and 0 <= self._state_size <= LARGEST):
             raise ValueError(f"{self._items_size} bytes of items, {self._state_size} bytes of state")
-        self._places: dict[str, tuple[int, list[int]]] = {}  # number of points, and indices of the columns
-        for name, (count, *places) in self.head.pop("curves").items():
-            if not 0 <= count <= LONGEST_CURVE or len(places) != len(Series._fields):
-                raise ValueError(f"{count} points in {len(places)} columns")
-            if not 0 <= min(places) <= max(places) <= numbers - count:
-                raise ValueError(f"columns at {places}")
-            self._places[name] = (int(count), [int(place) for place in places])
+        self._starts: dict[str, tuple[int, list[int]]] = {}  # number of points, and indices of the columns
+        for name, (count, *starts) in self.head.pop("curves").items():
+            if not 0 <= count <= LONGEST_CURVE or len(starts) != len(Series._fields):
+                raise ValueError(f"{count} points in {len(starts)} columns")
+            if not 0 <= min(starts) <= max(starts) <= numbers - count:
+                raise ValueError(f"columns at {starts}")
+            self._starts[name] = (int(count), [int(start) for start in starts])
 
     def __contains__(self, name: str) -> bool:
-        return name in self._places
+        return name in self._starts
 
     def series(self, name: str) -> Series:
         """Read a curve. Raises OSError if the file was deleted or changed."""
-        count, places = self._places[name]
+        count, starts = self._starts[name]
         columns = []
         with open_regular(self._path) as file:
-            for place in places:
-                file.seek(self._numbers_at + place * _NUMBER_BYTES)
+            for start in starts:
+                file.seek(self._numbers_at + start * _NUMBER_BYTES)
                 data = file.read(count * _NUMBER_BYTES)
                 if len(data) < count * _NUMBER_BYTES:
                     raise OSError(f"{self._path} is incomplete")
@@ -89,9 +89,9 @@ class CurvesFile:
         """Read the state, which is any JSON value. Raises one of FAULTS."""
         return self._json(self._state_at, self._state_size)
 
-    def _json(self, place: int, size: int) -> Any:
+    def _json(self, start: int, size: int) -> Any:
         with open_regular(self._path) as file:
-            file.seek(place)
+            file.seek(start)
             return parse_json(file.read(size))
 
 
@@ -101,17 +101,17 @@ def file_of_curves(
     """Return the parts of a file, in order. `head` contains the values to add to the header."""
     item_data, state_data = _encoded([item._asdict() for item in items]), _encoded(state)
     columns: list[array[float]] = []
-    places: dict[bytes, int] = {}  # index of each column in the numbers, by the hash of the column
+    starts: dict[bytes, int] = {}  # index of each column in the numbers, by the hash of the column
     curves: dict[str, list[int]] = {}
     numbers = 0
     for name, curve in series.items():
         curves[name] = [len(curve.values)]
         for column in curve:
-            place = places.setdefault(hashlib.sha256(column).digest(), numbers)
-            if place == numbers:
+            start = starts.setdefault(hashlib.sha256(column).digest(), numbers)
+            if start == numbers:
                 columns.append(column)
                 numbers += len(column)
-            curves[name].append(place)
+            curves[name].append(start)
     sizes = {"items": len(item_data), "state": len(state_data), "numbers": numbers}
     data = _encoded({**head, **sizes, "order": sys.byteorder, "curves": curves})
     return [MAGIC + len(data).to_bytes(8, "little") + data, item_data, state_data, *columns]

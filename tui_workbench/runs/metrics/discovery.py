@@ -47,17 +47,17 @@ class Window(NamedTuple):
 class Discovery:
     """A repeated search for files below several folders, but not in the folders `data`.
 
-    `wanted` is called with the name and the path of a file, and returns True if the search must return this file. If
+    `is_wanted` is called with the name and the path of a file, and returns True if the search must return this file. If
     the path is empty, it returns True if files with this name are wanted in any folder.
     """
 
     def __init__(
-        self, roots: list[Root], wanted: Callable[[str, str], bool], data: Collection[str] = frozenset()
+        self, roots: list[Root], is_wanted: Callable[[str, str], bool], data: Collection[str] = frozenset()
     ) -> None:
         self._roots = roots
         self._data = data
-        self._wanted = wanted
-        self._found: dict[tuple[int, int], str] = {}
+        self._is_wanted = is_wanted
+        self._files: dict[tuple[int, int], str] = {}  # paths by device and inode
         self._not_before = 0.0
         self.is_cut = False  # True if the search stopped at MAX_ENTRIES or MAX_FILES
 
@@ -69,10 +69,10 @@ class Discovery:
         begun = time.monotonic()
         if begun < self._not_before:
             return []
-        news = list(self._walk(window))
+        files = list(self._walk(window))
         done = time.monotonic()
         self._not_before = done + (done - begun) / SHARE_OF_TIME
-        return news
+        return files
 
     def add(self, path: str) -> bool:
         """Register a file that another search has found. Return False if it is already known or missing."""
@@ -81,9 +81,9 @@ class Discovery:
         except OSError:
             return False
         identity = (status.st_dev, status.st_ino)
-        if not stat.S_ISREG(status.st_mode) or identity in self._found:
+        if not stat.S_ISREG(status.st_mode) or identity in self._files:
             return False
-        self._found[identity] = path
+        self._files[identity] = path
         return True
 
     def _walk(self, window: Window) -> Iterator[tuple[str, str]]:
@@ -98,36 +98,36 @@ class Discovery:
                 if (status.st_dev, status.st_ino) in seen:
                     continue
                 seen.add((status.st_dev, status.st_ino))
-                with os.scandir(path) as entries:
-                    found = sorted(itertools.islice(entries, left + 1), key=lambda entry: entry.name)
+                with os.scandir(path) as listing:
+                    entries = sorted(itertools.islice(listing, left + 1), key=lambda entry: entry.name)
             except OSError:
                 continue
-            left -= len(found)
-            if left < 0 or len(self._found) >= MAX_FILES:
+            left -= len(entries)
+            if left < 0 or len(self._files) >= MAX_FILES:
                 self.is_cut = True
                 return
-            for entry in found:
+            for entry in entries:
                 is_link = entry.is_symlink()
                 if not (os.path.isdir(entry.path) if is_link else entry.is_dir(follow_symlinks=False)):
-                    if self._wanted(entry.name, ""):
-                        yield from self._taken(f"{path}/{entry.name}", root, window)
+                    if self._is_wanted(entry.name, ""):
+                        yield from self._new_file(f"{path}/{entry.name}", root, window)
                 elif entry.name not in SKIPPED and depth < MAX_DEPTH and f"{path}/{entry.name}" not in self._data:
                     inside = root._replace(is_shared=root.is_shared or is_link)
                     pending.append((f"{path}/{entry.name}", inside, depth + 1))
 
-    def _taken(self, file: str, root: Root, window: Window) -> Iterator[tuple[str, str]]:
+    def _new_file(self, file: str, root: Root, window: Window) -> Iterator[tuple[str, str]]:
         try:
             status = os.lstat(file)  # readers follow no links to files
         except OSError:
             return
         identity = (status.st_dev, status.st_ino)
-        if self._found.get(identity) == file or not stat.S_ISREG(status.st_mode):
+        if self._files.get(identity) == file or not stat.S_ISREG(status.st_mode):
             return
         # In the copy, compare ctime, because a checkout or `cp -p` can set any mtime.
         is_of_run = window.contains(status.st_mtime_ns) if root.is_shared else status.st_ctime_ns >= window.start
-        if is_of_run and self._wanted(os.path.basename(file), os.path.relpath(file, root.base)):
-            before = self._found.get(identity, "")
+        if is_of_run and self._is_wanted(os.path.basename(file), os.path.relpath(file, root.base)):
+            before = self._files.get(identity, "")
             # If the old path still exists, this path is a hard link to the same file, which must not be read twice.
             if not before or not os.path.exists(before):
-                self._found[identity] = file
+                self._files[identity] = file
                 yield before, file

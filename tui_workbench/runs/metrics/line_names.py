@@ -60,7 +60,7 @@ _PARENTHESIS = re.compile(r"[()]")
 
 
 class Kind(NamedTuple):
-    """Return True if a number with a name is a metric."""
+    """The kind of the numbers with a name."""
 
     is_possible: bool = False  # a metric if the line shows progress
     is_metric: bool = False  # a metric in any line
@@ -73,13 +73,13 @@ class Kind(NamedTuple):
 def judge(name: str) -> Kind:
     """Return the kind of the numbers with this name."""
     words = words_of(name)
-    found = is_metric(name)
+    has_metric_word = is_metric(name)
     others = words & _NONE
-    if (others and not (found and (others <= _HARMLESS or phrase_goal(name) is not None))) or (
-        not found and len(name) < 2
+    if (others and not (has_metric_word and (others <= _HARMLESS or phrase_goal(name) is not None))) or (
+        not has_metric_word and len(name) < 2
     ):
         return Kind()
-    certain = found and not words & _SETTINGS
+    certain = has_metric_word and not words & _SETTINGS
     return Kind(True, certain, bool(words & _SHARES), "precision" in words, bool(words) and words <= _QUALIFIERS)
 
 
@@ -117,22 +117,22 @@ def split_in(name: str) -> str:
 
 def parts_of(text: str) -> list[tuple[int, str]]:
     """Return the offset and the word of each part of the data in a line: `train: loss 3 valid: loss 4`."""
-    return [(found.start(), found[1]) for found in _PART.finditer(text)]
+    return [(match.start(), match[1]) for match in _PART.finditer(text)]
 
 
 def settings_in(text: str, *, is_progress: bool) -> list[tuple[int, int]]:
     """Return the ranges of a line that are settings or the representation of an object, such as `Namespace(lr=0.1)`."""
     if sum(1 for _ in _CONSTANT.finditer(text)) > (MOST_CONSTANTS if is_progress else 1):
         return [(0, len(text))]
-    found = _calls(text) if "(" in text else []
+    ranges = _calls(text) if "(" in text else []
     if settings := _SETTINGS_BEGIN.search(text):
-        found.append((settings.start(), len(text)))
-    return found
+        ranges.append((settings.start(), len(text)))
+    return ranges
 
 
 def _calls(text: str) -> list[tuple[int, int]]:
     """Return the ranges of the outermost parentheses that follow a word directly."""
-    found = []
+    ranges = []
     open_parentheses: list[bool] = []  # True for those that follow a word
     begin = calls = 0  # the offset of the outermost call, and the number of open calls
     for match in _PARENTHESIS.finditer(text):
@@ -144,5 +144,5 @@ def _calls(text: str) -> list[tuple[int, int]]:
         elif open_parentheses and open_parentheses.pop():
             calls -= 1
             if not calls:
-                found.append((begin, at))
-    return [*found, (begin, len(text))] if calls else found
+                ranges.append((begin, at))
+    return [*ranges, (begin, len(text))] if calls else ranges

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from tui_workbench.runs.metrics.line_names import judge
 from tui_workbench.runs.metrics.number_text import NUMBER
-from tui_workbench.runs.metrics.values import Found
+from tui_workbench.runs.metrics.values import LineMetric
 
 _STEP_COLUMNS = ("#", "epoch", "ep", "e", "iter", "iteration", "step", "round")
 """Names of the first column of a table. The first of these that a table has contains the step."""
@@ -51,7 +51,7 @@ class LineTables:
         """True if the next line can belong to a table or summary."""
         return bool(self._header or self._rows or self._title or self._summary or self._is_after_dashes)
 
-    def take(self, text: str) -> Iterator[Found]:
+    def take(self, text: str) -> Iterator[LineMetric]:
         """Yield the metrics that are known with this line."""
         if not text.strip():
             return
@@ -62,14 +62,14 @@ class LineTables:
         yield from self._lines(text)
         yield from self._row(text)
 
-    def end(self) -> Iterator[Found]:
+    def end(self) -> Iterator[LineMetric]:
         """Yield the metrics that are known if there are no more lines."""
         yield from self._box_end("---")
         yield from self._summary_end(is_last=True)
 
     # --- Tables with a header
 
-    def _row(self, text: str) -> Iterator[Found]:
+    def _row(self, text: str) -> Iterator[LineMetric]:
         if header := _header_of(text):
             self._header, self._gap = header, 0
             return
@@ -92,13 +92,13 @@ class LineTables:
         if step is None or numbers[0] is None:
             return
         self._gap = 0
-        for name, cell, found in zip(names, cells, numbers, strict=False):
-            if found is not None and found[1] == cell and _rank(name) == len(_STEP_COLUMNS) and judge(name).is_possible:
-                yield Found(name, float(cell), float(step[1]), refreshed=True)
+        for name, cell, match in zip(names, cells, numbers, strict=False):
+            if match is not None and match[1] == cell and _rank(name) == len(_STEP_COLUMNS) and judge(name).is_possible:
+                yield LineMetric(name, float(cell), float(step[1]), refreshed=True)
 
     # --- Boxed tables
 
-    def _boxed(self, text: str) -> Iterator[Found]:
+    def _boxed(self, text: str) -> Iterator[LineMetric]:
         cells = [cell.strip() for cell in _BOX.split(text.strip())]
         if len(cells) != 4 or cells[0] or cells[3] or not cells[1]:
             return
@@ -109,19 +109,19 @@ class LineTables:
         elif self._title and len(self._rows) < MOST_ROWS:
             self._rows[f"{self._title}{name}"] = float(value[1])
         elif judge(name).is_metric:
-            yield Found(name, float(value[1]), None, refreshed=False)
+            yield LineMetric(name, float(value[1]), None, refreshed=False)
 
-    def _box_end(self, text: str) -> Iterator[Found]:
+    def _box_end(self, text: str) -> Iterator[LineMetric]:
         if self._rows and _RULE.match(text):
             step = self._rows.get(_TIMESTEPS)
             for name, value in self._rows.items():
                 if not name.startswith("time/") or judge(name).is_metric:
-                    yield Found(name, value, step, refreshed=False)
+                    yield LineMetric(name, value, step, refreshed=False)
         self._rows, self._title = {}, ""
 
     # --- Summaries
 
-    def _lines(self, text: str) -> Iterator[Found]:
+    def _lines(self, text: str) -> Iterator[LineMetric]:
         line = _SUMMARY.fullmatch(text)
         if line is not None and len(self._summary) < MOST_ROWS:
             self._summary.append((line[1], float(line[2])))
@@ -130,7 +130,7 @@ class LineTables:
             yield from self._summary_end(is_last=False)
         self._is_after_dashes = _DASHES.fullmatch(text) is not None
 
-    def _summary_end(self, *, is_last: bool) -> Iterator[Found]:
+    def _summary_end(self, *, is_last: bool) -> Iterator[LineMetric]:
         """Yield the numbers of the summary that are not metrics by their names, which are known already."""
         summary, is_shown = self._summary, is_last or self._is_after_dashes
         self._summary, self._is_after_dashes = [], False
@@ -138,7 +138,7 @@ class LineTables:
         if is_shown and is_summary and any(judge(name).is_metric for name, _ in summary):
             for name, value in summary:
                 if not judge(name).is_metric:
-                    yield Found(name, value, None, refreshed=False)
+                    yield LineMetric(name, value, None, refreshed=False)
 
 
 def _header_of(text: str) -> list[str]:
@@ -152,7 +152,7 @@ def _header_of(text: str) -> list[str]:
 
 
 def _is_name(text: str) -> bool:
-    return (text[0].isalpha() or text == "#") and not any(each in text for each in ":=,;")
+    return (text[0].isalpha() or text == "#") and not any(mark in text for mark in ":=,;")
 
 
 def _rank(name: str) -> int:

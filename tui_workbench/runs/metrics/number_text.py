@@ -37,9 +37,9 @@ _COMMA_IN_CELL = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 _GROUPED = re.compile(r" \d{3}(?:[.,]\d|(?: \d{3})+(?!\S))")
 
 
-def is_grouped(text: str, number: str, place: int) -> bool:
-    """Return True if the digits after `place` belong to the `number` before it: `1 234.5`, `1 234 567`."""
-    return number.lstrip("+-").isdigit() and len(number) <= 4 and _GROUPED.match(text, place) is not None
+def is_grouped(text: str, number: str, offset: int) -> bool:
+    """Return True if the digits after `offset` belong to the `number` before it: `1 234.5`, `1 234 567`."""
+    return number.lstrip("+-").isdigit() and len(number) <= 4 and _GROUPED.match(text, offset) is not None
 
 
 def unwrapped(text: str) -> str:
@@ -49,13 +49,13 @@ def unwrapped(text: str) -> str:
     return _LISTED.sub(r"\1\2", text) if "[" in text else text
 
 
-def average_after(text: str, number: str, place: int) -> str:
-    """Return the average in parentheses at `place`, which is after the `number`; "" if there is none.
+def average_after(text: str, number: str, offset: int) -> str:
+    """Return the average in parentheses at `offset`, which is after the `number`; "" if there is none.
 
     Both have a decimal point, so that `0.31 (7)` stays 0.31.
     """
-    found = _AVERAGE.match(text, place)
-    return found[1] if found and _is_decimal(found[1]) and _is_decimal(number) else ""
+    match = _AVERAGE.match(text, offset)
+    return match[1] if match and _is_decimal(match[1]) and _is_decimal(number) else ""
 
 
 def _is_decimal(number: str) -> bool:

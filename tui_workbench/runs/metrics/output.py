@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from tui_workbench.runs.metrics.progress import ProgressLines
 from tui_workbench.runs.metrics.rules import Rules
 from tui_workbench.runs.metrics.tail import Reader
-from tui_workbench.runs.metrics.values import OUTPUT, Found
+from tui_workbench.runs.metrics.values import OUTPUT, LineMetric
 from tui_workbench.runs.store.status import Attempt
 
 MAYBE_METRIC = re.compile(
@@ -58,10 +58,10 @@ class Output(Reader):
 
     def refresh(self, *, ended: bool = False) -> bool:
         # The lines of a progress bar end with a carriage return.
-        something = self.read(self.tail.blocks(ends=b"\r\n", ended=ended))
+        has_new_data = self.read(self.tail.blocks(ends=b"\r\n", ended=ended))
         if ended and self._rules.output:
             self._add(self._progress.end())
-        return something
+        return has_new_data
 
     def follow(self) -> bool:
         """Read the next piece of a growing log. Return False if less than a piece is unread."""
@@ -76,18 +76,16 @@ class Output(Reader):
     def parse(self, block: bytes) -> None:
         end = self.tail.offset
         while self._begun < len(self._attempts) and self._attempts[self._begun].start < end:
-            place = max(0, self._attempts[self._begun].start - (end - len(block)))
-            self._parse(block[:place])
-            block = block[place:]
-            self._begin_attempt(self._attempts[self._begun])
+            attempt = self._attempts[self._begun]
+            length = max(0, attempt.start - (end - len(block)))  # of the output of the previous attempt
+            self._parse(block[:length])
+            block = block[length:]
+            self._begun += 1
+            if self._rules.output:
+                self._add(self._progress.end())
+            self.columns.begin_session(attempt=attempt.number)
+            self._progress = self._progress.restarted()
         self._parse(block)
-
-    def _begin_attempt(self, attempt: Attempt) -> None:
-        self._begun += 1
-        if self._rules.output:
-            self._add(self._progress.end())
-        self.columns.begin_session(number=attempt.number)
-        self._progress = self._progress.restarted()
 
     def _parse(self, block: bytes) -> None:
         if self._rules.is_default and not MAYBE_METRIC.search(block):
@@ -109,12 +107,12 @@ class Output(Reader):
                 return
         by_rules = list(self._rules.metrics(line))
         by_default = self._progress.metrics(line, refreshed=refreshed) if self._rules.output else ()
-        names = {found.name for found in by_rules}
-        self._add((*by_rules, *(found for found in by_default if found.name not in names)))
+        names = {metric.name for metric in by_rules}
+        self._add((*by_rules, *(metric for metric in by_default if metric.name not in names)))
 
-    def _add(self, metrics: Iterable[Found]) -> None:
-        for found in metrics:
-            self.columns.add(found.name, found.step, found.value, math.nan, again=found.refreshed)
+    def _add(self, metrics: Iterable[LineMetric]) -> None:
+        for metric in metrics:
+            self.columns.add(metric.name, metric.step, metric.value, math.nan, again=metric.refreshed)
 
 
 _SPARK_LOG = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:TRACE|DEBUG|INFO|WARN|ERROR) ")

@@ -25,7 +25,7 @@ from tui_workbench.runs.metrics.line_names import (
 )
 from tui_workbench.runs.metrics.line_tables import LineTables
 from tui_workbench.runs.metrics.number_text import END, NUMBER, average_after, is_grouped, unwrapped
-from tui_workbench.runs.metrics.values import LONGEST_LINE, Found
+from tui_workbench.runs.metrics.values import LONGEST_LINE, LineMetric
 
 _VALUE = re.compile(rf"(?<!\s)(\s*[:=]\s*|\s+)([\"']?)({NUMBER})(?:/(\d+))?(%?)\2{END}")
 """A number after a separator: a colon, an equals sign, or only spaces.
@@ -64,10 +64,10 @@ _ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x08]+")
 MOST_EPOCHS = 10_000  # maximum number of epochs whose first iteration is remembered
 
 
-class _Value(NamedTuple):
+class _Number(NamedTuple):
     """A number in a line. `is_spaced` is True if only spaces separate it from its name."""
 
-    number: str
+    text: str
     of: str | None
     percent: str
     is_spaced: bool
@@ -134,7 +134,7 @@ class ProgressLines:
         self._part = ""  # the part of the data of the last line that shows progress
         self._lasts: dict[str, float] = {}  # the last step of each metric
 
-    def metrics(self, line: bytes, *, refreshed: bool = False) -> Iterator[Found]:
+    def metrics(self, line: bytes, *, refreshed: bool = False) -> Iterator[LineMetric]:
         """Yield the metrics in a line. `refreshed` is True for a progress bar, which rewrites its line."""
         if len(line) > LONGEST_LINE:
             return
@@ -148,20 +148,20 @@ class ProgressLines:
         if not is_candidate:
             return
         if trial := _TRIAL.search(text):
-            yield Found("value", float(trial[2]), float(trial[1]), refreshed=False)
+            yield LineMetric("value", float(trial[2]), float(trial[1]), refreshed=False)
             return
         step, is_progress = self._step(text)
         for name, value in self._values(text, is_progress):
-            yield Found(name, value, self._placed(name, step), refreshed)
+            yield LineMetric(name, value, self._overall_step(name, step), refreshed)
 
     def restarted(self) -> ProgressLines:
         """Return a parser of the output of another attempt. Its epochs and iterations continue those of this parser."""
         following = ProgressLines()
         following._from_zero = self._from_zero
-        following._iterations = {name: found.restarted() for name, found in self._iterations.items()}
+        following._iterations = {name: iterations.restarted() for name, iterations in self._iterations.items()}
         return following
 
-    def end(self) -> Iterator[Found]:
+    def end(self) -> Iterator[LineMetric]:
         """Yield the metrics that are known only at the end of the log."""
         yield from self._tables.end()
 
@@ -182,7 +182,7 @@ class ProgressLines:
             name = name_before(text, match.start())
             if not name or is_grouped(text, number, match.end()):
                 continue
-            value = _value(name, _Value(number, of, percent, between.isspace()), is_progress)
+            value = _value(name, _Number(number, of, percent, between.isspace()), is_progress)
             if value is None:
                 continue
             if settings is None:
@@ -201,7 +201,7 @@ class ProgressLines:
                 names.add(name)
                 yield name, value
 
-    def _placed(self, name: str, step: float | None) -> float | None:
+    def _overall_step(self, name: str, step: float | None) -> float | None:
         """Return the step of a metric over all epochs; None if the value has no step."""
         if step is None:
             # A value after those of an epoch, such as the accuracy on all test data, belongs to the end of this epoch.
@@ -256,18 +256,18 @@ class ProgressLines:
         return float(self._done + done)
 
 
-def _value(name: str, found: _Value, is_progress: bool) -> float | None:
+def _value(name: str, number: _Number, is_progress: bool) -> float | None:
     """Return the value of the metric `name`, or None if the number is not a metric."""
     kind = judge(name)
-    if not kind.is_metric and (not kind.is_possible or found.is_spaced or not is_progress or found.percent):
+    if not kind.is_metric and (not kind.is_possible or number.is_spaced or not is_progress or number.percent):
         return None
-    if kind.is_qualifier and found.number.lstrip("+-").isdigit():
+    if kind.is_qualifier and number.text.lstrip("+-").isdigit():
         return None  # a count, as in `train: 5000`
-    value = float(found.number)
-    if found.of is not None:
+    value = float(number.text)
+    if number.of is not None:
         # `Accuracy: 9913/10000` is a fraction. After other names, a slash is part of a path or a bar.
-        return value / float(found.of) if kind.is_share and float(found.of) > 0 else None
-    if kind.is_precision and value > 1 and not (is_progress or found.percent):
+        return value / float(number.of) if kind.is_share and float(number.of) > 0 else None
+    if kind.is_precision and value > 1 and not (is_progress or number.percent):
         return None  # the number is the arithmetic precision in bits
     return None if not kind.is_metric and math.isinf(value) else value
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.patterns import compile_text
-from tui_workbench.runs.metrics.values import LONGEST_LINE, Found
+from tui_workbench.runs.metrics.values import LONGEST_LINE, LineMetric
 
 NAME = os.path.join("aml_config", "metrics.yml")
 LARGEST = 1 << 20
@@ -56,7 +56,7 @@ class Pattern:
         if len(self._names) > self._expression.groups or not set(self._names) - {STEP}:
             raise ValueError("the pattern needs a group such as `(?P<loss>[0-9.]+)` for each metric")
 
-    def metrics(self, text: str) -> Iterator[Found]:
+    def metrics(self, text: str) -> Iterator[LineMetric]:
         match = self._expression.search(text)
         if match is None:
             return
@@ -64,7 +64,7 @@ class Pattern:
         for name, group in self._names.items():
             value = _number(match[group])
             if name != STEP and value is not None:
-                yield Found(name, value, step, refreshed=False)
+                yield LineMetric(name, value, step, refreshed=False)
 
 
 class Rules:
@@ -88,7 +88,7 @@ class Rules:
         """True if metrics in the output are found only by the default patterns."""
         return self.output and not self._patterns
 
-    def metrics(self, line: bytes) -> Iterator[Found]:
+    def metrics(self, line: bytes) -> Iterator[LineMetric]:
         """Yield the metrics that the user's patterns find in a line of the output."""
         if self._patterns and len(line) <= LONGEST_LINE:
             text = line.decode("utf-8", "replace")

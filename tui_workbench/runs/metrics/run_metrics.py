@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from array import array
 from collections.abc import Iterator
 from functools import partial
 
@@ -70,14 +69,14 @@ class RunMetrics:
         if self._root and not is_tracked:
             roots.append(Root(self._root, self._root, is_shared=True))  # other runs use the project too
         # Data sets may be large, and are not written by runs.
-        skipped = {os.path.join(root.base, place) for root in roots for place in data}
+        skipped = {os.path.join(root.base, path) for root in roots for path in data}
         # Without a reference to itself, the object is freed as soon as it is not used any more.
-        self._discovery = Discovery(roots, partial(_is_wanted, self._rules), skipped)
+        self._discovery = Discovery(roots, partial(_is_source, self._rules), skipped)
         self._catalog: dict[str, Entry] = {}
-        self._known: list[tuple[int, int, int]] | None = None
+        self._catalog_state: list[tuple[int, int, int]] | None = None
         self._summaries: dict[str, tuple[list[tuple[float, ...]], MetricSummary]] = {}  # of curves with sessions
         self._later_attempts = 0
-        self._has_read = self._has_noted = False
+        self._has_read = self._has_read_summary = False
 
     def refresh(self, *, ended: bool = False) -> bool:
         """Read new data. Return True if there was new data. Pass `ended` if the script of an active run has ended."""
@@ -95,14 +94,14 @@ class RunMetrics:
         self._has_read = True
         ended = ended or self._end_ns > 0
         self._read_attempts()
-        something = self._logged.refresh()
-        something = self._output.refresh(ended=ended) or something
-        return self.refresh_files() or something
+        has_new_data = self._logged.refresh()
+        has_new_data = self._output.refresh(ended=ended) or has_new_data
+        return self.refresh_files() or has_new_data
 
     def refresh_files(self) -> bool:
         """Find the files of metrics and read their new data, but not the logs. Return True if there was new data."""
-        something = False
-        for before, path in (*self._noted(), *self._discovery.search(self._window())):
+        has_new_data = False
+        for before, path in (*self._files_of_summary(), *self._discovery.search(self._window())):
             file = self._files.pop(before, None) or (EventFile if EVENT_FILE in os.path.basename(path) else TableFile)(
                 path
             )
@@ -112,8 +111,8 @@ class RunMetrics:
             if not os.path.exists(path):
                 del self._files[path]  # the file was moved to its final folder, where the search finds it
         for file in self._files.values():
-            something = file.refresh() or something
-        return something
+            has_new_data = file.refresh() or has_new_data
+        return has_new_data
 
     def restore_parts(self) -> None:
         """Continue after the lines of `metrics.jsonl` that the controller has stored in parts. Call this first."""
@@ -158,10 +157,10 @@ class RunMetrics:
         """Return the summary of each metric by name. Numbers and texts that the SDK logged are first."""
         if self._stored is not None:
             return dict(self._stored.summary)
-        found = {name: self._summary_of(name, entry) for name, entry in self._entries().items()}
+        summaries = {name: self._summary_of(name, entry) for name, entry in self._entries().items()}
         for name, summary in item_summaries(self._logged.columns, SDK).items():
-            found.setdefault(name, summary)
-        return found
+            summaries.setdefault(name, summary)
+        return summaries
 
     def _summary_of(self, name: str, entry: Entry) -> MetricSummary:
         begins = entry.begins(self._later_attempts)
@@ -179,17 +178,17 @@ class RunMetrics:
 
         If several attempts have logged the same steps, the curve contains the points of the last of these attempts.
         """
-        return valid_points(*self._whole(name))
+        return valid_points(*self._all_points(name))
 
     def replaced(self, name: str) -> list[Series]:
         """Return the points of each attempt that a later attempt has replaced. Empty curves are left out."""
-        return [replaced for _, replaced in sessions_of(*self._whole(name)) if replaced.values]
+        return [replaced for _, replaced in sessions_of(*self._all_points(name)) if replaced.values]
 
     def attempt_steps(self, name: str) -> dict[int, float]:
         """Return the first step of each attempt after the first, if its values can be distinguished."""
-        return first_steps(*self._whole(name))
+        return first_steps(*self._all_points(name))
 
-    def _whole(self, name: str) -> tuple[Series, list[Begin]]:
+    def _all_points(self, name: str) -> tuple[Series, list[Begin]]:
         """Return all points of a metric, and its sessions after the first."""
         if self._stored is not None and name in self._stored:
             stored = self._stored.series(name)
@@ -203,52 +202,52 @@ class RunMetrics:
             try:
                 return Series(*(column[:] for column in entry.series())), entry.begins(self._later_attempts)
             except OSError:  # a part was deleted
-                self._logged, self._known = SdkFile(self._logged.path, at_most=self._at_most), None
+                self._logged, self._catalog_state = SdkFile(self._logged.path, at_most=self._at_most), None
                 self.refresh()
-                return self._whole(name)
+                return self._all_points(name)
         lists = [item for item in self._items() if item.kind == LIST and item.name == name]
-        return (list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))), []
+        return list_series(lists[-1].value if lists else None), []
 
     def items(self, kind: str) -> list[LoggedItem]:
         """Return the logged items of a kind in `values.KINDS`, such as lists or images, in the order of logging."""
-        return [self._placed(item) for item in self._items() if item.kind == kind]
+        return [self._with_current_path(item) for item in self._items() if item.kind == kind]
 
     def notes(self) -> list[str]:
         """Return notes about data that could not be read or was not kept."""
         if self._stored is not None:
             return list(self._stored.notes)
-        found = [f"{NAME}: {mistake}" for mistake in self._rules.mistakes]
+        notes = [f"{NAME}: {mistake}" for mistake in self._rules.mistakes]
         for source in (self._logged, self._output, *self._files.values()):
             name, columns = os.path.relpath(source.path, self._directory), source.columns
             if columns.problem:
-                found.append(f"{name}: {columns.problem}")
+                notes.append(f"{name}: {columns.problem}")
             if columns.unreadable:
-                found.append(f"{name}: {counted(columns.unreadable, 'unreadable record')}")
+                notes.append(f"{name}: {counted(columns.unreadable, 'unreadable record')}")
             if columns.dropped_points:
                 values = counted(columns.dropped_points, "value")
-                found.append(f"{name}: more than {MAX_NAMES:,} metric names; {values} left out")
+                notes.append(f"{name}: more than {MAX_NAMES:,} metric names; {values} left out")
             if columns.dropped_items:
-                found.append(
+                notes.append(
                     f"{name}: more than {MAX_ITEMS:,} lists, tables and other items, or more than "
                     f"{MAX_ITEM_BYTES >> 20} MiB; {columns.dropped_items:,} left out"
                 )
             if columns.damaged_at >= 0:
-                found.append(f"{name}: damaged from byte {columns.damaged_at:,}")
+                notes.append(f"{name}: damaged from byte {columns.damaged_at:,}")
         if self._output.tail.skipped:
             megabytes = max(self._output.tail.skipped / 1e6, 0.1)
-            found.append(f"{OUTPUT}: too long to read at once; {megabytes:,.1f} MB were not searched for metrics")
+            notes.append(f"{OUTPUT}: too long to read at once; {megabytes:,.1f} MB were not searched for metrics")
         if self._output.columns.is_thinned:
-            found.append(f"{OUTPUT}: more than {MOST_POINTS:,} values, so curves show only minima and maxima")
+            notes.append(f"{OUTPUT}: more than {MOST_POINTS:,} values, so curves show only minima and maxima")
         if self._discovery.is_cut:
-            found.append("too many files, so not all of them were searched for metrics")
-        return found
+            notes.append("too many files, so not all of them were searched for metrics")
+        return notes
 
     def contents(self) -> Contents:
         """Return the data to store at the end of the run."""
         entries, real = self._entries(), os.path.realpath(self._directory)
         return Contents(
             summary=self.summary(),
-            series={name: joined(found) for name, entry in entries.items() if (found := entry.in_memory())},
+            series={name: joined(parts) for name, entry in entries.items() if (parts := entry.in_memory())},
             items=self._logged.columns.items,
             notes=self.notes(),
             # Store real paths, because links in the working copy are removed when the run ends.
@@ -266,16 +265,16 @@ class RunMetrics:
     def _entries(self) -> dict[str, Entry]:
         sources: list[Reader] = [self._logged, *sorted(self._files.values(), key=_order), self._output]
         # Compare the identity too: a file that is read again has new columns, possibly with the same number of names.
-        known = [(id(source.columns), len(source.columns.curves), len(source.columns.texts)) for source in sources]
-        if known != self._known:
-            self._catalog, self._known = catalog(sources, self._rules.ignores), known
+        state = [(id(source.columns), len(source.columns.curves), len(source.columns.texts)) for source in sources]
+        if state != self._catalog_state:
+            self._catalog, self._catalog_state = catalog(sources, self._rules.ignores), state
         return self._catalog
 
-    def _noted(self) -> Iterator[tuple[str, str]]:
+    def _files_of_summary(self) -> Iterator[tuple[str, str]]:
         """Yield files that were found through links in the working copy. Such links are removed when a run ends."""
-        if not self._end_ns or self._has_noted:
+        if not self._end_ns or self._has_read_summary:
             return
-        self._has_noted = True
+        self._has_read_summary = True
         stored = read_summary(self._directory) or {}
         root = os.path.realpath(self._root or self._directory)
         for name in stored.get("files", ()):
@@ -289,7 +288,7 @@ class RunMetrics:
         except OSError:
             return Window(0, self._end_ns)
 
-    def _placed(self, item: LoggedItem) -> LoggedItem:
+    def _with_current_path(self, item: LoggedItem) -> LoggedItem:
         """Return the item with the current path of its file. Outputs move out of the working copy when a run ends."""
         if not item.path or os.path.exists(f"{self._directory}/{item.path}"):
             return item
@@ -297,7 +296,7 @@ class RunMetrics:
         return item._replace(path=inside) if os.path.exists(f"{self._directory}/{inside}") else item
 
 
-def _is_wanted(rules: Rules, name: str, path: str) -> bool:
+def _is_source(rules: Rules, name: str, path: str) -> bool:
     return (rules.tensorboard and EVENT_FILE in name) or rules.is_table(name, path)
 
 

@@ -16,31 +16,31 @@ import math
 from array import array
 from collections.abc import Sequence
 
-from tui_workbench.runs.metrics.values import Begin, Series
+from tui_workbench.runs.metrics.values import Begin, Series, joined
 
 
 def sessions_of(series: Series, begins: Sequence[Begin]) -> list[tuple[Series, Series]]:
     """Return the valid and the replaced points of each session, in order."""
-    found = []
+    sessions = []
+    # Go backwards, because `limit` is the smallest step from which a later session replaces points.
     limit, end = math.inf, len(series.values)
     for begin in reversed((Begin(0), *begins)):
-        part = _part(series, begin.index, end)
+        valid = part = Series(*(column[begin.index : end] for column in series))
         replaced = [index for index, step in enumerate(part.steps) if step >= limit] if limit < math.inf else []
-        found.append((_without(part, replaced), _only(part, replaced)) if replaced else (part, _only(part, [])))
+        if replaced:
+            left_out = set(replaced)
+            valid = _points_of(part, [index for index in range(len(part.steps)) if index not in left_out])
+        sessions.append((valid, _points_of(part, replaced)))
         limit = min(limit, begin.floor, min((step for step in part.steps if step == step), default=math.inf))
         end = begin.index
-    return found[::-1]
+    return sessions[::-1]
 
 
 def valid_points(series: Series, begins: Sequence[Begin]) -> Series:
     """Return the points that no later session has replaced. Without sessions, this is `series` itself."""
     if not begins:
         return series
-    whole = Series(array("d"), array("d"), array("d"))
-    for valid, _ in sessions_of(series, begins):
-        for column, more in zip(whole, valid, strict=True):
-            column.extend(more)
-    return whole
+    return joined([valid for valid, _ in sessions_of(series, begins)])
 
 
 def first_steps(series: Series, begins: Sequence[Begin]) -> dict[int, float]:
@@ -58,23 +58,14 @@ def backward_steps(steps: Sequence[float], most: int) -> list[Begin]:
 
     This is for tables without other signs of a new session: the number of attempts bounds the number of sessions.
     """
-    found: list[Begin] = []
+    begins: list[Begin] = []
     for index in range(1, len(steps) if most else 0):
         if steps[index] <= steps[index - 1]:
-            found.append(Begin(index))
-            if len(found) > most:
+            begins.append(Begin(index))
+            if len(begins) > most:
                 return []
-    return found
+    return begins
 
 
-def _part(series: Series, begin: int, end: int) -> Series:
-    return Series(*(column[begin:end] for column in series))
-
-
-def _only(series: Series, indices: Sequence[int]) -> Series:
+def _points_of(series: Series, indices: Sequence[int]) -> Series:
     return Series(*(array("d", [column[index] for index in indices]) for column in series))
-
-
-def _without(series: Series, indices: Sequence[int]) -> Series:
-    left_out = set(indices)
-    return _only(series, [index for index in range(len(series.values)) if index not in left_out])

@@ -13,7 +13,7 @@ import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from tui_workbench.core.files import load_json, unlink_below, write_below
@@ -138,19 +138,19 @@ class _Summary(NamedTuple):
 
 def load_summary(directory: str) -> dict[str, Any]:
     """Return the content of `metrics.json` of a run. Raises OSError, or ValueError if it is malformed."""
-    found: dict[str, Any] = load_json(f"{directory}/{METRICS_SUMMARY}")
-    if read_as(_Summary, found).schema != SCHEMA:
-        raise ValueError(f"unknown schema {found['schema']}")
-    return found
+    summary: dict[str, Any] = load_json(f"{directory}/{METRICS_SUMMARY}")
+    if read_as(_Summary, summary).schema != SCHEMA:
+        raise ValueError(f"unknown schema {summary['schema']}")
+    return summary
 
 
 def read_summary(directory: str) -> dict[str, Any] | None:
     """Read `metrics.json` of a run. Return None if it is missing, malformed, or does not match the logs."""
     try:
-        found = load_summary(directory)
+        summary = load_summary(directory)
     except (OSError, ValueError):
         return None
-    return found if _sizes(directory) == found.get("sizes") else None
+    return summary if _sizes(directory) == summary.get("sizes") else None
 
 
 def tags_of_script(directory: str, stored: dict[str, Any] | None) -> dict[str, str]:
@@ -158,18 +158,18 @@ def tags_of_script(directory: str, stored: dict[str, Any] | None) -> dict[str, s
 
     Without the stored tags, all lines of the run are read, which takes seconds for a large run.
     """
-    found = (stored or {}).get("tags")
-    if not isinstance(found, dict):
+    tags = (stored or {}).get("tags")
+    if not isinstance(tags, dict):
         return script_tags(directory)
-    tags = list(found.items())[:MOST_SCRIPT_TAGS]
-    return {name[:LONGEST_NAME]: value[:LONGEST_TEXT] for name, value in tags if isinstance(value, str)}
+    first = islice(tags.items(), MOST_SCRIPT_TAGS)
+    return {name[:LONGEST_NAME]: value[:LONGEST_TEXT] for name, value in first if isinstance(value, str)}
 
 
 def last_values(stored: dict[str, Any]) -> dict[str, float | str]:
     """Return the last value of each scalar and text metric in a parsed `metrics.json`."""
     lasts = {name: metric.get("last") for name, metric in stored["metrics"].items() if isinstance(metric, dict)}
-    found = {name: last if (value := number(last)) is None else value for name, last in lasts.items()}
-    return {name: value for name, value in found.items() if isinstance(value, float | str)}
+    values = {name: last if (value := number(last)) is None else value for name, last in lasts.items()}
+    return {name: value for name, value in values.items() if isinstance(value, float | str)}
 
 
 def _sizes(directory: str) -> list[int]:
@@ -194,10 +194,10 @@ def _values(summary: MetricSummary) -> dict[str, Any]:
 
 def _begins(values: Sequence[Sequence[Any]]) -> list[Begin]:
     """Parse the begins of the sessions of a curve, whose indices ascend. Raises one of FAULTS."""
-    found = [Begin(int(index), number(floor) or 0.0, int(attempt)) for index, floor, attempt in values]
-    if any(first.index > second.index for first, second in pairwise(found)) or (found and found[0].index < 0):
+    begins = [Begin(int(index), number(floor) or 0.0, int(attempt)) for index, floor, attempt in values]
+    if any(first.index > second.index for first, second in pairwise(begins)) or (begins and begins[0].index < 0):
         raise ValueError("the sessions of a curve are not in order")
-    return found
+    return begins
 
 
 def _summary(name: str, values: dict[str, Any]) -> MetricSummary:

@@ -197,8 +197,8 @@ class SdkFile(Reader):
         name, value, values = record.get("name"), record.get("value"), record.get("metrics")
         kind = record.get("kind", SCALAR)
         if isinstance(values, dict) and name is None:
-            for each, found in values.items():
-                self._add_value(each, found, step, time)
+            for metric, metric_value in values.items():
+                self._add_value(metric, metric_value, step, time)
         elif not isinstance(name, str) or not isinstance(kind, str):
             self.columns.unreadable += 1
         elif kind == ATTEMPT:
@@ -218,7 +218,7 @@ class SdkFile(Reader):
         """Begin the session of an attempt. Each process of the attempt writes its number."""
         last = self.columns.sessions[-1][1] if self.columns.sessions else 1
         if isinstance(attempt, int) and attempt > last:
-            self.columns.begin_session(number=attempt)
+            self.columns.begin_session(attempt=attempt)
 
     def _add_value(self, name: str, value: object, step: float | None, time: float | None) -> None:
         point = number(value)

@@ -63,11 +63,11 @@ class Tail:
         An incomplete last line is left for the next call, unless `ended` is set.
         """
         for chunk in self.chunks(piece=piece):
-            end = max(chunk.rfind(each) for each in ends) + 1
+            end = max(chunk.rfind(ending) for ending in ends) + 1
             self.offset -= len(chunk) - end
             start = 0
             if self.inside_line and end:
-                start = min(found for each in ends if (found := chunk.find(each)) >= 0) + 1
+                start = min(offset for ending in ends if (offset := chunk.find(ending)) >= 0) + 1
                 self.inside_line = False
             if ended and self.offset + len(chunk) - end >= self.size and not self.inside_line:
                 self.offset += len(chunk) - end
@@ -100,7 +100,7 @@ class Tail:
     def _chunks(self, opened: Opened, piece: int) -> Iterator[bytes]:
         file = opened.file
         half = self.at_most // 2
-        usual = size = min(CHUNK, piece or half or CHUNK)
+        usual_size = size = min(CHUNK, piece or half or CHUNK)
         begun = self.offset
         while self.offset < self.size and not 0 < piece <= self.offset - begun:
             # The caller may have left an incomplete line at the end of the first half.
@@ -122,9 +122,9 @@ class Tail:
             taken = self.offset - before
             if taken:  # more than the chunk if the caller has skipped bytes
                 self._mark = data[max(0, taken - MARK) : taken] if taken <= len(data) else b""
-                size = usual
+                size = usual_size
             elif before + len(data) < self.size:
-                size *= 2
+                size *= 2  # the caller needs more bytes for a whole line or record
             else:
                 return
 
@@ -190,13 +190,13 @@ class Reader:
 
     def read(self, blocks: Iterable[bytes]) -> bool:
         """Parse blocks of whole lines. Return True if there were any."""
-        something = False
+        has_read = False
         for block in blocks:
-            if self.tail.restarted and not something:
+            if self.tail.restarted and not has_read:
                 self.reset()
-            something = True
+            has_read = True
             self.parse(block)
-        return something
+        return has_read
 
     def reset(self) -> None:
         """Discard the metrics of an earlier file at the path."""

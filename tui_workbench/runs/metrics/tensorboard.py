@@ -96,17 +96,17 @@ class EventFile(Reader):
                 self._value(value, float(step), time)
 
     def _value(self, data: bytes, step: float, time: float) -> None:
-        tag, found = "", None
+        tag, scalar = "", None
         for number, kind, value in fields(data):
             if number == 1 and isinstance(value, bytes):
                 tag = value.decode()
             elif number == 2 and kind == FIXED32 and isinstance(value, bytes):
-                (found,) = struct.unpack("<f", value)
+                (scalar,) = struct.unpack("<f", value)
             elif number == 8 and isinstance(value, bytes):
-                found = scalar_of_tensor(value)
+                scalar = scalar_of_tensor(value)
         # Hyperparameters are written as summaries with this prefix, whose tensors are empty.
-        if tag and found is not None and not tag.startswith("_hparams_/"):
-            self.columns.add(tag, step, found, time)
+        if tag and scalar is not None and not tag.startswith("_hparams_/"):
+            self.columns.add(tag, step, scalar, time)
 
 
 def scalar_of_tensor(data: bytes) -> float | None:

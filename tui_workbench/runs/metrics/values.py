@@ -106,7 +106,7 @@ regular expressions could take a long time.
 """
 
 
-class Found(NamedTuple):
+class LineMetric(NamedTuple):
     """A metric in a line of output."""
 
     name: str
@@ -208,7 +208,7 @@ class Column:
 
     def begins_until_now(self, sessions: Sequence[tuple[float, int]]) -> list[Begin]:
         """Return the begins of the sessions of the file (floor and number). The last ones may have no point."""
-        return [*self.begins, *(Begin(self.stored, floor, number) for floor, number in sessions[len(self.begins) :])]
+        return [*self.begins, *(Begin(self.stored, floor, attempt) for floor, attempt in sessions[len(self.begins) :])]
 
     def append(self, step: float | None, value: float, time: float) -> None:
         """Add a point. Without a step, the point gets the last step plus one."""
@@ -246,13 +246,13 @@ class Column:
     def thin(self) -> None:
         """Keep about half of the points: those that `downsample` keeps of every eight points."""
         whole, begins, parts = self.in_memory(), [], []
-        places = [0, *(begin.index - self._part_points for begin in self.begins), len(self.values)]
-        for number, (start, end) in enumerate(pairwise(places)):
+        limits = [0, *(begin.index - self._part_points for begin in self.begins), len(self.values)]
+        for index, (start, end) in enumerate(pairwise(limits)):
             part = Series(*(column[start:end] for column in whole))
             parts.append(downsample(part, max(1, len(part.values) // 8)))
-            if number < len(self.begins):
-                size = sum(len(each.values) for each in parts)
-                begins.append(self.begins[number]._replace(index=self._part_points + size))
+            if index < len(self.begins):
+                size = sum(len(thinned.values) for thinned in parts)
+                begins.append(self.begins[index]._replace(index=self._part_points + size))
         kept = joined(parts)
         self.left_out += len(self.values) - len(kept.values)
         self.begins = begins
@@ -289,13 +289,13 @@ class Columns:
 
     def curve(self, name: str) -> Column | None:
         """Return the column of this name; create it if necessary. Return None if there are too many columns."""
-        found = self.curves.get(name)
-        if found is None:
+        column = self.curves.get(name)
+        if column is None:
             name = name[:MAX_NAME]
-            found = self.curves.get(name)
-            if found is None and len(self.curves) < MAX_NAMES:
-                found = self.curves[name] = Column()
-        return found
+            column = self.curves.get(name)
+            if column is None and len(self.curves) < MAX_NAMES:
+                column = self.curves[name] = Column()
+        return column
 
     def add(self, name: str, step: float | None, value: float, time: float, *, again: bool = False) -> None:
         """Add a point of a curve. With `again`, the point replaces the last point if both have the same step."""
@@ -312,10 +312,10 @@ class Columns:
         curve.append(step, value, time)
         self.points += 1
 
-    def begin_session(self, *, floor: float = math.inf, number: int = 0) -> None:
+    def begin_session(self, *, floor: float = math.inf, attempt: int = 0) -> None:
         """Begin a session, which replaces points (see `sessions`)."""
         if len(self.sessions) < MAX_SESSIONS:
-            self.sessions.append((floor, number))
+            self.sessions.append((floor, attempt))
 
     def thin(self) -> None:
         """Apply `Column.thin` to all long curves."""
