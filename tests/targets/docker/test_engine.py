@@ -127,7 +127,7 @@ def test_invalid_answer_raises_a_workbench_error(name: str, body: bytes) -> None
 def test_refusal_has_message_and_status(call: Callable[[Engine], object]) -> None:
     with server(refusal("no\nway")) as path, pytest.raises(EngineRefused, match="no way") as caught:
         call(Engine(path, "box"))
-    assert (caught.value.status, caught.value.said) == (500, "no way")
+    assert (caught.value.status, caught.value.reason) == (500, "no way")
 
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() - {"records", "get", "pull", "execute"}))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui_workbench.targets.gpu.joining import WAIT_SECONDS, Source, join
-from tui_workbench.targets.gpu.sample import Reading, Sample
+from tui_workbench.targets.gpu.sample import WAIT_SECONDS, Reading, Sample, Source, join
 
 
 class Machines:

@@ -15,7 +15,7 @@ from tests.targets.harness import Harness, Script
 from tui_workbench.core.files import read_file
 from tui_workbench.targets.docker.docker_target import DockerTarget
 from tui_workbench.targets.gpu import nvml
-from tui_workbench.targets.gpu.facts import facts_of
+from tui_workbench.targets.gpu.activity import facts_of
 from tui_workbench.targets.gpu.nvml import Owners, hides_processes
 from tui_workbench.targets.gpu.sample import Owner
 from tui_workbench.targets.hosts.host import LocalHost

@@ -14,9 +14,8 @@ from tests.faults.support import until
 from tests.gpu.standin import REST, Standin, gpu, process
 from tests.runs.support import record_of
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.targets.gpu.changes import file_mark
+from tui_workbench.targets.gpu.activity import facts_of, file_mark
 from tui_workbench.targets.gpu.choice import query
-from tui_workbench.targets.gpu.facts import facts_of
 from tui_workbench.targets.gpu.gpus import gpus_of
 from tui_workbench.targets.gpu.job_samples import SAMPLER, JobSamples
 from tui_workbench.targets.gpu.sample import Sample
@@ -55,7 +54,7 @@ def test_gpus_are_listed(standin: Standin) -> None:
 
 def test_gpus_of_amd_are_listed(amd: AmdStandin) -> None:
     found = gpus_of(LocalHost())
-    assert (found.tool, len(found.found)) == ("amd-smi", 1)
+    assert (found.tool, len(found.listed)) == ("amd-smi", 1)
 
 
 def test_gpus_are_watched(standin: Standin, of_run: subprocess.Popen[bytes]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.targets.gpu.changes import LOOK_SECONDS, Silence, log_mark
+from tui_workbench.targets.gpu.activity import LOOK_SECONDS, Silence, log_mark
 
 
 class FileWatch:

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.model import RunSpec
 from tui_workbench.runs.gpu.owners import Owners
-from tui_workbench.targets.gpu.changes import file_mark
+from tui_workbench.targets.gpu.activity import file_mark
 from tui_workbench.targets.gpu.feed import Feed
-from tui_workbench.targets.gpu.joining import Source, join, joined_machine
-from tui_workbench.targets.gpu.sample import NODE_STEP, Machine, Note, Sample, on_node
+from tui_workbench.targets.gpu.sample import NODE_STEP, Machine, Note, Sample, Source, join, joined_machine, on_node
 from tui_workbench.targets.gpu.vendors import may_have_gpu
 from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host_for import host_of

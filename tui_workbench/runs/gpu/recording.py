@@ -44,8 +44,7 @@ from tui_workbench.runs.gpu.usage import (
 )
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, LIMIT, OUTPUT, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.gpu.changes import file_mark
-from tui_workbench.targets.gpu.facts import facts_of
+from tui_workbench.targets.gpu.activity import facts_of, file_mark
 from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.job_samples import JobSamples
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, encode

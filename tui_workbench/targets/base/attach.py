@@ -280,7 +280,7 @@ class Attachment:
     def _engine_values(self) -> tuple[bool, str]:
         """Return whether containers use GPUs, and the image. An unchecked machine is assumed to have a GPU."""
         gpus = self._gpus
-        found = gpus is None or bool(gpus.found)
+        found = gpus is None or bool(gpus.listed)
         gpu = found if self.request.gpu is None else self.request.gpu
         if self.request.image:
             return gpu, self.request.image

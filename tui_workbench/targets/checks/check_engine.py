@@ -166,7 +166,7 @@ class EngineChecks:
             output, code = probe(engine, image.id, self._access.check, {"HOME": "/tmp"}, gpus)
         except EngineRefused as refused:
             # The engine adds the GPUs before it looks for the program, so the GPUs work.
-            if "executable file not found" not in refused.said:
+            if "executable file not found" not in refused.reason:
                 raise self.refusal(refused) from refused
             code = 0
         if code:
@@ -196,9 +196,9 @@ class EngineChecks:
         if not isinstance(error, EngineRefused):
             return error
         message, remedy = start_failure(error, host=self._host.label, image=self._target.base_docker_image)
-        if "could not select device driver" in error.said:
+        if "could not select device driver" in error.reason:
             return self._no_toolkit(message)
-        return CheckFailed(message, remedy, "nvidia-smi" if "nvidia-container-cli" in error.said else "")
+        return CheckFailed(message, remedy, "nvidia-smi" if "nvidia-container-cli" in error.reason else "")
 
 
 def check_version(facts: EngineFacts, *, is_podman: bool = False) -> CheckResult:

@@ -150,7 +150,7 @@ class Stream:
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    found = parse_json(line)
-    if not isinstance(found, dict):
+    message = parse_json(line)
+    if not isinstance(message, dict):
         raise ValueError("not a message")
-    return found
+    return message

@@ -112,168 +112,169 @@ def container_name(run_id: str) -> str:
     return f"workbench-{run_id}"
 
 
-def working_directory(place: Placement) -> str:
+def working_directory(placement: Placement) -> str:
     """Return the script's working directory in the container."""
-    return PROJECT_IN_CONTAINER if place.project_root or place.copied else f"{RUN_IN_CONTAINER}/{WORKING_COPY}"
+    return PROJECT_IN_CONTAINER if placement.project_root or placement.copied else f"{RUN_IN_CONTAINER}/{WORKING_COPY}"
 
 
-def written_folders(spec: RunSpec, place: Placement) -> list[str]:
+def written_folders(spec: RunSpec, placement: Placement) -> list[str]:
     """Return the names of the folders in the run directory to which the container writes."""
     ranks = [supervisor.RANKS] if spec.run_configuration.processes_per_node else []
-    events = [supervisor.SPARK] if place.spark is not None else []
-    scripts = [] if place.copied else [OUTPUTS if place.project_root else WORKING_COPY]
+    events = [supervisor.SPARK] if placement.spark is not None else []
+    scripts = [] if placement.copied else [OUTPUTS if placement.project_root else WORKING_COPY]
     return [*scripts, *ranks, *events]
 
 
-def written_files(spec: RunSpec, place: Placement) -> list[str]:
+def written_files(spec: RunSpec, placement: Placement) -> list[str]:
     """Return the names of the files in the run directory to which the container writes.
 
     They must exist before the start of the container.
     """
-    launch = [LAUNCH_FILE] if launch_file(spec, place) is not None else []
-    record = [supervisor.OUTPUT, supervisor.PID, supervisor.EXIT] if place.mode == FILE_MODE else []
+    launch = [LAUNCH_FILE] if launch_file(spec, placement) is not None else []
+    record = [supervisor.OUTPUT, supervisor.PID, supervisor.EXIT] if placement.mode == FILE_MODE else []
     return [*record, METRICS, *launch]
 
 
-def mounts(spec: RunSpec, place: Placement) -> list[Mount]:
+def mounts(spec: RunSpec, placement: Placement) -> list[Mount]:
     """Return the mounts of the container."""
-    found = [
-        Mount(f"{place.run_directory}/{name}", f"{RUN_IN_CONTAINER}/{name}")
-        for name in (*written_folders(spec, place), *written_files(spec, place))
+    binds = [
+        Mount(f"{placement.run_directory}/{name}", f"{RUN_IN_CONTAINER}/{name}")
+        for name in (*written_folders(spec, placement), *written_files(spec, placement))
     ]
-    found.append(Mount(place.share, SHARE_DIRECTORY.rstrip("/")))
-    if place.project_root and not place.copied:
-        found.append(Mount(place.project_root, PROJECT_IN_CONTAINER))
+    binds.append(Mount(placement.share, SHARE_DIRECTORY.rstrip("/")))
+    if placement.project_root and not placement.copied:
+        binds.append(Mount(placement.project_root, PROJECT_IN_CONTAINER))
         state = os.path.dirname(os.path.dirname(spec.run_directory))
-        if state.startswith(f"{place.project_root}/"):
-            found.append(Mount("", PROJECT_IN_CONTAINER + state[len(place.project_root) :], read_only=True))
-    if place.sdk:
-        found.append(Mount(place.sdk, SDK_DIRECTORY, read_only=True))
-    if place.user_file:
-        found.append(Mount(f"{place.run_directory}/{USER_FILE}", "/etc/passwd", read_only=True))
-    found += [Mount(path, path, read_only=True) for path in place.data]
-    parent = posixpath.dirname(working_directory(place))
-    found += [Mount(path, f"{parent}/{name}", read_only=True) for name, path in place.beside.items()]
-    return found
+        if state.startswith(f"{placement.project_root}/"):
+            binds.append(Mount("", PROJECT_IN_CONTAINER + state[len(placement.project_root) :], read_only=True))
+    if placement.sdk:
+        binds.append(Mount(placement.sdk, SDK_DIRECTORY, read_only=True))
+    if placement.user_file:
+        binds.append(Mount(f"{placement.run_directory}/{USER_FILE}", "/etc/passwd", read_only=True))
+    binds += [Mount(path, path, read_only=True) for path in placement.data]
+    parent = posixpath.dirname(working_directory(placement))
+    binds += [Mount(path, f"{parent}/{name}", read_only=True) for name, path in placement.beside.items()]
+    return binds
 
 
-def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
+def variables(spec: RunSpec, placement: Placement) -> dict[str, str]:
     """Return the script's variables, except those of the image.
 
     The run configuration takes precedence, except for the run ID.
     """
-    user = place.user.partition(":")[0]
+    user, spark = placement.user.partition(":")[0], placement.spark
     # Python libraries need a home and a user name, and the image's /etc/passwd may not have the user ID.
     home = {} if user == "0" else {"HOME": "/tmp", "USER": f"user{user}", "LOGNAME": f"user{user}"}
     own = spec.run_configuration.environment_variables
-    visible = place.gpu_access.variables(place.gpus, own)
+    visible = placement.gpu_access.variables(placement.gpus, own)
     return run_environment.run_variables(
         spec,
         share=SHARE_DIRECTORY,
         run_directory=RUN_IN_CONTAINER,
-        outputs=f"{RUN_IN_CONTAINER if place.project_root else working_directory(place)}/outputs",
-        sdk=SDK_DIRECTORY if place.sdk else "",
-        inherited_path=place.python_path,
-        others=home | visible | (spark_variables(place.python, place.spark) if place.spark is not None else {}),
+        outputs=f"{RUN_IN_CONTAINER if placement.project_root else working_directory(placement)}/outputs",
+        sdk=SDK_DIRECTORY if placement.sdk else "",
+        inherited_path=placement.python_path,
+        others=home | visible | (spark_variables(placement.python, spark) if spark is not None else {}),
     )
 
 
-def command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
+def command(spec: RunSpec, placement: Placement) -> tuple[str, ...]:
     """Return the command line of the script."""
-    return run_environment.script_command(spec, place.python, SDK_DIRECTORY, RUN_IN_CONTAINER, place.spark, SOCKETS)
+    python, spark = placement.python, placement.spark
+    return run_environment.script_command(spec, python, SDK_DIRECTORY, RUN_IN_CONTAINER, spark, SOCKETS)
 
 
-def launch_file(spec: RunSpec, place: Placement) -> bytes | None:
+def launch_file(spec: RunSpec, placement: Placement) -> bytes | None:
     """Return the content of LAUNCH_FILE; None if it is not needed.
 
     The Engine API uses JSON, which can represent only text. If an argument or a variable is not UTF-8, this file
     contains all arguments and variables. A short Python program reads and truncates the file, and executes the script.
     """
-    environment, argv = variables(spec, place), command(spec, place)
+    environment, argv = variables(spec, placement), command(spec, placement)
     items = [f"{name}={value}" for name, value in environment.items()]
     if all(map(_is_text, (*items, *argv))):
         return None
     return b"\0".join([b"%d" % len(items), *map(os.fsencode, items), *map(os.fsencode, argv)])
 
 
-def configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
+def configuration(spec: RunSpec, placement: Placement) -> dict[str, Any]:
     """Return the container's configuration for the Engine API. Raises UsageError for paths that are not UTF-8."""
-    environment, argv = variables(spec, place), command(spec, place)
-    folder = working_directory(place)
-    if launch_file(spec, place) is not None:
-        environment, argv = {}, (place.python, "-c", _LAUNCH, f"{RUN_IN_CONTAINER}/{LAUNCH_FILE}")
-    if place.mode == FILE_MODE:
+    environment, argv = variables(spec, placement), command(spec, placement)
+    folder = working_directory(placement)
+    if launch_file(spec, placement) is not None:
+        environment, argv = {}, (placement.python, "-c", _LAUNCH, f"{RUN_IN_CONTAINER}/{LAUNCH_FILE}")
+    if placement.mode == FILE_MODE:
         argv, environment = run_environment.prefix_env(argv, environment)
-        if place.spark is not None:
+        if placement.spark is not None:
             argv = (SHELL, "-c", _REACHABLE_SPARK, "sh", *argv)
         argv = (SHELL, "-c", supervisor.CONTAINER_TEXT, "sh", RUN_IN_CONTAINER, folder, *argv)
         # `docker stop` and the end of the engine must reach the script, and not only its shell, which ignores SIGTERM.
         environment = {**environment, "TINI_KILL_PROCESS_GROUP": "1"}
     result = {
-        "Image": place.image,
+        "Image": placement.image,
         # The entry point of an image could change the command.
         "Entrypoint": [],
         "Cmd": list(argv),
         "Env": [f"{name}={value}" for name, value in environment.items()],
-        "User": place.user,
+        "User": placement.user,
         "WorkingDir": folder,
         "Labels": {
             RUN_LABEL: spec.run_id,
             PROJECT_LABEL: spec.project_name,
-            USER_LABEL: place.user,
+            USER_LABEL: placement.user,
             KIND_LABEL: RUN_KIND,
-            MODE_LABEL: place.mode,
+            MODE_LABEL: placement.mode,
         },
-        "HostConfig": _host_configuration(spec, place),
+        "HostConfig": _host_configuration(spec, placement),
     }
     _refuse_bytes(result)
     return result
 
 
-def _host_configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
+def _host_configuration(spec: RunSpec, placement: Placement) -> dict[str, Any]:
     result: dict[str, Any] = {
         # An init process reaps orphaned processes, and signals work, because the script is not process 1.
         "Init": True,
         "ShmSize": SHM_BYTES,
-        "Mounts": _api_mounts(spec, place),
+        "Mounts": _api_mounts(spec, placement),
         "LogConfig": LOG,
     }
     if spec.members:
         # The ranks of all members connect to each other, on ports that only they know.
         result["NetworkMode"] = "host"
     if spec.target.gives_gpus:
-        result |= place.gpu_access.host_config(place.gpus)
+        result |= placement.gpu_access.host_config(placement.gpus)
     return result
 
 
-def _api_mounts(spec: RunSpec, place: Placement) -> list[dict[str, Any]]:
+def _api_mounts(spec: RunSpec, placement: Placement) -> list[dict[str, Any]]:
     return [
         {
             **({"Type": "bind", "Source": mount.source} if mount.source else {"Type": "tmpfs"}),
             "Target": mount.target,
             "ReadOnly": mount.read_only,
         }
-        for mount in mounts(spec, place)
+        for mount in mounts(spec, placement)
     ]
 
 
-def docker_command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
+def docker_command(spec: RunSpec, placement: Placement) -> tuple[str, ...]:
     """Return a `docker run` command for the plan, with the script in place of the supervising shell."""
-    argv = ["docker", "run", "--name", container_name(spec.run_id), "--init", "--user", place.user]
+    argv = ["docker", "run", "--name", container_name(spec.run_id), "--init", "--user", placement.user]
     argv += ["--shm-size", f"{SHM_BYTES >> 30}g", *(("--network", "host") if spec.members else ())]
     if spec.target.gives_gpus:
-        argv += place.gpu_access.options(_gpus_option(spec, place))
-    for mount in _api_mounts(spec, place):
+        argv += placement.gpu_access.options(_gpus_option(spec, placement))
+    for mount in _api_mounts(spec, placement):
         argv += ["--mount", mount_option(mount)]
     for label, value in ((RUN_LABEL, spec.run_id), (PROJECT_LABEL, spec.project_name)):
         argv += ["--label", f"{label}={value}"]
-    return (*argv, "--workdir", working_directory(place), place.image, *command(spec, place))
+    return (*argv, "--workdir", working_directory(placement), placement.image, *command(spec, placement))
 
 
-def _gpus_option(spec: RunSpec, place: Placement) -> str:
+def _gpus_option(spec: RunSpec, placement: Placement) -> str:
     """Return the value of `docker run --gpus`. Free GPUs are chosen only when the run starts."""
     words = spec.target.gpus or "all"
-    ids = place.gpus or spec.target.named_gpus
+    ids = placement.gpus or spec.target.named_gpus
     # Docker parses the option as CSV, so a list of IDs must be one quoted cell.
     return f'"device={",".join(ids)}"' if ids else "1" if words == "free" else words
 
@@ -297,15 +298,15 @@ def outcome(
     start. `has_supervisor` is True if a supervising shell was started, which writes the exit code of every script that
     ends by itself.
     """
-    memory = container is not None and container.out_of_memory
+    is_out_of_memory = container is not None and container.out_of_memory
     starved = f"killed: out of memory on {host}; use smaller batches or fewer workers"
     if exit_code is not None:
-        if memory and exit_code == 137:
+        if is_out_of_memory and exit_code == 137:
             return Outcome(exit_code, starved)
         reason = supervisor.describe_exit(exit_code)
         if exit_code == _TERMINATED and container is not None and _is_later(engine_started, container.started_at):
             return Outcome(exit_code, _engine_restarted(host))
-        return Outcome(exit_code, f"{reason}{ONE_WAS}{starved}" if memory and exit_code else reason)
+        return Outcome(exit_code, f"{reason}{ONE_WAS}{starved}" if is_out_of_memory and exit_code else reason)
     if restarted:
         return Outcome(None, f"{host} was restarted during the run; submit the run again")
     # A container that is being removed has no exit code.
@@ -313,7 +314,7 @@ def outcome(
         reason = f"its container on {host} was removed by another program"
         return Outcome(None, reason, has_failed=has_supervisor, cause=LOST)
     code = container.exit_code
-    if memory:
+    if is_out_of_memory:
         return Outcome(code, starved)
     if _is_later(engine_started, container.started_at):
         return Outcome(code or None, _engine_restarted(host))
@@ -321,8 +322,8 @@ def outcome(
         return Outcome(code, supervisor.describe_exit(code))
     if code == 137:
         return Outcome(code, f"its container on {host} was killed, by another program or for lack of memory")
-    said = f": {container.error}" if container.error else ""
-    return Outcome(code or None, f"its container ended without a recorded exit code{said}")
+    details = f": {container.error}" if container.error else ""
+    return Outcome(code or None, f"its container ended without a recorded exit code{details}")
 
 
 def _engine_restarted(host: str) -> str:
@@ -335,31 +336,31 @@ def _is_later(first: str, second: str) -> bool:
 
 def start_failure(error: EngineRefused, *, host: str, image: str) -> tuple[str, str]:
     """Return a message and a remedy for the engine's error at the start of a container."""
-    said = error.said
-    if "could not select device driver" in said:
+    reason = error.reason
+    if "could not select device driver" in reason:
         return (
             f"the Docker engine on {host} cannot give GPUs to a container: the NVIDIA runtime is missing",
             "Install the NVIDIA Container Toolkit there and restart Docker. To run without GPUs, set `gpus: 0` in the "
             ".compute file.",
         )
-    if "error gathering device information" in said:
+    if "error gathering device information" in reason:
         return (
-            f"the Docker engine on {host} cannot give the GPUs to a container: {said}",
+            f"the Docker engine on {host} cannot give the GPUs to a container: {reason}",
             "Load the driver there: `sudo modprobe amdgpu`. To run without GPUs, set `gpus: 0` in the .compute file.",
         )
-    if "nvidia-container-cli" in said:
+    if "nvidia-container-cli" in reason:
         return (
-            f"the NVIDIA runtime on {host} cannot start the container: {said}",
+            f"the NVIDIA runtime on {host} cannot start the container: {reason}",
             "Run `nvidia-smi` there to check the driver. To run without GPUs, set `gpus: 0` in the .compute file.",
         )
-    if "executable file not found" in said or "no such file or directory" in said:
+    if "executable file not found" in reason or "no such file or directory" in reason:
         return (
-            f"the image {image} cannot start the script: {said}",
+            f"the image {image} cannot start the script: {reason}",
             "Choose a baseDockerImage with Python, such as python:3.11-slim.",
         )
-    if "bind source path does not exist" in said:
+    if "bind source path does not exist" in reason:
         return (
-            f"a folder for the container does not exist on {host}: {said}",
+            f"a folder for the container does not exist on {host}: {reason}",
             "If `DataReferences` lists the path, correct it there. Otherwise, submit the run again.",
         )
     return error.message, error.remedy

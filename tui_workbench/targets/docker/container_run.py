@@ -65,45 +65,45 @@ class ContainerRun:
         return self._engine.container(self._name)
 
     def is_started(self) -> bool:
-        found = self.container()
-        return found is not None and found.state != "created"
+        container = self.container()
+        return container is not None and container.state != "created"
 
     def create_and_start(self, image: Image, facts: ImageFacts) -> None:
         """Create and start the container; remove it if it cannot be started. Raises WorkbenchError."""
         try:
-            place = placing.placement(self._host, self._engine, self._spec, image, facts)
-            self._create_and_start(placing.with_spark(place, self._engine, self._spec, image))
+            placement = placing.placement_of(self._host, self._engine, self._spec, image, facts)
+            self._create_and_start(placing.with_spark(placement, self._engine, self._spec, image))
         except EngineRefused as refused:
-            found = self.container()
-            if found is not None and found.state == "created":
-                self._engine.remove(found.id)
+            container = self.container()
+            if container is not None and container.state == "created":
+                self._engine.remove(container.id)
             image_name = self._spec.target.base_docker_image
             message, remedy = containers.start_failure(refused, host=self._host.label, image=image_name)
             raise WorkbenchError(message, remedy=remedy) from refused
 
-    def _create_and_start(self, place: containers.Placement) -> None:
+    def _create_and_start(self, placement: containers.Placement) -> None:
         spec, run = self._spec, self._run
-        run.make_folders(place.share)
+        run.make_folders(placement.share)
         run.note_start()
         if choice.chooses(spec.target):
             taken = choice.take(self._host, spec)
-            place = place._replace(gpus=tuple(each.hip or each.uuid for each in taken))
-        launch = containers.launch_file(spec, place)
+            placement = placement._replace(gpus=tuple(gpu.hip or gpu.uuid for gpu in taken))
+        launch = containers.launch_file(spec, placement)
         if launch is not None:
             run.write(containers.LAUNCH_FILE, launch)
-        if place.user_file:
-            run.write(containers.USER_FILE, place.user_file)
-        run.make_writable(containers.written_folders(spec, place), containers.written_files(spec, place))
-        self._engine.create(self._name, containers.configuration(spec, place))
-        if place.copied:
+        if placement.user_file:
+            run.write(containers.USER_FILE, placement.user_file)
+        run.make_writable(containers.written_folders(spec, placement), containers.written_files(spec, placement))
+        self._engine.create(self._name, containers.configuration(spec, placement))
+        if placement.copied:
             archive, held = placing.archive_of(
-                spec.working_directory, PROJECT_IN_CONTAINER, place.user, is_leaving=not self._host.is_local
+                spec.working_directory, PROJECT_IN_CONTAINER, placement.user, is_leaving=not self._host.is_local
             )
             with archive:
                 self._engine.put(self._name, "/", archive)
             write_below(spec.run_directory, placing.PLACED, json.dumps(held).encode())
         self._engine.start(self._name)
-        if place.mode == ENGINE_MODE:
+        if placement.mode == ENGINE_MODE:
             # Without a supervising shell, this file marks the run as started.
             os.close(open_below(spec.run_directory, POSITION_FILE, os.O_WRONLY | os.O_CREAT))
 
@@ -112,88 +112,88 @@ class ContainerRun:
 
         Raises Interrupted, NeverStarted or WorkbenchError.
         """
-        found = self.container()
-        if found is not None and found.state != "created" and not found.has_ended:
-            self._follow(found, interrupted)
-            found = self.container()
-        self._take_log(found)
+        container = self.container()
+        if container is not None and container.state != "created" and not container.has_ended:
+            self._follow(container, interrupted)
+            container = self.container()
+        self._take_log(container)
         return self._outcome()
 
-    def _follow(self, found: Container, interrupted: int) -> None:
-        if _keeps_log(found):
+    def _follow(self, container: Container, interrupted: int) -> None:
+        if _keeps_log(container):
 
             def take() -> None:
-                self._take_engine_log(found, is_followed=True)
-                self._engine.wait(found.id)
+                self._take_engine_log(container, is_followed=True)
+                self._engine.wait(container.id)
 
             with BackgroundCall(take) as ended:
                 ended.wait(interrupted)
             return
-        with BackgroundCall(lambda: self._engine.wait(found.id)) as ended:
+        with BackgroundCall(lambda: self._engine.wait(container.id)) as ended:
             if self._host.is_local:
                 ended.wait(interrupted)
                 return
             with self._run.mirror() as mirror:
                 follow(ended.descriptor, ended.result, mirror, interrupted, self._run.live())
 
-    def _take_engine_log(self, found: Container, *, is_followed: bool) -> None:
-        with EngineLog(self._engine, found.id, self._spec.run_directory, OUTPUT) as log:
+    def _take_engine_log(self, container: Container, *, is_followed: bool) -> None:
+        with EngineLog(self._engine, container.id, self._spec.run_directory, OUTPUT) as log:
             log.take(follow=is_followed)
 
-    def _take_log(self, found: Container | None) -> None:
-        if found is not None and _keeps_log(found):
-            self._take_engine_log(found, is_followed=False)
+    def _take_log(self, container: Container | None) -> None:
+        if container is not None and _keeps_log(container):
+            self._take_engine_log(container, is_followed=False)
         elif not self._host.is_local:
             with self._run.mirror() as mirror:
                 mirror.drain()
 
     def _outcome(self) -> Outcome:
         """Return the outcome, and write the exit code on this machine. Raises NeverStarted."""
-        found, ending = self.container(), self._run.state()
+        container, ending = self.container(), self._run.state()
         was_started = ending.started or os.path.exists(f"{self._spec.run_directory}/{POSITION_FILE}")
-        if not was_started and (found is None or found.state == "created"):
+        if not was_started and (container is None or container.state == "created"):
             raise NeverStarted(
                 f"the run was not started on {self._host.label}",
                 remedy="Submit the run again.",
             )
-        if found is not None and found.has_ended and ending.exit_code is None and not found.error:
-            found = found._replace(error=self._last_line(found))
+        if container is not None and container.has_ended and ending.exit_code is None and not container.error:
+            container = container._replace(error=self._last_line(container))
         outcome = containers.outcome(
-            found,
+            container,
             ending.exit_code,
             host=self._host.label,
             restarted=ending.restarted,
             engine_started=self._engine.started_at(),
             has_supervisor=ending.started,
         )
-        self._report.ran(_times(found, ending))
+        self._report.ran(_times(container, ending))
         self._run.note_end(outcome.exit_code)
         return self._run.add_full_disk_reason(outcome)
 
-    def _last_line(self, found: Container) -> str:
+    def _last_line(self, container: Container) -> str:
         """Return the last line in the engine's log, which is an error of the supervising shell.
 
         Returns "" if the log is empty, or if the image has no shell.
         """
-        if _keeps_log(found):
+        if _keeps_log(container):
             return ""
         last = b""
-        for record in self._engine.records(found.id, follow=False):
+        for record in self._engine.records(container.id, follow=False):
             last = record.partition(b" ")[2]
         return last.decode("utf-8", "replace").strip()
 
     def stop(self, grace: float) -> bool:
         """Terminate all processes, and kill the container after `grace` seconds. Return True if it was killed."""
-        found = self.container()
-        if found is None or found.has_ended or found.state == "created":
+        container = self.container()
+        if container is None or container.has_ended or container.state == "created":
             return False
-        with BackgroundCall(lambda: self._engine.wait(found.id)) as ended:
-            if found.state == "paused":
-                self._engine.unpause(found.id)
-            self._terminate(found)
+        with BackgroundCall(lambda: self._engine.wait(container.id)) as ended:
+            if container.state == "paused":
+                self._engine.unpause(container.id)
+            self._terminate(container)
             forced = not ended.wait(timeout=grace)
             while forced:
-                self._engine.kill(found.id)
+                self._engine.kill(container.id)
                 if ended.wait(timeout=END_SECONDS):
                     break
         self._outcome()
@@ -201,36 +201,36 @@ class ContainerRun:
 
     def warn(self) -> None:
         """Send SIGTERM to every process of the run."""
-        found = self.container()
-        if found is not None and found.state == "running":
-            self._terminate(found)
+        container = self.container()
+        if container is not None and container.state == "running":
+            self._terminate(container)
 
-    def _terminate(self, found: Container) -> None:
+    def _terminate(self, container: Container) -> None:
         """Send SIGTERM to every process of the run; the supervising shell ignores it and records the exit code."""
-        if not _keeps_log(found):
+        if not _keeps_log(container):
             try:
-                if self._engine.execute(found.id, _TERMINATE_ALL)[0] == 0:
+                if self._engine.execute(container.id, _TERMINATE_ALL)[0] == 0:
                     return
             except EngineRefused:
                 pass  # the container has just ended, or cannot start another process
-        self._engine.kill(found.id, "SIGTERM")
+        self._engine.kill(container.id, "SIGTERM")
 
     def read_stacks(self) -> Reading:
         """Return the Python stacks of the processes in the container. Raises WorkbenchError."""
-        found = self.container()
-        if found is None or found.has_ended:
+        container = self.container()
+        if container is None or container.has_ended:
             return Reading()
-        if _keeps_log(found):
+        if _keeps_log(container):
             raise ConfigurationError(
                 f"cannot read the stacks: the image {self._spec.target.base_docker_image} has no shell",
                 remedy="Choose a baseDockerImage with /bin/sh.",
             )
         spy = installed_py_spy()
         path = f"{TOOLS}/{spy.name}"
-        done = self._execute(found, spy.words(path, self._spec.run_id))
+        done = self._execute(container, spy.words(path, self._spec.run_id))
         if done.code == MISSING:
-            self._engine.put(found.id, "/", _archive_of(spy, path))
-            done = self._execute(found, spy.words(path, self._spec.run_id))
+            self._engine.put(container.id, "/", _archive_of(spy, path))
+            done = self._execute(container, spy.words(path, self._spec.run_id))
         return reading_of(done, spy, f"the container on {self._host.label}", package_place="in the image")
 
     def server_place(self, python: str, socket: str) -> ServerPlace:
@@ -238,31 +238,31 @@ class ContainerRun:
 
         `socket` is the path of the engine's socket on its host.
         """
-        found, label = self.container(), f"the container on {self._host.label}"
-        if found is None or found.state != "running":
+        container, label = self.container(), f"the container on {self._host.label}"
+        if container is None or container.state != "running":
             raise WorkbenchError(
                 f"{label} is not running, so its ports cannot be opened",
                 remedy="If the run has not started, wait until it is running. If it has ended, only its files are "
                 f"left: `tensorboard --logdir {shlex.quote(self._spec.run_directory)}` shows its logs on this machine.",
             )
-        if not found.address:
+        if not container.address:
             raise ConfigurationError(
                 f"{label} has no IP address, so its ports cannot be reached",
                 remedy="Check `bridge` in daemon.json of the engine: containers need the engine's default network.",
             )
-        words = ("docker", "-H", f"unix://{socket}", "exec", "-i", found.id, python)
-        install = shlex.join((*words[:3], "exec", found.name, python, "-m", "pip", "install", "PACKAGE"))
+        words = ("docker", "-H", f"unix://{socket}", "exec", "-i", container.id, python)
+        install = shlex.join((*words[:3], "exec", container.name, python, "-m", "pip", "install", "PACKAGE"))
         if not self._host.is_local:
             install = f"ssh {self._host.ssh_words} {install}"
         install = f"`{install}`. For later runs, add PACKAGE to the dependencies file."
         logs = PROJECT_IN_CONTAINER, RUN_IN_CONTAINER
         folders = PROJECT_IN_CONTAINER, f"{RUN_IN_CONTAINER}/{WORKING_COPY}"
-        return ServerPlace(self._host, label, found.address, words, logs, folders, install, SOCKETS)
+        return ServerPlace(self._host, label, container.address, words, logs, folders, install, SOCKETS)
 
-    def _execute(self, found: Container, argv: Sequence[str]) -> Completed:
+    def _execute(self, container: Container, argv: Sequence[str]) -> Completed:
         """Run a program in the container; keep about the first MOST_OUTPUT bytes of its output."""
         output, code = b"", 0
-        for part in self._engine.stream(found.id, argv):
+        for part in self._engine.stream(container.id, argv):
             if isinstance(part, int):
                 code = part
             elif len(output) < MOST_OUTPUT:
@@ -271,13 +271,13 @@ class ContainerRun:
 
     def collect(self, report: Report) -> None:
         """Fetch outputs/, all other files that the run created, and the rest of the log."""
-        found = self.container()
-        self._take_log(found)
+        container = self.container()
+        self._take_log(container)
         if not placing.is_copied(self._spec.target):
             self._run.fetch(report)
             return
         self._run.finish_live()
-        archive = self._engine.get(found.id, PROJECT_IN_CONTAINER) if found is not None else None
+        archive = self._engine.get(container.id, PROJECT_IN_CONTAINER) if container is not None else None
         if archive is not None:
             placing.take_made(archive, self._spec.run_directory)
 
@@ -305,12 +305,12 @@ def _archive_of(spy: PySpy, path: str) -> io.BytesIO:
     return packed
 
 
-def _times(found: Container | None, ending: HostRunState) -> Times:
+def _times(container: Container | None, ending: HostRunState) -> Times:
     """Return when the script began and ended. The engine knows the end of a container that was killed."""
     times = ending.times
-    if found is None or not found.has_ended:
+    if container is None or not container.has_ended:
         return times
-    began, ended = _seconds_of(found.started_at), _seconds_of(found.finished_at)
+    began, ended = _seconds_of(container.started_at), _seconds_of(container.finished_at)
     return Times(
         times.start or (began and began + ending.ahead),
         times.end or (ended and ended + ending.ahead),
@@ -325,9 +325,9 @@ def _seconds_of(moment: str) -> float:
         return 0.0
 
 
-def _keeps_log(found: Container) -> bool:
+def _keeps_log(container: Container) -> bool:
     """Return True if the output is in the engine's log, because the image has no shell."""
-    return found.labels.get(MODE_LABEL) == ENGINE_MODE
+    return container.labels.get(MODE_LABEL) == ENGINE_MODE
 
 
 # The file in the run directory with a LogPosition, overwritten by a single write of fixed length.
@@ -410,7 +410,7 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
         self._counts[second] = self._counts.get(second, 0) + 1
         if size > LARGE and second - MARGIN_SECONDS > since and self._is_counted:
             since = second - MARGIN_SECONDS
-            self._counts = {each: count for each, count in self._counts.items() if each >= since}
+            self._counts = {stamp: count for stamp, count in self._counts.items() if stamp >= since}
             taken = sum(self._counts.values())
         self._position = LogPosition(since, taken, total, size)
         os.pwrite(self._state, _line(self._position), 0)

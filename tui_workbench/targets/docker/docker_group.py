@@ -151,7 +151,7 @@ class DockerGroup(RunGroup):
         timeout = None if math.isinf(until) else max(0.0, until - time.monotonic())
         woken = self._events.descriptor if self._events is not None else -1
         if self._logs is None:
-            ready = wait_ready([each for each in (woken, interrupted) if each >= 0], timeout=timeout)
+            ready = wait_ready([descriptor for descriptor in (woken, interrupted) if descriptor >= 0], timeout=timeout)
         else:
             self._end(self._logs.wait(interrupted, timeout, woken=woken))
             ready = wait_ready([interrupted] if interrupted >= 0 else [], timeout=0.0)

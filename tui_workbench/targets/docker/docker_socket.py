@@ -85,8 +85,8 @@ def engine_socket(host: Host) -> str:
                 f"{host.label}: the Docker context '{context}' names {socket}, but this socket does not exist",
                 remedy="Start the engine of this context, or choose another context there with `docker context use`.",
             )
-        case ["stopped", *looked]:
-            raise _stopped(host, looked)
+        case ["stopped", *sockets]:
+            raise _stopped(host, sockets)
         case answer:
             raise EngineOutOfReach(
                 f"{host.label}: Docker is not installed (no socket at {', '.join(answer[1:])})",
@@ -113,8 +113,8 @@ def engine_variables() -> dict[str, str]:
     return {} if os.environ.get("DOCKER_HOST") else {"DOCKER_CONTEXT": engine_choice() or DEFAULT_CONTEXT}
 
 
-def _stopped(host: Host, looked: Sequence[str]) -> EngineOutOfReach:
-    message = f"{host.label}: Docker is installed, but its engine is not running (no socket at {', '.join(looked)})"
+def _stopped(host: Host, sockets: Sequence[str]) -> EngineOutOfReach:
+    message = f"{host.label}: Docker is installed, but its engine is not running (no socket at {', '.join(sockets)})"
     if host.is_local and sys.platform == "darwin":
         return EngineOutOfReach(
             message, remedy="Start Docker Desktop, or run `colima start` or `podman machine start`."

@@ -87,26 +87,26 @@ class DockerTarget(Target):
                 file=spec.run_configuration.path,
                 line=line_of_key(spec.run_configuration.path, "Retry"),
             )
-        place = placing.symbolic_placement(self.host, spec)
-        variables = containers.variables(spec, place)
-        command = containers.command(spec, place)
+        placement = placing.symbolic_placement(self.host, spec)
+        variables = containers.variables(spec, placement)
+        command = containers.command(spec, placement)
         run_environment.refuse_impossible(spec.run_configuration.path, variables, command)
         image, label = self.target.base_docker_image, self.host.label
         steps = []
-        if not self.host.is_local and not place.copied:
+        if not self.host.is_local and not placement.copied:
             steps.append(Step("sync", f"send changed files to {label}"))
             steps.append(Step("copy", f"make the run's working copy on {label}"))
         if choice.chooses(self.target):
             steps.append(Step("gpus", f"{choice.describe(self.target)} on {label}"))
         steps += [
             Step("image", f"use {image}, and pull it if missing on {label}"),
-            *([spark.plan_step(spec, place.spark)] if place.spark is not None else ()),
-            Step("container", f"create the container on {label}", containers.docker_command(spec, place)),
+            *([spark.plan_step(spec, placement.spark)] if placement.spark is not None else ()),
+            Step("container", f"create the container on {label}", containers.docker_command(spec, placement)),
             Step(
                 "start",
                 f"start {spec.script}{run_environment.describe_launcher(spec)}",
                 command,
-                containers.working_directory(place),
+                containers.working_directory(placement),
                 mask_variables(variables),
             ),
             Step("follow", "wait for the end; the output goes to output.log"),
@@ -122,16 +122,16 @@ class DockerTarget(Target):
             sent = difference(host, tree(), destination).text
             plan = plan.with_step("sync", title=f"send to {host.label}: {sent}")
         images = Images(host, engine, spec)
-        choice = images.choose()
-        plan = plan.with_step("image", title=images.describe(choice))
-        if choice.image is not None:
-            place = placing.placement(host, engine, spec, choice.image, images.facts(choice.image))
-            place = placing.with_spark(place._replace(image=choice.name), engine, spec, choice.image)
-            if place.spark is not None:
-                plan = plan.with_step("spark", title=spark.plan_step(spec, place.spark).title)
-            plan = plan.with_step("container", command=containers.docker_command(spec, place))
-            plan = plan.with_step("start", command=containers.command(spec, place))
-        return plan._replace(interpreter=choice.name)
+        chosen = images.choose()
+        plan = plan.with_step("image", title=images.describe(chosen))
+        if chosen.image is not None:
+            placement = placing.placement_of(host, engine, spec, chosen.image, images.facts(chosen.image))
+            placement = placing.with_spark(placement._replace(image=chosen.name), engine, spec, chosen.image)
+            if placement.spark is not None:
+                plan = plan.with_step("spark", title=spark.plan_step(spec, placement.spark).title)
+            plan = plan.with_step("container", command=containers.docker_command(spec, placement))
+            plan = plan.with_step("start", command=containers.command(spec, placement))
+        return plan._replace(interpreter=chosen.name)
 
     def check(self) -> list[Problem]:
         try:
@@ -160,8 +160,8 @@ class DockerTarget(Target):
             placing.spark_of(self._connect(), spec, image, facts.python)
 
     def container_id(self, spec: RunSpec) -> str:
-        found = self._run(spec).container()
-        return found.id if found is not None else ""
+        container = self._run(spec).container()
+        return container.id if container is not None else ""
 
     def read_stacks(self, spec: RunSpec) -> Reading:
         return self._run(spec).read_stacks()
@@ -175,12 +175,12 @@ class DockerTarget(Target):
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         engine = self._connect()
-        containers, busy = _unused_containers(engine, self.host, project, active, self._connect)
-        found = containers + _unused_environments(engine, project, self._connect)
+        unused, busy = _unused_containers(engine, self.host, project, active, self._connect)
+        items = unused + _unused_environments(engine, project, self._connect)
         if engine.has_volume(CACHE_VOLUME):
             remove = partial(_remove, self._connect, Engine.remove_volume, CACHE_VOLUME)
-            found.append(CleanupItem("cache", CACHE_VOLUME, remove, note="packages cached by the installer"))
-        return found + find_cleanup_items(self.host, project, {*active, *busy})
+            items.append(CleanupItem("cache", CACHE_VOLUME, remove, note="packages cached by the installer"))
+        return items + find_cleanup_items(self.host, project, {*active, *busy})
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         run = self._run(spec)
@@ -281,7 +281,7 @@ class _ImageEnvironment(PythonEnvironment):
     def framework_location(self) -> FrameworkLocation:
         spec, (image, python) = self.spec, self._image_and_python()
         access = gpu_access(self.host)
-        ids = [each.hip or each.uuid for each in choice.named(self.host, spec.target)]
+        ids = [gpu.hip or gpu.uuid for gpu in choice.named(self.host, spec.target)]
         visible = access.variables(ids, spec.run_configuration.environment_variables)
         return InImage(self._connect(), image, python, spec.target, variables_of(spec, visible), access)
 
@@ -297,23 +297,23 @@ class _ImageEnvironment(PythonEnvironment):
     def _image_and_python(self) -> tuple[Image, str]:
         """Return the image that the run would use now, and the path of its Python. Raises EnvironmentMissing."""
         images = Images(self.host, self._connect(), self.spec)
-        found = images.choose()
-        if found.image is None:
-            raise EnvironmentMissing(f"the image {found.name} is missing ({found.why})", prepare_command(self.spec))
-        return found.image, images.facts(found.image).python
+        chosen = images.choose()
+        if chosen.image is None:
+            raise EnvironmentMissing(f"the image {chosen.name} is missing ({chosen.why})", prepare_command(self.spec))
+        return chosen.image, images.facts(chosen.image).python
 
     def machine_info(self, planned: str) -> dict[str, Any]:
         # The GPUs of the machine are recorded only if containers get them.
-        found = host_info(self.host, with_gpus=self.spec.target.nvidia_docker)
+        info = host_info(self.host, with_gpus=self.spec.target.nvidia_docker)
         try:
             name, image, facts = _image_of(self._connect(), self.host, self.spec)
         except WorkbenchError as error:
-            found["problems"]["image"] = str(error)
+            info["problems"]["image"] = str(error)
         else:
-            found["image"] = {"name": name, "digest": image}
-            found["packages"] = {package: version for package, version, _ in facts.packages}
-            found["python"] = {"executable": facts.python, "version": facts.version}
-        return found
+            info["image"] = {"name": name, "digest": image}
+            info["packages"] = {package: version for package, version, _ in facts.packages}
+            info["python"] = {"executable": facts.python, "version": facts.version}
+        return info
 
     def prepare(self, report: Report) -> str:
         images = Images(self.host, self._connect(), self.spec)
@@ -326,8 +326,8 @@ def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, Imag
 
     Raises WorkbenchError if the host does not have the image.
     """
-    found = ContainerRun(host, engine, spec, Report()).container()
-    image = engine.image(found.image) if found is not None else Images(host, engine, spec).choose().image
+    container = ContainerRun(host, engine, spec, Report()).container()
+    image = engine.image(container.image) if container is not None else Images(host, engine, spec).choose().image
     name = spec.target.base_docker_image
     if image is None:
         message = f"the image of run {spec.run_id} is not on {host.label}"
@@ -342,7 +342,7 @@ def _unused_containers(
 
     `active` contains the IDs of the active runs.
     """
-    found, busy = [], set()
+    items, busy = [], set()
     for kind in (RUN_KIND, BUILD_KIND, PROBE_KIND):
         for container in engine.containers(f"{KIND_LABEL}={kind}"):
             run_id = container.labels.get(RUN_LABEL, "")
@@ -355,8 +355,8 @@ def _unused_containers(
             elif _is_building(host, container) if kind == BUILD_KIND else container.state == "running":
                 continue  # a probe ends within minutes
             remove = partial(_remove, connect, Engine.remove, container.name)
-            found.append(CleanupItem("container", container.name, remove, note=f"{kind}, {container.state}"))
-    return found, busy
+            items.append(CleanupItem("container", container.name, remove, note=f"{kind}, {container.state}"))
+    return items, busy
 
 
 def _is_building(host: Host, container: Container) -> bool:
@@ -370,13 +370,13 @@ def _is_building(host: Host, container: Container) -> bool:
 
 def _unused_environments(engine: Engine, project: ProjectNames, connect: Callable[[], Engine]) -> list[CleanupItem]:
     used = {container.image for container in engine.containers(KIND_LABEL)}
-    found: list[CleanupItem] = []
+    items: list[CleanupItem] = []
     for image in engine.images(f"{KIND_LABEL}={ENVIRONMENT_KIND}"):
         if image.labels.get(PROJECT_LABEL, project.name) == project.name and image.id not in used:
             # Removing the image frees only its own layer, because the base image is kept.
             remove = partial(_remove, connect, Engine.remove_image)
-            found.extend(CleanupItem("environment", tag, partial(remove, tag), image.own_size) for tag in image.tags)
-    return found
+            items.extend(CleanupItem("environment", tag, partial(remove, tag), image.own_size) for tag in image.tags)
+    return items
 
 
 def _remove(connect: Callable[[], Engine], remove: Callable[[Engine, str], object], name: str) -> None:

@@ -41,7 +41,7 @@ CREATION_POLL_SECONDS = 0.02
 
 NOT_FOUND, CONFLICT = 404, 409
 
-MOST_SAID = 2000
+MOST_REASON = 2000
 """Maximum length of a message of an engine. Its cause can be at its end, behind the output of a program."""
 
 NOT_THERE = "not found"  # the result of a call for a missing object, in the trace of calls
@@ -54,12 +54,12 @@ _INVALID_ANSWER = (ValueError, KeyError, TypeError, AttributeError, RecursionErr
 
 
 class EngineRefused(WorkbenchError):
-    """The engine refused a call; `status` is the HTTP status, and `said` the engine's message."""
+    """The engine refused a call; `status` is the HTTP status, and `reason` the engine's message."""
 
-    def __init__(self, message: str, *, status: int = 0, said: str = "", remedy: str = "") -> None:
+    def __init__(self, message: str, *, status: int = 0, reason: str = "", remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
         self.status = status
-        self.said = said or message
+        self.reason = reason or message
 
 
 class Engine:
@@ -111,8 +111,8 @@ class Engine:
     def images(self, label: str) -> list[Image]:
         """Return the images with a label, `name` or `name=value`, the newest first."""
         with self._called("list images", "images", "--filter", f"label={label}"):
-            found = objects(self._looking.images(filters={"label": label}))
-            newest_first = sorted(found, key=lambda image: -value(image, "Created", int, 0))
+            listed = objects(self._looking.images(filters={"label": label}))
+            newest_first = sorted(listed, key=lambda image: -value(image, "Created", int, 0))
             names = [value(image, "Id", str) for image in newest_first]
         images = [image for image in map(self.image, names) if image is not None]
         return [image._replace(own_size=self._own_size(image.id)) for image in images]
@@ -157,16 +157,14 @@ class Engine:
             with self._called("create the container", *create_words(name, config)):
                 self._api.create_container_from_config(dict(config), name)
         except EngineRefused as refusal:
-            if refusal.status != CONFLICT or "is already in use" not in refusal.said:
+            if refusal.status != CONFLICT or "is already in use" not in refusal.reason:
                 raise
-            self._until_created(name, refusal)
-
-    def _until_created(self, name: str, conflict: EngineRefused) -> None:
-        deadline = time.monotonic() + TIMEOUT
-        while self.container(name) is None:
-            if time.monotonic() > deadline:
-                raise conflict
-            time.sleep(CREATION_POLL_SECONDS)
+            # Another process may still be creating the container: the name is in use before it can be inspected.
+            deadline = time.monotonic() + TIMEOUT
+            while self.container(name) is None:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(CREATION_POLL_SECONDS)
 
     def start(self, container: str) -> None:
         """Start a created container. A running container is not affected; an ended container would run again."""
@@ -181,17 +179,17 @@ class Engine:
     def containers(self, label: str) -> list[Container]:
         """Return all containers, running or not, with a label, `name` or `name=value`."""
         with self._called("list containers", "ps", "--all", "--filter", f"label={label}"):
-            found = objects(self._looking.containers(all=True, filters={"label": label}))
-            names = [value(entry, "Id", str) for entry in found]
-        return [each for each in map(self.container, names) if each is not None]
+            listed = objects(self._looking.containers(all=True, filters={"label": label}))
+            names = [value(entry, "Id", str) for entry in listed]
+        return [container for container in map(self.container, names) if container is not None]
 
     def states(self, label: str) -> dict[str, str]:
         """Return the states of all containers with a label by name, with one request."""
         with self._called("list containers", "ps", "--all", "--filter", f"label={label}"):
-            found = objects(self._looking.containers(all=True, filters={"label": label}))
+            listed = objects(self._looking.containers(all=True, filters={"label": label}))
             return {
                 name.lstrip("/"): value(entry, "State", str)
-                for entry in found
+                for entry in listed
                 for name in value(entry, "Names", tuple[str, ...], ())
             }
 
@@ -200,12 +198,12 @@ class Engine:
 
         The stream must be used within `translated`.
         """
-        wanted = {"type": ["container"], "event": ["die", "destroy"], "label": [label]}
+        filters = {"type": ["container"], "event": ["die", "destroy"], "label": [label]}
         words = [
-            word for name, values in wanted.items() for value in values for word in ("--filter", f"{name}={value}")
+            word for name, values in filters.items() for text in values for word in ("--filter", f"{name}={text}")
         ]
         with self._called("report events", "events", *words, log_start=True):
-            return self._opened("GET", "/events", params={"filters": json.dumps(wanted)})
+            return self._opened("GET", "/events", params={"filters": json.dumps(filters)})
 
     def wait(self, container: str, seconds: float | None = None) -> None:
         """Wait until a container has ended. Raises ConnectionLost if it has not ended after `seconds`."""
@@ -264,16 +262,16 @@ class Engine:
         `environment` is passed only to the program, and is kept neither in the container nor in an image made from it.
         Raises EngineRefused if the program does not end within `seconds`.
         """
-        options = [word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")]
+        options = [word for name, text in (environment or {}).items() for word in ("--env", f"{name}={text}")]
         words = ("exec", *(("--user", user) if user else ()), *options, container, *argv)
         with self._called(f"execute {argv[0]} in the container", *words, log_start=True) as call:
             created = self._api.exec_create(container, list(argv), user=user, environment=dict(environment or {}))
-            made = value(created, "Id", str)
-            start = f"/exec/{made}/start"
+            exec_id = value(created, "Id", str)
+            start = f"/exec/{exec_id}/start"
             with self._opened("POST", start, seconds=seconds, json={"Detach": False}) as answer:
                 yield from answer.frames()
-            found = self._looking.exec_inspect(made)
-            code, is_running = value(found, "ExitCode", int | None), value(found, "Running", bool, False)
+            state = self._looking.exec_inspect(exec_id)
+            code, is_running = value(state, "ExitCode", int | None), value(state, "Running", bool, False)
             call.end(code)
         if is_running or code is None:
             raise unreachable(self.label)
@@ -284,8 +282,8 @@ class Engine:
         repository, _, version = tag.rpartition(":")
         words = ("commit", *(word for change in changes for word in ("--change", change)), container, tag)
         with self._called("commit the container", *words, log_start=True):
-            made = self._patient.commit(container, repository, version, changes=list(changes))
-            return str(value(made, "Id", str))
+            image = self._patient.commit(container, repository, version, changes=list(changes))
+            return str(value(image, "Id", str))
 
     def put(self, container: str, folder: str, archive: IO[bytes]) -> None:
         with self._called(f"copy into {folder} of the container", "cp", "-", f"{container}:{folder}", log_start=True):
@@ -306,13 +304,13 @@ class Engine:
         Records have the order of the log file. With `follow`, wait for more records until the container has ended.
         Raises EngineRefused if this takes longer than `seconds`.
         """
-        wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": str(since)}
+        params = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": str(since)}
         words = ("logs", "--timestamps", "--since", str(since), *(("--follow",) if follow else ()), container)
         with (
             self._called("read the container's log", *words, log_start=follow),
             _unless_gone(),
             # The package's call would treat a broken connection as the end of the log.
-            self._opened("GET", f"/containers/{quote(container)}/logs", seconds=seconds, params=wanted) as answer,
+            self._opened("GET", f"/containers/{quote(container)}/logs", seconds=seconds, params=params) as answer,
         ):
             yield from answer.frames()
 
@@ -351,8 +349,8 @@ class Engine:
         try:
             yield
         except _errors().APIError as error:
-            said = _shortened(str(error.explanation or error))
-            raise refused(self.label, action, said, error.status_code or 0) from error
+            reason = _shortened(str(error.explanation or error))
+            raise refused(self.label, action, reason, error.status_code or 0) from error
         except (_errors().InvalidRepository, _errors().NullResource, UnicodeError) as error:
             raise refused(self.label, action, str(error)) from error
         except (_errors().DockerException, *_transport_errors(), OSError, *_INVALID_ANSWER) as error:
@@ -381,9 +379,9 @@ def _unless_gone() -> Iterator[None]:
             raise
 
 
-def _shortened(said: str) -> str:
+def _shortened(text: str) -> str:
     """Return a message of an engine in one line of limited length."""
-    return " ".join(said[:MOST_SAID].split())
+    return " ".join(text[:MOST_REASON].split())
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
@@ -396,18 +394,18 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 _CHECK_ENGINE = "Fix the problem that the engine reports. `docker info` on that machine shows the state of the engine."
 
 
-def refused(label: str, action: str, said: str, status: int = 0) -> EngineRefused:
+def refused(label: str, action: str, reason: str, status: int = 0) -> EngineRefused:
     """Return the error for a refused call. Any call can fail because of a full disk, which has its own message."""
-    if "no space left on device" in said.lower():
+    if "no space left on device" in reason.lower():
         return EngineRefused(
             f"the disk of the Docker engine on {label} is full: cannot {action}",
             status=status,
-            said=said,
+            reason=reason,
             remedy="Run `workbench-tui experiment clean` to remove unused containers, environments and the package "
             "cache, or `docker system prune` on the engine's machine.",
         )
-    message = f"the Docker engine on {label} cannot {action}: {said}"
-    return EngineRefused(message, status=status, said=said, remedy=_CHECK_ENGINE)
+    message = f"the Docker engine on {label} cannot {action}: {reason}"
+    return EngineRefused(message, status=status, reason=reason, remedy=_CHECK_ENGINE)
 
 
 def unreachable(label: str, error: BaseException | None = None) -> TargetUnreachable:

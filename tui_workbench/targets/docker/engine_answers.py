@@ -107,8 +107,8 @@ def container_from(answer: Any) -> Container:
 
 def objects(answer: Any) -> tuple[Mapping[str, Any], ...]:
     """Return the objects of a list; none for null."""
-    found: tuple[Mapping[str, Any], ...] = check_type(tuple[Mapping[str, Any], ...] | None, answer, "") or ()
-    return found
+    listed: tuple[Mapping[str, Any], ...] = check_type(tuple[Mapping[str, Any], ...] | None, answer, "") or ()
+    return listed
 
 
 def value(answer: Any, name: str, kind: Any, *missing: Any) -> Any:
@@ -116,5 +116,5 @@ def value(answer: Any, name: str, kind: Any, *missing: Any) -> Any:
 
     Raises ValueError for another type, and for a value that is missing.
     """
-    found = check_type(Mapping[str, Any], answer, "").get(name)
-    return missing[0] if missing and found is None else check_type(kind, found, name)
+    field = check_type(Mapping[str, Any], answer, "").get(name)
+    return missing[0] if missing and field is None else check_type(kind, field, name)

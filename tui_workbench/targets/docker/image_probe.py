@@ -45,7 +45,7 @@ _INTERPRETERS = (
 # Runs in any Python from 2.7 on.
 _PROGRAM = r"""
 import sys
-sys.path[:] = [each for each in sys.path if each]
+sys.path[:] = [path for path in sys.path if path]
 import json, os, platform
 def which(names):
     folders = os.environ.get("PATH", "").split(os.pathsep)
@@ -60,13 +60,13 @@ def which(names):
 packages = []
 try:
     from importlib.metadata import distributions
-    for each in distributions():
-        if each.metadata["Name"]:
-            packages.append([each.metadata["Name"], each.version, list(each.requires or ())])
+    for package in distributions():
+        if package.metadata["Name"]:
+            packages.append([package.metadata["Name"], package.version, list(package.requires or ())])
 except ImportError:
     try:
         import pkg_resources
-        packages = [[each.project_name, each.version, []] for each in pkg_resources.working_set]
+        packages = [[package.project_name, package.version, []] for package in pkg_resources.working_set]
     except ImportError:
         pass
 print("workbench-probe:" + json.dumps({
@@ -154,7 +154,7 @@ def _run(engine: Engine, image: Image, command: list[str], *, shell: bool) -> tu
     try:
         text, code = probe(engine, image.id, command, {"PROGRAM": _PROGRAM})
     except EngineRefused as error:
-        return None, "" if _NO_PROGRAM.search(error.said) else error.said
+        return None, "" if _NO_PROGRAM.search(error.reason) else error.reason
     _, mark, rest = text.rpartition(_MARK)
     if mark:
         try:
@@ -189,7 +189,7 @@ def probe(
         "Image": image,
         "Entrypoint": [],
         "Cmd": list(command),
-        "Env": [f"{name}={value}" for name, value in variables.items()],
+        "Env": [f"{variable}={value}" for variable, value in variables.items()],
         "Labels": {KIND_LABEL: PROBE_KIND},
         "NetworkDisabled": True,
         "HostConfig": host,
@@ -199,13 +199,13 @@ def probe(
         engine.start(name)
         with contextlib.suppress(ConnectionLost):  # the engine, which is asked next, is silent or the time is over
             engine.wait(name, seconds)
-        found = engine.container(name)
-        if found is not None and not found.has_ended:
+        container = engine.container(name)
+        if container is not None and not container.has_ended:
             raise ConfigurationError(
                 f"a program of the image did not end within {seconds:g} s: {command[0]}",
                 remedy="Choose another baseDockerImage, or try again when the machine is less busy.",
             )
-        return engine.output(name), (found.exit_code or 0) if found is not None else 0
+        return engine.output(name), (container.exit_code or 0) if container is not None else 0
     finally:
         engine.remove(name)
 
@@ -250,8 +250,7 @@ class InImage:
     def output(self, which: str) -> bytes:
         command = [self._python, "-c", LAUNCH, PROGRAM, str(SECONDS), which, ALONE]
         variables = {"HOME": "/tmp", **self.variables}
-        found = probe(self._engine, self._image.id, command, variables, self._gpus, seconds=_FRAMEWORKS_SECONDS)
-        return found[0]
+        return probe(self._engine, self._image.id, command, variables, self._gpus, seconds=_FRAMEWORKS_SECONDS)[0]
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
         return True  # nothing in an image changes

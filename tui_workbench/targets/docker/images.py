@@ -146,7 +146,7 @@ class Images:
                 listening.wait(report.interrupted)
         except EngineRefused as refused:
             raise ConfigurationError(
-                f"the image {self._name} is not on {self._host.label} and cannot be pulled: {refused.said}",
+                f"the image {self._name} is not on {self._host.label} and cannot be pulled: {refused.reason}",
                 remedy="Correct baseDockerImage, run `docker login` on this machine, or run `docker load` on the "
                 "engine's machine.",
                 file=self._spec.target.path,
@@ -201,8 +201,8 @@ class Images:
             f"containers on {self._host.label} cannot reach the package index; the workbench sends them the packages"
         )
         # The conda environment has no packages yet, and may have another Python version.
-        made = facts._replace(version=builder.version, packages=()) if builder.needs_conda else facts
-        builder.build(inputs._replace(offline=True, wheels=stores.wheels(self._recipe, made)), variables)
+        built = facts._replace(version=builder.version, packages=()) if builder.needs_conda else facts
+        builder.build(inputs._replace(offline=True, wheels=stores.wheels(self._recipe, built)), variables)
 
 
 def build_lock(host: Host, tag: str) -> str:

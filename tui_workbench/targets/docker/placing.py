@@ -45,7 +45,7 @@ def is_copied(target: ComputeTarget) -> bool:
     return target.shared_volumes is False
 
 
-def placement(host: Host, engine: Engine, spec: RunSpec, image: Image, facts: ImageFacts) -> Placement:
+def placement_of(host: Host, engine: Engine, spec: RunSpec, image: Image, facts: ImageFacts) -> Placement:
     """Return the settings of the run's container that depend on the host and the image."""
     user, group = host.user_ids()
     # In a rootless engine only the container's root can write files of the user who runs the engine.
@@ -64,11 +64,11 @@ def placement(host: Host, engine: Engine, spec: RunSpec, image: Image, facts: Im
     )
 
 
-def with_spark(place: Placement, engine: Engine, spec: RunSpec, image: Image) -> Placement:
+def with_spark(placement: Placement, engine: Engine, spec: RunSpec, image: Image) -> Placement:
     """Add the Spark of the image, if the run uses Spark. Raises ConfigurationError if Spark or Java is missing."""
     if not spec.run_configuration.uses_spark:
-        return place
-    return place._replace(spark=spark_of(engine, spec, image, place.python))
+        return placement
+    return placement._replace(spark=spark_of(engine, spec, image, placement.python))
 
 
 def spark_of(engine: Engine, spec: RunSpec, image: Image, python: str) -> Spark:
@@ -86,11 +86,11 @@ def spark_of(engine: Engine, spec: RunSpec, image: Image, python: str) -> Spark:
 def symbolic_placement(host: Host, spec: RunSpec) -> Placement:
     """Return the placement for a plan, with shell expressions for values that only the host knows."""
     if host.is_local:
-        place = _placement(host, spec, os.path.expanduser("~"))
-        return place._replace(user=f"{os.getuid()}:{os.getgid()}", sdk=run_environment.SDK_FOLDER)
-    place = _placement(host, spec, "~")
+        placement = _placement(host, spec, os.path.expanduser("~"))
+        return placement._replace(user=f"{os.getuid()}:{os.getgid()}", sdk=run_environment.SDK_FOLDER)
+    placement = _placement(host, spec, "~")
     directory = f"~/.workbench-tui/runs/{spec.run_id}"
-    return place._replace(run_directory=directory, user="$(id -u):$(id -g)", sdk="~/.workbench-tui/sdk")
+    return placement._replace(run_directory=directory, user="$(id -u):$(id -g)", sdk="~/.workbench-tui/sdk")
 
 
 def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
@@ -152,15 +152,15 @@ def take_made(chunks: Iterator[bytes], run_directory: str) -> None:
 
     `outputs/` goes to the run's directory, all other files to `work/`. Idempotent. Raises StorageError.
     """
-    known: Mapping[str, Any] = {}
+    identities: Mapping[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
-        known = check_type(Mapping[str, Any], parse_json(read_below(run_directory, PLACED, LARGEST_PLACED)), "")
+        identities = check_type(Mapping[str, Any], parse_json(read_below(run_directory, PLACED, LARGEST_PLACED)), "")
 
     def is_made(info: tarfile.TarInfo) -> bool:
         parts = info.name.split("/")[1:]
         if "__pycache__" in parts:
             return False
-        return parts[:1] == [OUTPUTS] or info.isdir() or known.get("/".join(parts)) != identity_of(info)
+        return parts[:1] == [OUTPUTS] or info.isdir() or identities.get("/".join(parts)) != identity_of(info)
 
     try:
         if is_folder_below(run_directory, CONTAINER_FILES):

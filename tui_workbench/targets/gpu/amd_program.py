@@ -55,18 +55,18 @@ def documents(*words: str) -> "Iterator[Any]":
     Raises Failed if the tool prints no document.
     """
     part: "list[str]" = []
-    said, count = "", 0
+    message, count = "", 0
     for line in lines_of(words):
         is_whole = not part and line[:1] in ("[", "{") and line[-1:] in ("]", "}")
         if not part and not is_whole and line not in ("[", "{"):
-            said = line.strip() or said
+            message = line.strip() or message
             continue
         part.append(line)
         if is_whole or line in ("]", "}"):
             try:
                 value = json.loads("\n".join(part))
             except (ValueError, RuntimeError):  # RecursionError for many levels
-                said = " ".join(part)[:200]
+                message = " ".join(part)[:200]
             else:
                 count += 1
                 yield value
@@ -74,15 +74,15 @@ def documents(*words: str) -> "Iterator[Any]":
             continue
         part = []
     if not count:
-        raise Failed(said or "%s printed nothing" % words[0])
+        raise Failed(message or "%s printed nothing" % words[0])
 
 
 def records(value: Any) -> "list[dict[str, Any]]":
     """Return the records of GPUs in a document of amd-smi. Raises Failed if the document is an error."""
     if isinstance(value, dict) and "error" in value:
         raise Failed(" ".join(str(value["error"]).split()))
-    listed = value.get("gpu_data") or () if isinstance(value, dict) else value
-    return [each for each in listed if isinstance(each, dict) and isinstance(each.get("gpu"), int)]
+    entries = value.get("gpu_data") or () if isinstance(value, dict) else value
+    return [record for record in entries if isinstance(record, dict) and isinstance(record.get("gpu"), int)]
 
 
 def inner(value: Any, *keys: str) -> Any:
@@ -94,13 +94,13 @@ def inner(value: Any, *keys: str) -> Any:
 
 def number(value: Any) -> str:
     """Return the digits of a number, also of `{"value": 5, "unit": "W"}` and `(1700Mhz)`; UNKNOWN for other values."""
-    found = re.search(r"-?\d+(\.\d+)?", str(value.get("value") if isinstance(value, dict) else value))
-    return found.group() if found else UNKNOWN
+    match = re.search(r"-?\d+(\.\d+)?", str(value.get("value") if isinstance(value, dict) else value))
+    return match.group() if match else UNKNOWN
 
 
 def first(*values: Any) -> str:
     """Return the first number, or UNKNOWN."""
-    return next((each for each in map(number, values) if each != UNKNOWN), UNKNOWN)
+    return next((digits for digits in map(number, values) if digits != UNKNOWN), UNKNOWN)
 
 
 def mebibytes(value: Any) -> str:
@@ -111,11 +111,11 @@ def mebibytes(value: Any) -> str:
 
 def unique(ids: "dict[str, Any]") -> "dict[str, str]":
     """Return the ID of each GPU by its number, unique and usable as the name of a file."""
-    known = {index: re.sub(r"[^\w.-]", "-", str(each)) for index, each in ids.items()}
-    words = list(known.values())
+    names = {index: re.sub(r"[^\w.-]", "-", str(uuid)) for index, uuid in ids.items()}
+    all_names = list(names.values())
     return {
-        index: "AMD-" + index if each in ("", "N-A", "None") or words.count(each) > 1 else each
-        for index, each in known.items()
+        index: "AMD-" + index if name in ("", "N-A", "None") or all_names.count(name) > 1 else name
+        for index, name in names.items()
     }
 
 
@@ -137,50 +137,50 @@ class AmdSmi:
     def listed(self) -> "list[dict[str, Any]]":
         """Return a record of each GPU, with its ID. `-e`, which adds the number for HIP, exists since ROCm 6.4.1."""
         try:
-            return [each for value in documents("amd-smi", "list", "-e", "--json") for each in records(value)]
+            return [record for value in documents("amd-smi", "list", "-e", "--json") for record in records(value)]
         except Failed:
-            return [each for value in documents("amd-smi", "list", "--json") for each in records(value)]
+            return [record for value in documents("amd-smi", "list", "--json") for record in records(value)]
 
     def ids(self) -> "dict[str, str]":
-        return unique({str(each["gpu"]): each.get("uuid", "") for each in self.listed()})
+        return unique({str(record["gpu"]): record.get("uuid", "") for record in self.listed()})
 
     def devices(self) -> "list[dict[str, str]]":
-        by_number = {each["gpu"]: each for each in self.listed()}
-        ids = unique({str(index): each.get("uuid", "") for index, each in by_number.items()})
-        found = []
+        by_number = {record["gpu"]: record for record in self.listed()}
+        ids = unique({str(index): record.get("uuid", "") for index, record in by_number.items()})
+        rows = []
         for value in documents("amd-smi", "static", "--json"):
-            for each in records(value):
-                other = by_number.get(each["gpu"], {})
-                limit = each.get("limit")
-                found.append(
+            for record in records(value):
+                listed = by_number.get(record["gpu"], {})
+                limit = record.get("limit")
+                rows.append(
                     {
-                        "index": str(each["gpu"]),
-                        "uuid": ids.get(str(each["gpu"]), "AMD-%d" % each["gpu"]),
-                        "name": str(inner(each, "asic", "market_name")),
-                        "memory.total": number(inner(each, "vram", "size")),
+                        "index": str(record["gpu"]),
+                        "uuid": ids.get(str(record["gpu"]), "AMD-%d" % record["gpu"]),
+                        "name": str(inner(record, "asic", "market_name")),
+                        "memory.total": number(inner(record, "vram", "size")),
                         "power.limit": first(
                             inner(limit, "socket_power"),
                             inner(limit, "ppt0", "socket_power_limit"),
                             inner(limit, "ppt0", "socket_power"),
                         ),
-                        "driver_version": str(inner(each, "driver", "version")),
-                        "hip": number(other.get("hip_id")),
-                        "partition": number(other.get("partition_id")),
+                        "driver_version": str(inner(record, "driver", "version")),
+                        "hip": number(listed.get("hip_id")),
+                        "partition": number(listed.get("partition_id")),
                     }
                 )
-        if any(row["partition"] not in ("0", UNKNOWN) for row in found):
-            for row in found:
+        if any(row["partition"] not in ("0", UNKNOWN) for row in rows):
+            for row in rows:
                 row["name"] += " partition " + row["partition"]
-        return named(found)
+        return named(rows)
 
     def readings(self, *watch: str) -> "Iterator[list[dict[str, str]]]":
         """Yield the state of all GPUs: once, or with the options of `watch` repeatedly."""
-        partitions = {each["gpu"]: number(each.get("partition_id")) for each in self.listed()}
+        partitions = {record["gpu"]: number(record.get("partition_id")) for record in self.listed()}
         # In virtual machines, `-e` (ECC errors) is not available.
         for options in ((*METRICS, "-e"), METRICS):
             try:
                 for value in documents("amd-smi", *options, "--json", *watch):
-                    yield [reading(each, partitions.get(each["gpu"], "0")) for each in records(value)]
+                    yield [reading(record, partitions.get(record["gpu"], "0")) for record in records(value)]
                 return
             except Failed:
                 if options == METRICS:
@@ -192,31 +192,31 @@ class AmdSmi:
         amd-smi also lists a process, with 0 bytes of memory, for each GPU that it could use. These entries are omitted.
         """
         for value in documents("amd-smi", "process", "--json", *watch):
-            found = []
-            for each in records(value):
-                for entry in each.get("process_list") or ():
+            processes = []
+            for record in records(value):
+                for entry in record.get("process_list") or ():
                     info = inner(entry, "process_info")
                     used = first(inner(info, "memory_usage", "vram_mem"), inner(info, "mem_usage"))
                     pid = number(inner(info, "pid"))
                     if pid != UNKNOWN and used != "0":
-                        found.append((str(each["gpu"]), pid, mebibytes(used)))
-            yield found
+                        processes.append((str(record["gpu"]), pid, mebibytes(used)))
+            yield processes
 
 
-def reading(each: "dict[str, Any]", partition: str) -> "dict[str, str]":
+def reading(record: "dict[str, Any]", partition: str) -> "dict[str, str]":
     """Return the state of a GPU in a record of `amd-smi metric`."""
-    throttled = inner(each, "power", "throttle_status")
+    throttled = inner(record, "power", "throttle_status")
     return {
-        "index": str(each["gpu"]),
-        "utilization.gpu": utilization(each.get("usage"), partition),
-        "memory.used": number(inner(each, "mem_usage", "used_vram")),
-        "power.draw": number(inner(each, "power", "socket_power")),
-        "temperature.gpu": first(inner(each, "temperature", "hotspot"), inner(each, "temperature", "edge")),
-        "clocks.current.sm": number(inner(each, "clock", "gfx_0", "clk")),
-        "clocks.current.memory": number(inner(each, "clock", "mem_0", "clk")),
+        "index": str(record["gpu"]),
+        "utilization.gpu": utilization(record.get("usage"), partition),
+        "memory.used": number(inner(record, "mem_usage", "used_vram")),
+        "power.draw": number(inner(record, "power", "socket_power")),
+        "temperature.gpu": first(inner(record, "temperature", "hotspot"), inner(record, "temperature", "edge")),
+        "clocks.current.sm": number(inner(record, "clock", "gfx_0", "clk")),
+        "clocks.current.memory": number(inner(record, "clock", "mem_0", "clk")),
         # amd-smi does not report the reason; 0x8 is a slowdown without a known reason.
         "clocks_throttle_reasons.active": {"THROTTLED": "0x8", "UNTHROTTLED": "0x0"}.get(str(throttled), UNKNOWN),
-        "ecc.errors.uncorrected.volatile.total": number(inner(each, "ecc", "total_uncorrectable_count")),
+        "ecc.errors.uncorrected.volatile.total": number(inner(record, "ecc", "total_uncorrectable_count")),
     }
 
 
@@ -239,12 +239,12 @@ class RocmSmi:
 
     def cards(self, *options: str) -> "list[tuple[str, dict[str, Any]]]":
         """Return the number and the values of each GPU. The values include those of the system."""
-        found = []
+        cards = []
         for value in documents("rocm-smi", *options, "--json"):
             for key, card in value.items() if isinstance(value, dict) else ():
                 if re.match(r"card\d+$", key) and isinstance(card, dict):
-                    found.append((key[4:], dict(value.get("system") or {}, **card)))
-        return found
+                    cards.append((key[4:], dict(value.get("system") or {}, **card)))
+        return cards
 
     def ids(self) -> "dict[str, str]":
         return {row["index"]: row["uuid"] for row in self.devices()}
@@ -286,7 +286,7 @@ class RocmSmi:
     def processes(self, *watch: str) -> "Iterator[list[tuple[str, str, str]]]":
         """Yield the processes as AmdSmi does. Reads text, because the JSON does not contain the GPUs of a process."""
         memory: "dict[str, tuple[str, str]]" = {}
-        found: "list[tuple[str, str]]" = []
+        pairs: "list[tuple[str, str]]" = []
         pid = ""
         for line in lines_of(("rocm-smi", "--showpids", "--showpidgpus")):
             row = re.match(r"(\d+)\s.*\s(\d+|UNKNOWN)\s+(\d+|UNKNOWN)\s+\S+\s+\S+\s*$", line)
@@ -294,13 +294,13 @@ class RocmSmi:
             if using:
                 pid = using.group(1)
             elif pid and re.match(r"[\d ]+$", line):
-                found += [(index, pid) for index in line.split()]
+                pairs += [(index, pid) for index in line.split()]
             elif row:
                 memory[row.group(1)] = (row.group(2), row.group(3))
         # The memory of a process is the sum for all of its GPUs.
         yield [
             (index, pid, mebibytes(memory[pid][1]) if memory[pid][0] == "1" else UNKNOWN)
-            for index, pid in found
+            for index, pid in pairs
             if memory.get(pid, ("", "0"))[1] != "0"
         ]
 
@@ -309,8 +309,7 @@ def repeated(ask: Any, is_repeated: bool, has_watch: bool) -> "Iterator[Any]":
     """Yield one answer of a tool or, with `is_repeated`, one answer every SECONDS."""
     watch = ("-w", str(SECONDS), "-i", str(ROUNDS)) if is_repeated and has_watch else ()
     while True:
-        for found in ask(*watch):
-            yield found
+        yield from ask(*watch)
         if not is_repeated:
             return
         time.sleep(SECONDS)
@@ -339,8 +338,8 @@ def answer(tool: "Union[AmdSmi, RocmSmi]", query: str, words: "list[str]") -> No
             print("GPU %s: %s (UUID: %s) HIP %s" % (row["index"], row["name"], row["uuid"], hip))
     elif name == "--query-compute-apps":
         ids = tool.ids()
-        for found in repeated(tool.processes, is_repeated, has_watch):
-            rows = [{"gpu_uuid": ids.get(index, ""), "pid": pid, "used_memory": used} for index, pid, used in found]
+        for processes in repeated(tool.processes, is_repeated, has_watch):
+            rows = [{"gpu_uuid": ids.get(index, ""), "pid": pid, "used_memory": used} for index, pid, used in processes]
             show(rows, fields)
     elif name == "--query-gpu":
         wants_devices = any(field in DEVICE for field in fields)

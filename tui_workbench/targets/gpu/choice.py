@@ -113,11 +113,11 @@ def take(host: Host, spec: RunSpec) -> tuple[ChosenGpu, ...]:
     else:
         # If the run has started, the processes on its GPUs are its own.
         started = supervisor.read_supervisor(directory) if host.is_local else None
-        free = [each for each in seen if started is not None or each.is_free]
+        free = [gpu for gpu in seen if started is not None or gpu.is_free]
         if not has_reserved(spec.run_directory):
             write_below(spec.run_directory, CHOSEN, b"")  # even if the call is interrupted, the end of the run releases
         gpus = _reserve(host, directory, count, free, seen, target)
-    write_below(spec.run_directory, CHOSEN, "".join(f"{each.number} {each.uuid}\n" for each in gpus).encode())
+    write_below(spec.run_directory, CHOSEN, "".join(f"{gpu.number} {gpu.uuid}\n" for gpu in gpus).encode())
     return gpus
 
 
@@ -144,7 +144,9 @@ def release(host: Host, spec: RunSpec, *, keeps_place: bool = False) -> None:
     folder, directory = Folder(host, spec.target), _directory(host, spec)
     for _ in range(_ATTEMPTS):
         listing = folder.read(directory)
-        own = [each.name for each in listing.entries if each.state == THIS and not (keeps_place and each.kind == WAIT)]
+        own = [
+            entry.name for entry in listing.entries if entry.state == THIS and not (keeps_place and entry.kind == WAIT)
+        ]
         if folder.change(listing, (), own, directory):
             return
 
@@ -171,15 +173,15 @@ def variables(gpus: Sequence[ChosenGpu], own: Mapping[str, str]) -> dict[str, st
     """
     if not gpus:
         return {}
-    if any(each.hip for each in gpus):
+    if any(gpu.hip for gpu in gpus):
         is_set = any(name in own for name in AMD.visible)
-        return {} if is_set else {AMD.visible[0]: ",".join(each.hip for each in gpus)}
+        return {} if is_set else {AMD.visible[0]: ",".join(gpu.hip for gpu in gpus)}
     (visible,) = NVIDIA.visible
     if visible in own:
         return {}
-    if all(each.number >= 0 for each in gpus):
-        return {visible: ",".join(str(each.number) for each in gpus), ORDER: "PCI_BUS_ID"}
-    return {visible: ",".join(each.uuid for each in gpus)}
+    if all(gpu.number >= 0 for gpu in gpus):
+        return {visible: ",".join(str(gpu.number) for gpu in gpus), ORDER: "PCI_BUS_ID"}
+    return {visible: ",".join(gpu.uuid for gpu in gpus)}
 
 
 def hidden(target: ComputeTarget, own: Mapping[str, str]) -> dict[str, str]:
@@ -201,9 +203,9 @@ def query(host: Host, target: ComputeTarget) -> tuple[list[GpuState], list[str]]
     done = host.run(["sh", "-c", _QUERY], timeout=SECONDS)
     devices, _, rest = done.stdout.decode("utf-8", "replace").partition("\n.\n")
     if done.code != 0 or not rest:
-        said = devices.strip().split("\n")[-1] or done.complaint
+        message = devices.strip().split("\n")[-1] or done.complaint
         raise WorkbenchError(
-            f"cannot query the GPUs of {host.label}: {said}",
+            f"cannot query the GPUs of {host.label}: {message}",
             remedy=f"Run `{vendor_of(host).tool}` there to check the driver. With `gpus: all`, runs use every GPU "
             "without this query.",
             file=target.path,
@@ -224,22 +226,22 @@ def query(host: Host, target: ComputeTarget) -> tuple[list[GpuState], list[str]]
 
 
 def _named(target: ComputeTarget, seen: Sequence[GpuState], slices: Sequence[str], label: str) -> tuple[ChosenGpu, ...]:
-    found = []
+    gpus = []
     for word in target.named_gpus:
-        match = next((each for each in seen if word in (str(each.number), each.uuid)), None)
+        match = next((gpu for gpu in seen if word in (str(gpu.number), gpu.uuid)), None)
         if match is not None:
-            found.append(match.chosen)
+            gpus.append(match.chosen)
         elif word in slices:
-            found.append(ChosenGpu(-1, word))
+            gpus.append(ChosenGpu(-1, word))
         else:
-            there = ", ".join(f"GPU {each.number} ({each.uuid})" for each in seen)
+            there = ", ".join(f"GPU {gpu.number} ({gpu.uuid})" for gpu in seen)
             raise ConfigurationError(
                 f"gpus lists '{word}', but {label} has {there or 'no GPU'}",
                 remedy="Use the numbers or IDs that `nvidia-smi -L` or `amd-smi list` prints there.",
                 file=target.path,
                 line=line_of_key(target.path, CHOSEN),
             )
-    return tuple(found)
+    return tuple(gpus)
 
 
 def _reserve(
@@ -248,28 +250,28 @@ def _reserve(
     folder = Folder(host, target)
     for _ in range(_ATTEMPTS):
         listing = folder.read(directory)
-        found = order.choose(listing, count, [each.uuid for each in free], [each.uuid for each in seen])
+        selection = order.choose(listing, count, [gpu.uuid for gpu in free], [gpu.uuid for gpu in seen])
         own = [entry for entry in listing.entries if entry.state == THIS]
-        if found.gpus:
+        if selection.gpus:
             had = {entry.gpu for entry in own if entry.kind == RUN}
-            new = [f"{RUN} {gpu} {directory}" for gpu in found.gpus if gpu not in had]
-            left = [entry.name for entry in own if entry.gpu not in found.gpus]
+            new = [f"{RUN} {gpu} {directory}" for gpu in selection.gpus if gpu not in had]
+            left = [entry.name for entry in own if entry.gpu not in selection.gpus]
             if folder.change(listing, new, left, directory):
-                return tuple(each.chosen for each in free if each.uuid in found.gpus)
+                return tuple(gpu.chosen for gpu in free if gpu.uuid in selection.gpus)
             continue
         waits = folder.is_shared and count <= len(seen)
-        place = [f"{WAIT} {found.missing} {order.waiting_since(listing):.0f} {directory}"] if waits else []
-        if (waits and _is_fresh(own, found.missing, listing)) or folder.change(
-            listing, place, [entry.name for entry in own], directory
+        ticket = [f"{WAIT} {selection.missing} {order.waiting_since(listing):.0f} {directory}"] if waits else []
+        if (waits and _is_fresh(own, selection.missing, listing)) or folder.change(
+            listing, ticket, [entry.name for entry in own], directory
         ):
-            raise _too_few(host, count, seen, target, listing, found.ahead, waits=waits)
+            raise _too_few(host, count, seen, target, listing, selection.ahead, waits=waits)
     raise GpusBusy(f"the GPU reservations in {folder.path} on {host.label} keep changing", remedy="Try again later.")
 
 
 def _is_fresh(own: Sequence[Entry], missing: int, listing: Listing) -> bool:
     """Return True if the run has only one entry, which is recent and says that the run waits for `missing` GPUs."""
-    kept = [each for each in own if each.kind == WAIT and each.wanted == missing]
-    return len(own) == 1 and any(listing.now - each.created < TICKET_SECONDS / 3 for each in kept)
+    tickets = [entry for entry in own if entry.kind == WAIT and entry.wanted == missing]
+    return len(own) == 1 and any(listing.now - entry.created < TICKET_SECONDS / 3 for entry in tickets)
 
 
 def _too_few(
@@ -282,11 +284,11 @@ def _too_few(
     *,
     waits: bool,
 ) -> WorkbenchError:
-    said = "; ".join([*occupied(seen, listing), *order.describe_ahead(ahead)])
+    reasons = "; ".join([*occupied(seen, listing), *order.describe_ahead(ahead)])
     if waits:
-        return GpusBusy(f"waits for {counted(count, 'free GPU')} on {host.label}: {said}")
+        return GpusBusy(f"waits for {counted(count, 'free GPU')} on {host.label}: {reasons}")
     return WorkbenchError(
-        f"{host.label} has fewer than {counted(count, 'free GPU')}: {said or f'{len(seen)} in total'}",
+        f"{host.label} has fewer than {counted(count, 'free GPU')}: {reasons or f'{len(seen)} in total'}",
         remedy="Wait until enough GPUs are free, request fewer GPUs, or name GPUs in `gpus`.",
         file=target.path,
         line=line_of_key(target.path, CHOSEN),
@@ -295,13 +297,13 @@ def _too_few(
 
 def occupied(seen: Sequence[GpuState], listing: Listing) -> list[str]:
     """Return the reason for each GPU that this run cannot take, such as `GPU 0 is reserved by bob until 14:30`."""
-    found = []
+    reasons = []
     for device in seen:
         entry = order.holder(listing, device.uuid)
         if entry is not None:
-            found.append(f"GPU {device.number} is {order.describe(entry, listing)}")
+            reasons.append(f"GPU {device.number} is {order.describe(entry, listing)}")
         elif device.processes:
-            found.append(f"GPU {device.number} has {counted(device.processes, 'process')} on it")
+            reasons.append(f"GPU {device.number} has {counted(device.processes, 'process')} on it")
         elif device.used >= IN_USE_MIB:
-            found.append(f"GPU {device.number} has {device.used:.0f} MiB in use")
-    return found
+            reasons.append(f"GPU {device.number} has {device.used:.0f} MiB in use")
+    return reasons

@@ -33,8 +33,8 @@ _ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)([a-z]?)")
 
 def version_of(text: str) -> tuple[int, ...]:
     """Return the leading numbers of a version; empty if it does not start with a number."""
-    found = re.match(r"\d+(?:\.\d+)*", text)
-    return tuple(map(int, found.group().split("."))) if found else ()
+    match = re.match(r"\d+(?:\.\d+)*", text)
+    return tuple(map(int, match.group().split("."))) if match else ()
 
 
 def driver_for(cuda: str) -> str:
@@ -42,8 +42,8 @@ def driver_for(cuda: str) -> str:
     numbers = version_of(cuda)
     if not numbers:
         return ""
-    wanted = (*numbers, 0)[:2]
-    return next((driver for first, driver in _DRIVERS if wanted >= first), "")
+    version = (*numbers, 0)[:2]
+    return next((driver for first, driver in _DRIVERS if version >= first), "")
 
 
 def newest_for(driver: str) -> str:
@@ -64,7 +64,7 @@ def computes_on(architectures: Sequence[str], capability: str) -> bool:
     Also True if the architectures or the capability are not known.
     """
     own = (*version_of(capability), 0)[:2]
-    parts = [found.groups() for found in map(_ARCHITECTURE.fullmatch, architectures) if found]
+    parts = [match.groups() for match in map(_ARCHITECTURE.fullmatch, architectures) if match]
     if len(own) < 2 or not parts or own == (0, 0):
         return True
     return any(_runs(kind, (int(major), int(minor)), letter, own) for kind, major, minor, letter in parts)

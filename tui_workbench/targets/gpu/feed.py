@@ -80,19 +80,19 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
 
     def read(self) -> list[Machine | Sample | Note]:
         """Return the records written since the last call. Raises StorageError."""
-        found = []
+        records = []
         for line in self._lines():
             record = decode(line)
             if isinstance(record, Machine):
                 self.machine = record
             if record is not None:
-                found.append(record)
-        if found:
+                records.append(record)
+        if records:
             self._heard = time.monotonic()
         elif self.silent_seconds > SILENT_SECONDS and (self.machine is None or self.machine.devices):
             self._heard = time.monotonic()
             self._ensure_sampler()
-        return found
+        return records
 
     @property
     def silent_seconds(self) -> float:
@@ -126,12 +126,12 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
             os.close(lock)
 
     def _spawn(self, lock: int) -> None:
-        there = child_descriptor(lock)
+        inherited = child_descriptor(lock)
         # -P: a json.py in the current folder must not shadow the standard library's.
-        command = [sys.executable, "-P", "-m", "tui_workbench.targets.gpu.sampler", str(there), self._folder]
+        command = [sys.executable, "-P", "-m", "tui_workbench.targets.gpu.sampler", str(inherited), self._folder]
         # A sampler that a run's script starts does not belong to the run.
         environment = {name: value for name, value in os.environ.items() if name != RUN_ID_VARIABLE}
-        start_detached(command, environment, passed=((lock, there),))
+        start_detached(command, environment, passed=((lock, inherited),))
 
     def _lines(self) -> list[bytes]:
         """Return the complete new lines, including the lines of a new file that the sampler has started."""
@@ -144,10 +144,10 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
 
     def _is_replaced(self) -> bool:
         try:
-            there = os.stat(self._path(SAMPLES))
+            current = os.stat(self._path(SAMPLES))
         except OSError:
             return False
-        return self._file is None or not os.path.samestat(there, os.fstat(self._file.fileno()))
+        return self._file is None or not os.path.samestat(current, os.fstat(self._file.fileno()))
 
     def _open(self) -> None:
         is_first = self._file is None
@@ -167,10 +167,10 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
     def _skip(self, file: io.FileIO) -> None:
         """Skip to the last `history` bytes of a file, but keep its first line, which describes the machine."""
         first = file.readline()
-        place = max(len(first), os.fstat(file.fileno()).st_size - self._history)
-        if place > len(first):
+        offset = max(len(first), os.fstat(file.fileno()).st_size - self._history)
+        if offset > len(first):
             # Continue after the next line break.
-            file.seek(place - 1)
-            place += len(file.readline()) - 1
-        file.seek(place)
+            file.seek(offset - 1)
+            offset += len(file.readline()) - 1
+        file.seek(offset)
         self._rest = first

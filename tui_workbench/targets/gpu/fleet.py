@@ -65,8 +65,8 @@ class RecentCurves:
     def last(self, values: array[float], cells: int, newest: int) -> Sequence[float]:
         """Return the last `cells` of `values`, ending at the cell `newest`; NaN for cells without a value."""
         behind = max(0, min(cells, newest - self.newest))
-        found = values[max(0, len(values) - (cells - behind)) :] if cells > behind else array("f")
-        return [nan] * (cells - behind - len(found)) + list(found) + [nan] * behind
+        recent = values[max(0, len(values) - (cells - behind)) :] if cells > behind else array("f")
+        return [nan] * (cells - behind - len(recent)) + list(recent) + [nan] * behind
 
 
 class MachineState(NamedTuple):
@@ -103,12 +103,12 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
 
     def follow(self, targets: Iterable[ComputeTarget]) -> None:
         """Follow the machines of these targets from now on, and no others."""
-        wanted: dict[str, list[ComputeTarget]] = {}
+        groups: dict[str, list[ComputeTarget]] = {}
         for target in targets:
             if target.problem is not None or target.kind.has_gpus:
-                wanted.setdefault(_key_of(target), []).append(target)
+                groups.setdefault(_key_of(target), []).append(target)
         before, self._listeners = self._listeners, {}
-        for key, group in wanted.items():
+        for key, group in groups.items():
             listener = before.pop(key, None)
             if listener is not None and listener.login != _login(group[0]):
                 listener.close()

@@ -169,11 +169,14 @@ def framework_report(
 
     A cached report is used only if `which` is ONE; a check of ALL GPUs always runs. Raises WorkbenchError.
     """
-    if which == ONE and (known := known_report(location, target, gpus)) is not None:
-        return known
+    if which == ONE and (cached := known_report(location, target, gpus)) is not None:
+        return cached
     report = parse_report(location.output(which))
     # Cache only results that cannot change without an installation: a framework that computes, or a CPU build.
-    if report is not None and all(each.computed > 0 or (not each.cuda and each.version) for each in report.frameworks):
+    frameworks = report.frameworks if report is not None else ()
+    if report is not None and all(
+        framework.computed > 0 or (not framework.cuda and framework.version) for framework in frameworks
+    ):
         name = _name(location, target, which)
         # If the report cannot be stored, the next check asks again.
         with contextlib.suppress(OSError, StorageError):
@@ -186,14 +189,14 @@ def framework_report(
 def known_report(location: FrameworkLocation, target: ComputeTarget, gpus: Gpus) -> FrameworkReport | None:
     """Return the cached report if it is still valid, without starting the interpreter. Raises TargetUnreachable."""
     for kind in (ONE, ALL):
-        known = _cached(_name(location, target, kind), _hardware(gpus))
-        if known is not None and location.is_unchanged(known.paths):
-            return known
+        report = _cached(_name(location, target, kind), _hardware(gpus))
+        if report is not None and location.is_unchanged(report.paths):
+            return report
     return None
 
 
 def _hardware(gpus: Gpus) -> list[object]:
-    return [gpus.driver, [gpu.uuid for gpu in gpus.found]]
+    return [gpus.driver, [gpu.uuid for gpu in gpus.listed]]
 
 
 def _name(location: FrameworkLocation, target: ComputeTarget, which: str) -> str:

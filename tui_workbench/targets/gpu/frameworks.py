@@ -21,7 +21,7 @@ ALL, ONE = "all", "one"  # the GPUs that compute a product: all, or only the fir
 NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cntk": "CNTK"}
 MARK = b"workbench-gpu:"
 
-LAUNCH = "import sys; sys.path[:] = [each for each in sys.path if each]; exec(sys.argv[1])"
+LAUNCH = "import sys; sys.path[:] = [path for path in sys.path if path]; exec(sys.argv[1])"
 """The program for `python -c`. Its arguments are PROGRAM, a number of seconds, ALL or ONE, and WATCHED or ALONE.
 
 It keeps the interpreter from importing modules of the current folder.
@@ -31,7 +31,7 @@ WATCHED, ALONE = "watched", "alone"  # end when the input is closed, or run with
 PROGRAM = r"""
 import json, os, subprocess, sys, threading, warnings
 PROGRAM, SECONDS, WHICH, MODE = sys.argv[1:5]
-LAUNCH = "import sys; sys.path[:] = [each for each in sys.path if each]; exec(sys.argv[1])"
+LAUNCH = "import sys; sys.path[:] = [path for path in sys.path if path]; exec(sys.argv[1])"
 MARK = "workbench-gpu:"
 SIZE = 64
 
@@ -54,11 +54,11 @@ def of_torch(report):
     report["cuda"] = torch.version.cuda or ""
     if getattr(torch.version, "hip", None):
         report["cuda"] = "ROCm " + torch.version.hip
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if said and not count:
-        report["problem"] = str(said[-1].message)
+    if messages and not count:
+        report["problem"] = str(messages[-1].message)
     report["architectures"] = list(getattr(torch.cuda, "get_arch_list", list)()) if count else []
     for index in range(count):
         report["devices"].append(torch.cuda.get_device_name(index))
@@ -79,12 +79,12 @@ def of_tensorflow(report):
         report["cuda"] = str(built.get("cuda_version") or "unknown")
     elif built.get("is_rocm_build"):
         report["cuda"] = "ROCm"
-    report["architectures"] = [str(each) for each in built.get("cuda_compute_capabilities", [])]
+    report["architectures"] = [str(capability) for capability in built.get("cuda_compute_capabilities", [])]
     if tf.__version__.startswith("1."):
         return of_tensorflow_1(report, tf)
     config = tf.config if hasattr(tf.config, "list_physical_devices") else tf.config.experimental
-    found = config.list_physical_devices("GPU")
-    for device in found:
+    gpus = config.list_physical_devices("GPU")
+    for device in gpus:
         tf.config.experimental.set_memory_growth(device, True)
         details = getattr(tf.config.experimental, "get_device_details", lambda device: {})(device)
         report["devices"].append(str(details.get("device_name", device.name)))
@@ -93,13 +93,13 @@ def of_tensorflow(report):
         with tf.device("/GPU:%d" % index):
             matrix = tf.ones((SIZE, SIZE))
             return float(tf.matmul(matrix, matrix)[0, 0])
-    products(report, len(found), product)
+    products(report, len(gpus), product)
 
 def of_tensorflow_1(report, tf):
     from tensorflow.python.client import device_lib
     options = tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True))
-    found = [each for each in device_lib.list_local_devices(options) if each.device_type == "GPU"]
-    for device in found:
+    gpus = [device for device in device_lib.list_local_devices(options) if device.device_type == "GPU"]
+    for device in gpus:
         words = dict(part.strip().split(": ", 1) for part in device.physical_device_desc.split(",") if ": " in part)
         report["devices"].append(words.get("name", device.name))
         report["capabilities"].append(words.get("compute capability", ""))
@@ -108,7 +108,7 @@ def of_tensorflow_1(report, tf):
             matrix = tf.ones((SIZE, SIZE))
             with tf.Session(config=options) as session:
                 return float(session.run(tf.matmul(matrix, matrix))[0][0])
-    products(report, len(found), product)
+    products(report, len(gpus), product)
 
 def of_jax(report):
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -116,44 +116,44 @@ def of_jax(report):
     report["version"] = jax.__version__
     try:
         from importlib.metadata import distributions
-        for each in distributions():
-            name = (each.metadata["Name"] or "").replace("_", "-").lower()
-            if name.startswith("jax-cuda") or (name == "jaxlib" and "cuda" in each.version):
-                digits = "".join((name + each.version).partition("cuda")[2])[:2]
+        for package in distributions():
+            name = (package.metadata["Name"] or "").replace("_", "-").lower()
+            if name.startswith("jax-cuda") or (name == "jaxlib" and "cuda" in package.version):
+                digits = "".join((name + package.version).partition("cuda")[2])[:2]
                 report["cuda"] = digits if digits.isdigit() else "unknown"
             elif name.startswith("jax-rocm"):
                 report["cuda"] = "ROCm"
     except ImportError:
         pass
     try:
-        found = jax.devices("gpu")
+        gpus = jax.devices("gpu")
     except RuntimeError as error:
         report["problem"] = str(error).split("\n")[0]
-        found = []
-    for device in found:
+        gpus = []
+    for device in gpus:
         report["devices"].append(str(device.device_kind))
         report["capabilities"].append(str(getattr(device, "compute_capability", "")))
     def product(index):
         import numpy
-        matrix = jax.device_put(numpy.ones((SIZE, SIZE), dtype="float32"), found[index])
+        matrix = jax.device_put(numpy.ones((SIZE, SIZE), dtype="float32"), gpus[index])
         return float(jax.numpy.dot(matrix, matrix)[0, 0])
-    products(report, len(found), product)
+    products(report, len(gpus), product)
 
 def of_cntk(report):
     import cntk, numpy
     report["version"] = cntk.__version__
-    found = [each for each in cntk.device.all_devices() if each.type() == cntk.device.DeviceKind.GPU]
-    report["cuda"] = "unknown" if found else ""
-    for device in found:
+    gpus = [device for device in cntk.device.all_devices() if device.type() == cntk.device.DeviceKind.GPU]
+    report["cuda"] = "unknown" if gpus else ""
+    for device in gpus:
         properties = cntk.device.get_gpu_properties(device)
         report["devices"].append(str(getattr(properties, "name", "GPU %d" % device.id())))
         report["capabilities"].append("%s.%s" % (properties.version_major, properties.version_minor))
     def product(index):
-        matrix = cntk.constant(value=numpy.ones((SIZE, SIZE), dtype="float32"), device=found[index])
-        return float(cntk.times(matrix, matrix).eval(device=found[index])[0][0])
-    products(report, len(found), product)
+        matrix = cntk.constant(value=numpy.ones((SIZE, SIZE), dtype="float32"), device=gpus[index])
+        return float(cntk.times(matrix, matrix).eval(device=gpus[index])[0][0])
+    products(report, len(gpus), product)
 
-def place_of(name):
+def location_of(name):
     try:
         import importlib.util
         spec = importlib.util.find_spec(name)
@@ -199,8 +199,8 @@ def ask(name):
     elif MARK in answer[0][0]:
         report = json.loads(answer[0][0].rpartition(MARK)[2])
     else:
-        said = [line for line in answer[0][1].split("\n") if line.strip()]
-        cause = ": " + said[-1].strip() if said else ""
+        messages = [line for line in answer[0][1].split("\n") if line.strip()]
+        cause = ": " + messages[-1].strip() if messages else ""
         report["problem"] = "it ended with exit code %d%s" % (process.returncode, cause)
     return report
 
@@ -222,18 +222,18 @@ if MODE == "watched":
     watching.start()
 elif MODE != "alone":
     of_one(MODE)
-places = dict((name, place_of(name)) for name in ("torch", "tensorflow", "jax", "cntk"))
-found = [name for name in sorted(places) if places[name]]
-roots = [os.path.dirname(places[name]) for name in found] + [path for path in sys.path if "-packages" in path]
+locations = dict((name, location_of(name)) for name in ("torch", "tensorflow", "jax", "cntk"))
+installed = [name for name in sorted(locations) if locations[name]]
+roots = [os.path.dirname(locations[name]) for name in installed] + [path for path in sys.path if "-packages" in path]
 asked = {}
-asking = [threading.Thread(target=lambda name=name: asked.update({name: ask(name)})) for name in found]
-for each in asking:
-    each.start()
-for each in asking:
-    each.join()
+asking = [threading.Thread(target=lambda name=name: asked.update({name: ask(name)})) for name in installed]
+for thread in asking:
+    thread.start()
+for thread in asking:
+    thread.join()
 answer = {"python": sys.executable, "version": "%d.%d.%d" % sys.version_info[:3],
-          "frameworks": [asked[name] for name in found],
-          "paths": [changed(path) for path in sorted(set(roots + [places[name] for name in found]))]}
+          "frameworks": [asked[name] for name in installed],
+          "paths": [changed(path) for path in sorted(set(roots + [locations[name] for name in installed]))]}
 sys.stdout.write("\n" + MARK + json.dumps(answer) + "\n")
 sys.stdout.flush()
 os._exit(0)
@@ -292,13 +292,13 @@ def parse_report(output: bytes) -> FrameworkReport | None:
 
 def to_json(report: FrameworkReport) -> dict[str, Any]:
     """Return the report in the format of PROGRAM's output."""
-    return {**report._asdict(), "frameworks": [each._asdict() for each in report.frameworks]}
+    return {**report._asdict(), "frameworks": [framework._asdict() for framework in report.frameworks]}
 
 
 def from_json(answer: Mapping[str, Any]) -> FrameworkReport:
     """Convert JSON to a report. Raises KeyError, TypeError, ValueError or AttributeError if it is not a report."""
     paths = tuple((str(path), int(changed)) for path, changed in answer["paths"])
-    frameworks = tuple(_framework(each) for each in answer["frameworks"])
+    frameworks = tuple(_framework(values) for values in answer["frameworks"])
     return FrameworkReport(str(answer["python"]), str(answer["version"]), frameworks, paths)
 
 

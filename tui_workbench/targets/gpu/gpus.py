@@ -29,9 +29,9 @@ class Gpu(NamedTuple):
 
 
 class Gpus(NamedTuple):
-    """The GPUs of a machine. If `found` is empty, `complaint` is the error of `tool`, or "" if the tool is missing."""
+    """The GPUs of a machine. If `listed` is empty, `complaint` is the error of `tool`, or "" if the tool is missing."""
 
-    found: tuple[Gpu, ...] = ()
+    listed: tuple[Gpu, ...] = ()
     complaint: str = ""
     cuda: str = ""  # the newest CUDA version that the driver supports; "" if it was not requested or is not known
     tool: str = ""
@@ -42,17 +42,18 @@ class Gpus(NamedTuple):
 
     @property
     def driver(self) -> str:
-        return self.found[0].driver if self.found else ""
+        return self.listed[0].driver if self.listed else ""
 
     @property
     def devices(self) -> str:
         """The GPUs in one line, for example `2 x Tesla T4 (15360 MiB)`."""
-        return ", ".join(f"{n} x {gpu.name} ({gpu.memory})" for gpu, n in _counted(self.found)) or "none"
+        models = [gpu._replace(uuid="") for gpu in self.listed]
+        return ", ".join(f"{models.count(gpu)} x {gpu.name} ({gpu.memory})" for gpu in dict.fromkeys(models)) or "none"
 
     @property
     def text(self) -> str:
         """The GPUs and the driver in one line, for example `2 x Tesla T4 (15360 MiB), driver 550.54`."""
-        return f"{self.devices}, driver {self.driver}" if self.found else "none"
+        return f"{self.devices}, driver {self.driver}" if self.listed else "none"
 
 
 def gpus_of(host: Host, *, with_cuda: bool = False) -> Gpus:
@@ -64,13 +65,13 @@ def gpus_of(host: Host, *, with_cuda: bool = False) -> Gpus:
         tool = vendor_of(host).tool
         return Gpus((), f"{tool} did not answer within {SECONDS:g} s", tool=tool)
     tool, _, text = done.text.partition("\n")
-    listed, _, cuda = text.partition("\n.\n")
+    rows, _, cuda = text.partition("\n.\n")
     if done.code == 0:
-        found = tuple(gpu for gpu in map(_gpu, listed.split("\n")) if gpu is not None)
-        return Gpus(found, "" if found else f"{tool} lists no GPU", cuda.strip(), tool)
+        gpus = tuple(gpu for gpu in map(_gpu, rows.split("\n")) if gpu is not None)
+        return Gpus(gpus, "" if gpus else f"{tool} lists no GPU", cuda.strip(), tool)
     # The tools write errors to stdout.
-    said = next(filter(None, (line.strip() for line in listed.split("\n"))), "") or done.complaint
-    return Gpus((), "" if done.code == 127 else said, tool=tool)
+    complaint = next(filter(None, (line.strip() for line in rows.split("\n"))), "") or done.complaint
+    return Gpus((), "" if done.code == 127 else complaint, tool=tool)
 
 
 def _gpu(line: str) -> Gpu | None:
@@ -80,11 +81,6 @@ def _gpu(line: str) -> Gpu | None:
     uuid, capability, mig = (*cells[3:6], "", "", "")[:3]
     name, driver, memory = cells[:3]
     return Gpu(name, driver, memory, uuid, capability if capability[:1].isdigit() else "", mig == "Enabled")
-
-
-def _counted(gpus: tuple[Gpu, ...]) -> list[tuple[Gpu, int]]:
-    alike = [gpu._replace(uuid="") for gpu in gpus]
-    return [(gpu, alike.count(gpu)) for gpu in dict.fromkeys(alike)]
 
 
 def asked_for(target: ComputeTarget, configuration: RunConfiguration) -> str:

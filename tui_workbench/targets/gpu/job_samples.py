@@ -17,10 +17,20 @@ from typing import Any, TypeVar
 
 from tui_workbench.core.files import open_below
 from tui_workbench.core.shell_scripts import shell_script
-from tui_workbench.targets.gpu.changes import CHANGES, LOOK_SECONDS, Silence
-from tui_workbench.targets.gpu.facts import facts_in
-from tui_workbench.targets.gpu.joining import Source, join, joined_machine
-from tui_workbench.targets.gpu.sample import NODE_STEP, Device, Machine, Note, Process, Reading, Sample, on_node
+from tui_workbench.targets.gpu.activity import CHANGES, LOOK_SECONDS, Silence, facts_in
+from tui_workbench.targets.gpu.sample import (
+    NODE_STEP,
+    Device,
+    Machine,
+    Note,
+    Process,
+    Reading,
+    Sample,
+    Source,
+    join,
+    joined_machine,
+    on_node,
+)
 from tui_workbench.targets.gpu.smi_lines import DEVICE, NEW_THROTTLE, READING, RUNNING, THROTTLE, SmiLines
 from tui_workbench.targets.gpu.vendors import with_smi
 from tui_workbench.targets.hosts.supervisor import GPU
@@ -69,18 +79,19 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
         """Return the records that have arrived since the last call. Raises OSError."""
         is_over = self._is_over()
         self._find()
-        found: list[Machine | Sample | Note] = []
+        records: list[Machine | Sample | Note] = []
         for node in self._nodes.values():
             while lines := node.read():
                 for line in lines:
-                    found += node.take(line)
+                    records += node.take(line)
                 if node.is_new:
                     node.is_new = False
-                    self.machine = self._whole_machine()
-                    found.append(self.machine)
+                    nodes = [node for _, node in sorted(self._nodes.items())]
+                    self.machine = joined_machine([node.machine for node in nodes if node.machine is not None])
+                    records.append(self.machine)
                 if not is_over:
                     break
-        return [*found, *self._together(is_last=is_over)]
+        return [*records, *self._together(is_last=is_over)]
 
     def take_facts(self) -> dict[str, Any]:
         """Return the facts about the run's processes that have arrived since the last call."""
@@ -99,18 +110,14 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
             if name.isascii() and name.isdigit() and len(name) <= 4 and int(name) not in self._nodes:
                 self._nodes[int(name)] = _Node(int(name), open_below(self._directory, f"{GPU}/{name}"))
 
-    def _whole_machine(self) -> Machine:
-        machines = [node.machine for _, node in sorted(self._nodes.items()) if node.machine is not None]
-        return joined_machine(machines)
-
     def _together(self, *, is_last: bool) -> list[Sample]:
         """Return the samples of all nodes. Samples of different nodes at about the same time become one sample."""
-        found = []
+        samples = []
         for sample, parts in join(self._nodes, is_last=is_last):
             if 0 in parts:  # only the first node looks at the run's files; it may have no sample now
                 self._quiet = parts[0].quiet
-            found.append(sample._replace(quiet=self._quiet))
-        return found
+            samples.append(sample._replace(quiet=self._quiet))
+        return samples
 
 
 class _Node(Source):
@@ -190,7 +197,7 @@ class _Node(Source):
         devices = [device for device in machine.devices if _is_visible(device, facts.get("v", ""))]
         self._devices = frozenset(device.number for device in devices)
         if count != "1":
-            devices = [on_node(each, self._first, name) for each in devices]
+            devices = [on_node(device, self._first, name) for device in devices]
         else:
             self._first = 0
         problem = machine.problem or ("" if devices else f"{machine.source} lists no GPU of the job")
@@ -213,7 +220,9 @@ class _Node(Source):
         return notes
 
     def _own(self, values: tuple[_Value, ...]) -> tuple[_Value, ...]:
-        return tuple(each._replace(device=self._first + each.device) for each in values if each.device in self._devices)
+        return tuple(
+            value._replace(device=self._first + value.device) for value in values if value.device in self._devices
+        )
 
 
 def _is_visible(device: Device, visible: str) -> bool:

@@ -33,7 +33,7 @@ _MIB = 1 << 20
 
 _MARK, _RANK_MARK = b"\0%s=" % RUN_ID_VARIABLE.encode(), b"\0RANK="
 _CONTAINER = re.compile(rb"([0-9a-f]{64})")
-_MOST_KNOWN = 4096
+_MOST_CACHED = 4096
 
 
 class NoLibrary(Exception):
@@ -127,12 +127,12 @@ class Nvml:
         mode = self._ask("DeviceGetMigMode", handle)
         if not mode or not mode[0]:
             return ()
-        found = []
+        slices = []
         for number in range(self._ask("DeviceGetMaxMigDeviceCount", handle) or 0):
             part = self._ask("DeviceGetMigDeviceHandleByIndex", handle, number)
             if part is not None:
-                found.append(_text(self._ask("DeviceGetUUID", part)))
-        return tuple(found) or ("MIG",)
+                slices.append(_text(self._ask("DeviceGetUUID", part)))
+        return tuple(slices) or ("MIG",)
 
     def _memory(self, handle: Any) -> Any:
         """Return the memory of a device. As in nvidia-smi, memory that the driver reserves for itself is not used.
@@ -164,20 +164,20 @@ class Nvml:
         computing = self._running("DeviceGetComputeRunningProcesses", handle)
         drawing = self._running("DeviceGetGraphicsRunningProcesses", handle)
         shares = self._shares(index, handle) if computing else {}
-        found = []
+        processes = []
         for pid, memory in {**drawing, **computing}.items():
             owner = self._owners.of(pid)
             used = round(memory / _MIB, 1) if memory is not None else None
             is_graphics = pid not in computing
-            found.append(Process(pid, index, used, shares.get(pid), graphics=is_graphics, **owner._asdict()))
-        return found
+            processes.append(Process(pid, index, used, shares.get(pid), graphics=is_graphics, **owner._asdict()))
+        return processes
 
     def _running(self, question: str, handle: Any) -> dict[int, int | None]:
         """Return the memory in bytes by process ID; None for unknown memory. Old drivers lack the newest function."""
         for version in ("_v3", "_v2"):
             listed = self._ask(question + version, handle)
             if listed is not None:
-                return {each.pid: each.usedGpuMemory for each in listed}
+                return {process.pid: process.usedGpuMemory for process in listed}
         return {}
 
     def _shares(self, index: int, handle: Any) -> dict[int, float]:
@@ -185,9 +185,9 @@ class Nvml:
         last = self._last_stamps.get(index, 0)
         listed = self._ask("DeviceGetProcessUtilization", handle, last) or ()
         newest: dict[int, tuple[int, float]] = {}
-        for each in listed:
-            if each.timeStamp >= newest.get(each.pid, (0, 0.0))[0]:
-                newest[each.pid] = (each.timeStamp, each.smUtil)
+        for sample in listed:
+            if sample.timeStamp >= newest.get(sample.pid, (0, 0.0))[0]:
+                newest[sample.pid] = (sample.timeStamp, sample.smUtil)
         self._last_stamps[index] = max((stamp for stamp, _ in newest.values()), default=last)
         return {pid: share for pid, (_, share) in newest.items()}
 
@@ -199,15 +199,15 @@ class Nvml:
                 self._ask("DeviceRegisterEvents", handle, library.nvmlEventTypeXidCriticalError, self._events)
 
     def _xid_errors(self, now: float) -> list[Note]:
-        found: list[Note] = []
-        while self._events is not None and len(found) < 64:
+        notes: list[Note] = []
+        while self._events is not None and len(notes) < 64:
             event = self._ask("EventSetWait_v2", self._events, 0)
             if event is None:
                 break
             index = self._ask("DeviceGetIndex", event.device)
             where, number = ("an unknown GPU", -1) if index is None else (f"GPU {index}", int(index))
-            found.append(Note(now, f"Xid {event.eventData} on {where}", number))
-        return found
+            notes.append(Note(now, f"Xid {event.eventData} on {where}", number))
+        return notes
 
 
 def _text(value: Any) -> str:
@@ -222,7 +222,7 @@ class Owners:
     """Owners of processes, read from /proc and cached."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, bytes], Owner] = {}
+        self._cache: dict[tuple[int, bytes], Owner] = {}
 
     def of(self, pid: int) -> Owner:
         """Return the owner of a running process; an empty Owner if the process has ended or is not visible."""
@@ -230,11 +230,11 @@ class Owners:
         if len(fields) < 20:
             return Owner()
         key = (pid, fields[19])
-        owner = self._known.get(key)
+        owner = self._cache.get(key)
         if owner is None:
-            if len(self._known) > _MOST_KNOWN:
-                self._known.clear()
-            owner = self._known[key] = _read_owner(pid, int(fields[3]))
+            if len(self._cache) > _MOST_CACHED:
+                self._cache.clear()
+            owner = self._cache[key] = _read_owner(pid, int(fields[3]))
         return owner
 
 

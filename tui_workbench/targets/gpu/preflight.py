@@ -66,8 +66,6 @@ _HIDDEN = frozenset(("", "-1", "none", "void", "NoDevFiles"))
 _INSTALL_DRIVER = "sudo ubuntu-drivers install --gpgpu"
 _ROCM_PACKAGES = "AMD describes the packages at https://rocm.docs.amd.com."
 _ROCM_WHEELS = "https://download.pytorch.org/whl/rocm6.4"
-
-
 _NO_FRAMEWORK = Framework("", "", "", (), (), (), 0, "")
 
 
@@ -126,7 +124,7 @@ class Preflight:
     def _unneeded(self, result: CheckResult) -> CheckResult:
         if result.name != GPU:
             return result._replace(state=WARNING, error=None)
-        if self._gpus.found:
+        if self._gpus.listed:
             # The GPU works, but runs do not get it.
             return CheckResult(GPU, OK, f"{self._gpus.text}; {result.message}", result.remedy, result.command)
         return CheckResult(GPU, UNNEEDED, self._gpus.complaint or "no NVIDIA or AMD GPU, and none is requested")
@@ -136,7 +134,7 @@ class Preflight:
     def _driver(self) -> CheckResult:
         self._gpus = gpus_of(self._host, with_cuda=self._which == ALL)
         self._refuse_withheld()
-        if self._gpus.found:
+        if self._gpus.listed:
             cuda = f", supports CUDA {self._gpus.cuda}" if self._gpus.cuda else ""
             if self._is_amd:
                 if self._engine is None:  # containers get the groups of the devices
@@ -144,17 +142,17 @@ class Preflight:
             else:
                 self._refuse_old_for_image()
             return CheckResult(GPU, OK, f"{'amdgpu ' if self._is_amd else ''}driver {self._gpus.driver}{cuda}")
-        said, vendor = self._gpus.complaint, self._gpus.vendor
-        if said and "No devices" not in said and "lists no GPU" not in said:
+        complaint, vendor = self._gpus.complaint, self._gpus.vendor
+        if complaint and "No devices" not in complaint and "lists no GPU" not in complaint:
             raise CheckFailed(
-                f"the {vendor.name} driver does not work: {said}",
+                f"the {vendor.name} driver does not work: {complaint}",
                 "Load the installed driver with the command, or restart the machine. If the error remains, "
                 "reinstall the driver.",
-                "sudo modprobe amdgpu" if self._is_amd and "not loaded" in said else "sudo reboot",
+                "sudo modprobe amdgpu" if self._is_amd and "not loaded" in complaint else "sudo reboot",
             )
-        if said:
+        if complaint:
             raise CheckFailed(
-                f"the {vendor.name} driver finds no GPU: {said}",
+                f"the {vendor.name} driver finds no GPU: {complaint}",
                 "If the command lists a GPU, restart the machine. Otherwise, check the hardware; a container or a "
                 "virtual machine needs GPU passthrough.",
                 f"lspci | grep -i {vendor.name.lower()}",
@@ -219,7 +217,7 @@ class Preflight:
             )
 
     def _devices(self) -> CheckResult:
-        is_sliced = any(gpu.sliced for gpu in self._gpus.found)
+        is_sliced = any(gpu.sliced for gpu in self._gpus.listed)
         mig = "; MIG is on: a run gets one slice, whose utilization is not reported" if is_sliced else ""
         return CheckResult(DEVICES, OK, f"{self._gpus.devices}{mig}")
 
@@ -240,13 +238,13 @@ class Preflight:
         relevant = list(installed)
         if self._spec.script and not self._spec.starts_jupyter:
             imported = imported_frameworks(self._spec.project_root, self._spec.script)
-            relevant = [each for each in installed if each.name in imported]
+            relevant = [framework for framework in installed if framework.name in imported]
             if not relevant:
-                found = ", ".join(each.title for each in installed)
-                text = f"the script imports none of the frameworks in {self._python} ({found})"
+                others = ", ".join(framework.title for framework in installed)
+                text = f"the script imports none of the frameworks in {self._python} ({others})"
                 return CheckResult(FRAMEWORK, WARNING, text)
         # One framework that computes is enough.
-        self._best = best = max(relevant, key=lambda each: (each.computed, bool(each.cuda)))
+        self._best = best = max(relevant, key=lambda framework: (framework.computed, bool(framework.cuda)))
         if not best.version:
             raise self._broken_framework(f"{best.name} cannot be loaded: {best.problem}", f"Reinstall {best.name}.")
         vendor = self._gpus.vendor
@@ -259,7 +257,7 @@ class Preflight:
             other = vendors.AMD if best.is_for_amd else vendors.NVIDIA
             message = f"{best.title} is a build for {other.name} GPUs, but the machine has {vendor.name} GPUs"
             raise self._broken_framework(message, remedy)
-        titles = [f"{each.title}{'' if each.cuda or each.devices else ' (CPU build)'}" for each in installed]
+        titles = [f"{build.title}{'' if build.cuda or build.devices else ' (CPU build)'}" for build in installed]
         return CheckResult(FRAMEWORK, OK, f"{', '.join(titles)} in {self._python}")
 
     def _installed_frameworks(self, location: FrameworkLocation) -> tuple[Framework, ...]:
@@ -316,8 +314,10 @@ class Preflight:
                 f"Install a newer driver, or a build of {best.name} for an older CUDA version.",
                 _INSTALL_DRIVER,
             )
-        capabilities = best.capabilities or tuple(gpu.capability for gpu in self._gpus.found)
-        unsupported = [each for each in capabilities if not cuda_compat.computes_on(best.architectures, each)]
+        capabilities = best.capabilities or tuple(gpu.capability for gpu in self._gpus.listed)
+        unsupported = [
+            capability for capability in capabilities if not cuda_compat.computes_on(best.architectures, capability)
+        ]
         if unsupported and not best.computed:
             raise self._broken_framework(
                 f"{best.title} does not support GPUs of compute capability {unsupported[0]} "
@@ -332,14 +332,14 @@ class Preflight:
         best = self._best
         count = len(best.devices)
         if not count:
-            said = f": {best.problem}" if best.problem else ""
+            reason = f": {best.problem}" if best.problem else ""
             raise self._unseen(
-                f"{best.name} sees no GPU, but the driver lists {counted(len(self._gpus.found), 'GPU')}{said}"
+                f"{best.name} sees no GPU, but the driver lists {counted(len(self._gpus.listed), 'GPU')}{reason}"
             )
         if best.computed and (self._which != ALL or best.computed == count):
-            each = "" if self._which != ALL else " on each" if count > 1 else " on it"
+            extent = "" if self._which != ALL else " on each" if count > 1 else " on it"
             return CheckResult(
-                COMPUTES, OK, f"{best.name} sees {counted(count, 'GPU')}; a matrix product{each} was correct"
+                COMPUTES, OK, f"{best.name} sees {counted(count, 'GPU')}; a matrix product{extent} was correct"
             )
         text = f"{best.name} computes on {best.computed} of {counted(count, 'GPU')}: {best.problem}"
         if best.is_busy:
@@ -413,15 +413,15 @@ def _refuse_closed_device(host: Host, target: str) -> None:
     """Raise CheckFailed if scripts on the machine itself may not use its AMD GPUs."""
     device = vendors.KFD
     script = '[ -e "$1" ] || { echo missing; exit; }; [ -r "$1" ] && [ -w "$1" ] || echo closed'
-    said = host.run(["sh", "-c", script, "sh", device]).text.strip()
-    if said == "missing":
+    answer = host.run(["sh", "-c", script, "sh", device]).text.strip()
+    if answer == "missing":
         raise CheckFailed(
             f"there is no {device}, so scripts cannot use the AMD GPUs",
             "Load the amdgpu driver. If the machine is a container, start it with `--device /dev/kfd --device "
             "/dev/dri`.",
             "sudo modprobe amdgpu",
         )
-    if said:
+    if answer:
         raise CheckFailed(
             f"this user has no read and write permission for {device}, so scripts cannot use the AMD GPUs",
             "Add the user to the groups of the GPU devices, and log in again. Over SSH, close the connection too: "
@@ -432,7 +432,7 @@ def _refuse_closed_device(host: Host, target: str) -> None:
 
 def imported_frameworks(root: str, script: str) -> frozenset[str]:
     """Return the names of the frameworks that `script` imports, directly or through modules of the project `root`."""
-    found: set[str] = set()
+    frameworks: set[str] = set()
     pending, seen = [os.path.join(root, script)], set[str]()
     while pending and len(seen) < _MOST_FILES:
         path = pending.pop()
@@ -442,10 +442,10 @@ def imported_frameworks(root: str, script: str) -> frozenset[str]:
         for name in _names(_text(path)):
             framework = _FRAMEWORK_OF.get(name.partition(".")[0])
             if framework is not None:
-                found.add(framework)
+                frameworks.add(framework)
             else:
                 pending += _own_modules(name, path, (os.path.dirname(os.path.join(root, script)), root))
-    return frozenset(found)
+    return frozenset(frameworks)
 
 
 def _text(path: str) -> str:

@@ -1,4 +1,4 @@
-"""GPU samples of a machine, and their JSON lines.
+"""GPU samples of a machine, their JSON lines, and the joined samples of several machines that execute one run.
 
 There are three kinds of lines:
 
@@ -10,6 +10,8 @@ There are three kinds of lines:
 from __future__ import annotations
 
 import json
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench.core.json_values import parse_json, read_as
@@ -153,7 +155,8 @@ def decode(line: bytes) -> Machine | Sample | Note | None:
         if "d" in value:
             readings = tuple(Reading(*reading) for reading in value["d"])
             quiet = None if value.get("q") is None else float(value["q"])
-            return Sample(float(value["t"]), readings, tuple(Process(*each) for each in value.get("p", ())), quiet)
+            processes = tuple(Process(*process) for process in value.get("p", ()))
+            return Sample(float(value["t"]), readings, processes, quiet)
         if "note" in value:
             return Note(float(value["t"]), str(value["note"]), int(value.get("device", -1)))
         return read_as(Machine, value["machine"])
@@ -163,8 +166,56 @@ def decode(line: bytes) -> Machine | Sample | Note | None:
 
 def _short(values: Reading | Process) -> list[Any]:
     """Return the values as a list, without the fields at the end that have their default values."""
-    found: list[Any] = list(values)
+    fields: list[Any] = list(values)
     defaults = list(values._field_defaults.values())
-    while defaults and found[-1] == defaults.pop():
-        found.pop()
-    return found
+    while defaults and fields[-1] == defaults.pop():
+        fields.pop()
+    return fields
+
+
+# -- several machines -------------------------------------------------------------------------------------------------
+
+WAIT_SECONDS = 60.0
+"""The longest time that samples of a machine wait for samples of others, measured by the times of the samples."""
+
+_TOGETHER = 0.6  # samples of different machines that are fewer seconds apart count as one
+
+
+class Source:
+    """The samples of one machine that are not joined yet."""
+
+    def __init__(self) -> None:
+        self.samples: deque[Sample] = deque()
+        self.last = 0.0  # the time of the last sample
+
+
+def join(sources: Mapping[int, Source], *, is_last: bool) -> Iterator[tuple[Sample, Mapping[int, Sample]]]:
+    """Remove samples from the sources, and yield the joined samples, each with its parts by machine number.
+
+    The samples of all machines at about the same time become one sample. Samples of one machine can arrive later than
+    those of others. With `is_last`, no more samples will arrive.
+    """
+    newest = max((source.last for source in sources.values()), default=0.0)
+    while True:
+        heads = [source.samples[0].time for source in sources.values() if source.samples]
+        first = min(heads, default=0.0)
+        is_awaited = any(
+            not source.samples and newest - max(source.last, first) < WAIT_SECONDS for source in sources.values()
+        )
+        if not heads or (is_awaited and len(sources) > 1 and not is_last):
+            return
+        parts = {
+            number: source.samples.popleft()
+            for number, source in sources.items()
+            if source.samples and source.samples[0].time < first + _TOGETHER
+        }
+        readings = tuple(reading for part in parts.values() for reading in part.readings)
+        processes = tuple(process for part in parts.values() for process in part.processes)
+        yield Sample(first, readings, processes), parts
+
+
+def joined_machine(machines: Sequence[Machine]) -> Machine:
+    """Join the descriptions of one or more machines: the GPUs of all, and the driver of the first that has GPUs."""
+    devices = tuple(device for machine in machines for device in machine.devices)
+    first = next((machine for machine in machines if machine.devices), machines[0])
+    return first._replace(devices=devices, hides_processes=any(machine.hides_processes for machine in machines))

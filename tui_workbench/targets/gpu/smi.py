@@ -50,7 +50,7 @@ class Smi:
 
     def look(self, seconds: float) -> list[Sample | Note]:
         """Return the records that arrive within `seconds`. Raises TargetUnreachable when the connection breaks."""
-        found: list[Sample | Note] = []
+        records: list[Sample | Note] = []
         if wait_ready([self._process.stdout], timeout=seconds):
             data = os.read(self._process.stdout, READ_SIZE)
             if not data:
@@ -58,14 +58,14 @@ class Smi:
                 raise ConnectionLost(message, remedy=_WAIT)
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
-                found += self._lines.take(line.decode("utf-8", "replace"))
+                records += self._lines.take(line.decode("utf-8", "replace"))
                 if self._lines.is_outdated:
                     self._reopen()
                     break
         silence = time.monotonic() - self._lines.heard
         if silence > SILENCE_SECONDS:
-            found += self._lines.complain(f"{self._lines.tool} does not answer")
-        return found
+            records += self._lines.complain(f"{self._lines.tool} does not answer")
+        return records
 
     def close(self) -> None:
         self._process.close()

@@ -74,13 +74,13 @@ class SmiLines:
 
     def machine(self, lines: list[str]) -> Machine:
         """Parse the first lines and return the machine. Later calls of `take` recognize its devices."""
-        devices, driver, said = [], "", ""
+        devices, driver, message = [], "", ""
         slices = _slices([line[1:] for line in lines if line[:1] == "l"])
         for line in (line[1:] for line in lines if line[:1] == "m"):
             row = self._row("m", line)
             index = _number(row.get(_INDEX, ""))
             if index is None or not row.get(_UUID):
-                said = said or ("" if line.endswith("not found") else line.strip())
+                message = message or ("" if line.endswith("not found") else line.strip())
                 continue
             driver = row.get("driver_version", "")
             parts = slices.get(row[_UUID], ())
@@ -90,7 +90,7 @@ class SmiLines:
             devices.append(Device(int(index), row[_UUID], row.get("name", "GPU"), memory, limit, parts))
         others = {line[:1]: line[1:] for line in lines if line[:1] in ("c", "n", "s")}
         self.tool = others.get("s", self.tool)
-        problem = "" if devices else said or f"{self.tool} not found"
+        problem = "" if devices else message or f"{self.tool} not found"
         hides = others.get("n", "") not in ("", FIRST_NAMESPACE)
         self._count = len(devices)
         self._index_of = {device.uuid: device.number for device in devices}
@@ -126,9 +126,9 @@ class SmiLines:
                 self.is_outdated = True
                 return []
             return self.complain(text.strip()) if text.strip() else []
-        found: list[Sample | Note] = []
+        records: list[Sample | Note] = []
         if int(index) in self._readings:
-            found.append(self._sample())
+            records.append(self._sample())
         self.heard, self._complaint = self._steady(), ""
         row.setdefault(THROTTLE, row.get(NEW_THROTTLE, ""))
         values = [_number(row.get(field, "")) for field in READING[1:]]
@@ -138,10 +138,10 @@ class SmiLines:
             self._lost.discard(int(index))
         elif int(index) not in self._lost:
             self._lost.add(int(index))
-            found.append(Note(self._wall(), f"GPU {index:.0f} stopped responding: {text.strip()}", int(index)))
+            records.append(Note(self._wall(), f"GPU {index:.0f} stopped responding: {text.strip()}", int(index)))
         if len(self._readings) >= self._count - len(self._lost):
-            found.append(self._sample())
-        return found
+            records.append(self._sample())
+        return records
 
     def _take_process(self, text: str) -> None:
         row = self._row("p", text)
@@ -182,15 +182,15 @@ class SmiLines:
 
 def _slices(lines: list[str]) -> dict[str, tuple[str, ...]]:
     """Return the IDs of MIG slices by the ID of their device, from the output of `nvidia-smi -L`."""
-    found: dict[str, tuple[str, ...]] = {}
+    slices: dict[str, tuple[str, ...]] = {}
     device = ""
     for line in lines:
-        named = re.search(r"UUID: ([^)\s]+)\)", line)
-        if named and line.startswith("GPU "):
-            device = named.group(1)
-        elif named and device:
-            found[device] = (*found.get(device, ()), named.group(1))
-    return found
+        match = re.search(r"UUID: ([^)\s]+)\)", line)
+        if match and line.startswith("GPU "):
+            device = match.group(1)
+        elif match and device:
+            slices[device] = (*slices.get(device, ()), match.group(1))
+    return slices
 
 
 def _number(text: str) -> float | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runs.support import record_of
-from tui_workbench.targets.gpu.changes import MOST_FILES, file_mark, log_mark
+from tui_workbench.targets.gpu.activity import MOST_FILES, file_mark, log_mark
 from tui_workbench.targets.hosts.host import LocalHost
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Measure the time since the files of a run last changed.
+"""The activity of a run beside its GPU samples: when its files last changed, and facts about its processes.
 
 A *mark* is a text that changes when the size, the time of change or the name of one of the files changes. Marks are
 only compared with each other, so wrong or changed clocks do not matter. The files are only listed, never read.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable
+from typing import Any
 
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.shell_scripts import shell_script
@@ -34,6 +35,7 @@ CHANGES = f"list_changes={shlex.quote(_LIST_CHANGES)} most_files={MOST_FILES} li
 """The assignments that precede scripts which use changes.sh."""
 
 _MARK_FILES = CHANGES + shell_script("targets/gpu/scripts/mark_files.sh")
+_FACTS = shell_script("targets/gpu/scripts/facts_of_run.sh")
 
 
 class Silence:
@@ -67,19 +69,18 @@ def log_mark(directory: str) -> str:
 
     The result is a string that changes when a log changes.
     """
-    return " ".join(f"{name} {found.st_size} {found.st_mtime_ns}" for name, found in _logs(directory))
-
-
-def _logs(directory: str) -> Iterator[tuple[str, os.stat_result]]:
-    for name in _LOGS:
+    marks = []
+    for log in _LOGS:
         try:
-            found = os.lstat(f"{directory}/{name}")
-            names = sorted(os.listdir(f"{directory}/{name}")) if stat.S_ISDIR(found.st_mode) else ()
-            yield name, found
-            for inner in names:
-                yield f"{name}/{inner}", os.lstat(f"{directory}/{name}/{inner}")
+            status = os.lstat(f"{directory}/{log}")
+            members = sorted(os.listdir(f"{directory}/{log}")) if stat.S_ISDIR(status.st_mode) else ()
+            marks.append(f"{log} {status.st_size} {status.st_mtime_ns}")
+            for member in members:
+                status = os.lstat(f"{directory}/{log}/{member}")
+                marks.append(f"{log}/{member} {status.st_size} {status.st_mtime_ns}")
         except OSError:
             continue  # it does not exist yet, or was removed
+    return " ".join(marks)
 
 
 def file_mark(host: Host, spec: RunSpec) -> str:
@@ -90,3 +91,27 @@ def file_mark(host: Host, spec: RunSpec) -> str:
     others = [spec.working_directory] if host.is_local and not spec.tracked else []
     argv = ["sh", "-c", _MARK_FILES, "sh", HostRun(host, spec).directory, *others]
     return host.run(argv, timeout=2 * LIST_SECONDS).text.strip()
+
+
+def facts_of(host: Host, run_id: str) -> dict[str, Any]:
+    """Inspect a run's processes and return facts about them; empty if none of them can be inspected.
+
+    `cuda` is True if a process has loaded CUDA or HIP. `visible` is the value of one of the variables VISIBLE, if such
+    a variable is set. `open` lists the numbers of the open NVIDIA devices, if any are open. Raises TargetUnreachable.
+    """
+    return facts_in(host.run(["sh", "-c", _FACTS, "sh", run_id]).text.split("\n"))
+
+
+def facts_in(lines: Iterable[str]) -> dict[str, Any]:
+    """Parse the lines that the shell function `facts` prints."""
+    lines = tuple(lines)
+    if "seen" not in lines:
+        return {}
+    facts: dict[str, Any] = {"cuda": "cuda" in lines}
+    for line in lines:
+        name, equals, value = line.partition("=")
+        if name == "visible" and equals:
+            facts["visible"] = value
+        elif name == "device" and value.isdigit():
+            facts.setdefault("open", []).append(int(value))
+    return facts
