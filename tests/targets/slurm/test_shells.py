@@ -21,10 +21,10 @@ from tui_workbench.targets.slurm.checks import SlurmChecks
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.cluster_gpus import LIST_GPUS, parse_gpus
 from tui_workbench.targets.slurm.ends import accounting
+from tui_workbench.targets.slurm.job import stop, warn
 from tui_workbench.targets.slurm.listing import Listing, follow_words, list_once
 from tui_workbench.targets.slurm.slurm_target import SlurmTarget
 from tui_workbench.targets.slurm.squeue import LIST_JOBS, LIST_POSITIONS, Account, parse, parse_positions
-from tui_workbench.targets.slurm.stopping import stop, warn
 from tui_workbench.targets.slurm.submission import (
     ArrayTask,
     Submission,

@@ -14,8 +14,8 @@ from tui_workbench.core.model import RunSpec, SweepTask
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.host_layout import project_key
 from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.job import stop
 from tui_workbench.targets.slurm.slurm_target import SlurmTarget
-from tui_workbench.targets.slurm.stopping import stop
 from tui_workbench.targets.slurm.submission import Submission, SubmissionRefused, submit
 
 # `sbatch` waits for the file `accept`; the file `jobs` exists while there is a job; `flock` notes its calls in `locks`.

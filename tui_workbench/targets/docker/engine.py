@@ -199,9 +199,7 @@ class Engine:
         The stream must be used within `translated`.
         """
         filters = {"type": ["container"], "event": ["die", "destroy"], "label": [label]}
-        words = [
-            word for name, values in filters.items() for text in values for word in ("--filter", f"{name}={text}")
-        ]
+        words = [word for name, values in filters.items() for text in values for word in ("--filter", f"{name}={text}")]
         with self._called("report events", "events", *words, log_start=True):
             return self._opened("GET", "/events", params={"filters": json.dumps(filters)})
 

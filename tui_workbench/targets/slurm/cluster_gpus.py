@@ -52,11 +52,11 @@ def _job(line: str) -> JobGpus | None:
     words = line.split()
     if len(words) < 9 or not words[0].isdecimal() or not words[2].isdecimal():
         return None
-    job_id, partition, nodes, allocated, per_job, per_node, left, places, name = map(_safe, words[:9])
-    found = _ALLOCATED.search(allocated)
+    job_id, partition, nodes, allocated, per_job, per_node, left, node_names, name = map(_safe, words[:9])
+    match = _ALLOCATED.search(allocated)
     # A cluster that does not account for GPUs reports only the requested GPUs.
-    gpus = int(found[1]) if found else _sum(_REQUESTED, per_job) or int(nodes) * _sum(_REQUESTED, per_node)
-    return JobGpus(job_id, run_of(name), partition, places, gpus, left)
+    gpus = int(match[1]) if match else _sum(_REQUESTED, per_job) or int(nodes) * _sum(_REQUESTED, per_node)
+    return JobGpus(job_id, run_of(name), partition, node_names, gpus, left)
 
 
 def _sum(pattern: re.Pattern[str], text: str) -> int:

@@ -83,15 +83,15 @@ def accounting(host: LoginHost, job_ids: Sequence[str]) -> dict[str, Account]:
     for line in rows if done.code == 0 else ():
         job_id, _, rest = line.partition("|")
         lines.setdefault(job_id, []).append(rest)
-    return {job_id: parse_accounting("\n".join(found), now) for job_id, found in lines.items()}
+    return {job_id: parse_accounting("\n".join(ends), now) for job_id, ends in lines.items()}
 
 
 def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
     """Return the outcome of a run with an exit code whose job ended in `state` ("" if unknown)."""
     lines = last_attempt(tail(directory))
     if NOT_STARTED in lines[-3:]:
-        said = next((line for line in reversed(lines) if line.startswith("srun: error: ")), "")
-        reason = "; ".join(filter(None, ("Slurm did not start the script", said)))
+        message = next((line for line in reversed(lines) if line.startswith("srun: error: ")), "")
+        reason = "; ".join(filter(None, ("Slurm did not start the script", message)))
         return Outcome(None, reason, has_failed=True, cause=states.RETRY_CAUSES.get(state))
     if code == SRUN_FAILED and (ended := state_of_step(lines)):
         return Outcome(None, states.describe_end(ended), has_failed=True, cause=states.RETRY_CAUSES[ended])
@@ -108,17 +108,14 @@ def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
     cause = states.describe_end(ended) or states.cause_of_end(ended)
     if ended in states.CONTINUED and ended != state:
         cause += "; with `requeue: true` below `slurm`, Slurm would start it again"
-    return Outcome(code, "; ".join(filter(None, (cause, supervisor.describe_exit(code)))), cause=_retry_cause(ended))
-
-
-def _retry_cause(state: str) -> str | None:
-    return retry.LOST if state == states.REQUEUED else states.RETRY_CAUSES.get(state)
+    retry_cause = retry.LOST if ended == states.REQUEUED else states.RETRY_CAUSES.get(ended)
+    return Outcome(code, "; ".join(filter(None, (cause, supervisor.describe_exit(code)))), cause=retry_cause)
 
 
 def _memory_limit(lines: Sequence[str]) -> str:
     """Return the memory limit of a job that slurmstepd has killed for exceeding it; "" if it has not."""
-    found = next((match for line in lines if (match := _OVER_LIMIT.match(line))), None)
-    return f"{int(found[1]) / (1 << 20):,.0f} MB" if found is not None else ""
+    limits = [int(match[1]) for line in lines if (match := _OVER_LIMIT.match(line))]
+    return f"{limits[0] / (1 << 20):,.0f} MB" if limits else ""
 
 
 def outcome_without_code(state: str, code: int | None, directory: str, *, has_started: bool) -> Outcome:
@@ -130,12 +127,12 @@ def outcome_without_code(state: str, code: int | None, directory: str, *, has_st
         return outcome_with_code(code, state, directory)
     lines = last_attempt(tail(directory))
     state = state or state_in_log(lines)
-    said = (lines or [""])[-1]
+    last_line = (lines or [""])[-1]
     forgotten = _FORGOTTEN if has_started else _FORGOTTEN + _NOT_SAVED
     reason = states.describe_end(state) or (f"the job ended in the state {state}" if state else forgotten)
     details = "its exit code was not written" if has_started else "its script did not start"
-    if said:
-        details += f"; slurm.log: {said}"
+    if last_line:
+        details += f"; slurm.log: {last_line}"
     elif state == "FAILED" and not has_started:
         details += f"; {_NOTHING_WRITTEN}"
     has_failed = bool(state) and state != "COMPLETED"
@@ -164,10 +161,10 @@ def read_info(directory: str) -> dict[str, Any]:
     code, `ended` is `failed` or `unknown`.
     """
     try:
-        found = parse_json(read_below(directory, INFO, supervisor.LARGEST * 4))
+        info = parse_json(read_below(directory, INFO, supervisor.LARGEST * 4))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return info if isinstance(info, dict) else {}
 
 
 def write_info(directory: str, **facts: object) -> None:
@@ -220,11 +217,11 @@ def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str])
     A failed node may write no line. Its failure is therefore the cause if the log names no cause and the previous
     attempt has no exit code.
     """
-    earlier = max((each for each in attempts if each < number), default=0)
+    earlier = max((started for started in attempts if started < number), default=0)
     if not earlier:
         return "the previous start failed"
-    end = _place(lines, number, attempts)
-    own = lines[max(0, _place(lines, earlier, attempts)) : end if end >= 0 else len(lines)]
+    end = _beginning_of(lines, number, attempts)
+    own = lines[max(0, _beginning_of(lines, earlier, attempts)) : end if end >= 0 else len(lines)]
     before = attempts[earlier]
     node = failed_node(own) or (before.node if before.exit_code is None else "")
     return states.cause_of_end(state_in_log(own)) or (f"node {node} failed" if node else "the job was requeued")
@@ -234,7 +231,7 @@ def was_interrupted(attempts: Mapping[int, Attempt], lines: Sequence[str]) -> bo
     """Return True if slurm.log says that Slurm ended the last attempt."""
     if not attempts:
         return False
-    return state_in_log(lines[max(0, _place(lines, max(attempts), attempts)) :]) in states.CONTINUED
+    return state_in_log(lines[max(0, _beginning_of(lines, max(attempts), attempts)) :]) in states.CONTINUED
 
 
 def last_attempt(lines: Sequence[str]) -> Sequence[str]:
@@ -245,11 +242,11 @@ def last_attempt(lines: Sequence[str]) -> Sequence[str]:
 
 def state_in_log(lines: Sequence[str]) -> str:
     """Return the state in which Slurm has ended the job, according to slurm.log; "" if it has not, or not the job."""
-    found = [match for line in lines if (match := _ENDED.search(line)) and (match[1] == "JOB" or match[2])]
-    if not found:
+    matches = [match for line in lines if (match := _ENDED.search(line)) and (match[1] == "JOB" or match[2])]
+    if not matches:
         return ""
-    why = found[-1][2]
-    return next((state for words, state in _STATES if why.startswith(words)), "") if why else "CANCELLED"
+    cause = matches[-1][2]
+    return next((state for words, state in _STATES if cause.startswith(words)), "") if cause else "CANCELLED"
 
 
 def was_signaled(lines: Sequence[str]) -> bool:
@@ -269,7 +266,7 @@ def state_of_step(lines: Sequence[str]) -> str:
     return "OUT_OF_MEMORY" if any(map(_OUT_OF_MEMORY.fullmatch, lines)) else ""
 
 
-def _place(lines: Sequence[str], number: int, attempts: Mapping[int, Attempt]) -> int:
+def _beginning_of(lines: Sequence[str], number: int, attempts: Mapping[int, Attempt]) -> int:
     """Return the index of the line that an attempt writes when it begins; -1 if it is missing."""
     line = ATTEMPT_LINE % (number, attempts[number].node)
     return lines.index(line) if line in lines else -1

@@ -108,7 +108,8 @@ class FollowedRun:
         """Process the files that the loop on the login node has listed."""
         if not self._take_attempt(files):
             return
-        files = files._replace(attempts={key: each for key, each in files.attempts.items() if key >= self._attempt})
+        own = {number: attempt for number, attempt in files.attempts.items() if number >= self._attempt}
+        files = files._replace(attempts=own)
         is_new = files.sizes != self.files.sizes
         if len(files.attempts) > len(self.files.attempts):
             self._is_put_back, self._explain_until, self._started = False, math.inf, time.monotonic()
@@ -147,7 +148,7 @@ class FollowedRun:
         if asked < self._added:
             return
         if not self.job_id:
-            self.job_id = next((each.job_id for each in queue.jobs.values() if each.name == self._name), "")
+            self.job_id = next((listed.job_id for listed in queue.jobs.values() if listed.name == self._name), "")
         job = queue.jobs.get(self.job_id)
         if job is not None and job.run_id and job.name != self._name:
             job = None  # a slurmctld that lost its last jobs gives their IDs to other jobs
@@ -313,8 +314,7 @@ class FollowedRun:
             return None
         code = self._exit_code
         if code is not None:
-            found = ends.outcome_with_code(code, self._end_state, self.directory)
-            return self._with_warning(found)
+            return self._with_warning(ends.outcome_with_code(code, self._end_state, self.directory))
         code = self._account.exit_code if self._account is not None else None
         return ends.outcome_without_code(self._end_state, code, self.directory, has_started=bool(self.files.job_id))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -48,17 +48,17 @@ class ClusterWatch(RunGroup):
         self._runs: dict[str, FollowedRun] = {}
         self._specs: dict[str, RunSpec] = {}  # of `_runs`
         self._ended: dict[str, Outcome] = {}
-        self._loop = FollowingProgram(host, self._command)
+        self._loop = FollowingProgram(host, lambda: follow_words(host))
         self._listing = Listing()
         self._files: Mapping[str, Files] = {}  # of runs that have started, while the loop is connected
         self._interrupted = -1
 
     def add(self, spec: RunSpec, report: Report) -> None:
         directory = spec.run_directory
-        known = ends.outcome_here(directory)
-        if known is not None:
+        outcome = ends.outcome_here(directory)
+        if outcome is not None:
             report.ran(ends.times_here(directory))
-            self._ended[spec.run_id] = known
+            self._ended[spec.run_id] = outcome
             return
         job_id = str(ends.read_info(directory).get("job", ""))
         self._specs[spec.run_id] = spec
@@ -105,9 +105,11 @@ class ClusterWatch(RunGroup):
         if self._runs:
             self._loop.start()
             self._poller.begin()
-        watched = [each for each in (self._loop.descriptor, self._poller.descriptor, self._interrupted) if each >= 0]
+        descriptors = (self._loop.descriptor, self._poller.descriptor, self._interrupted)
         pause = max(0.0, min(deadline, self._next_time()) - time.monotonic())
-        ready = wait_ready(watched, timeout=None if math.isinf(pause) else pause)
+        ready = wait_ready(
+            [descriptor for descriptor in descriptors if descriptor >= 0], timeout=None if math.isinf(pause) else pause
+        )
         if self._interrupted in ready:
             raise Interrupted
         if self._poller.descriptor in ready:
@@ -137,9 +139,6 @@ class ClusterWatch(RunGroup):
         return result_of(action, self._interrupted)
 
     # -- the loop on the login node -----------------------------------------------------------------------------------
-
-    def _command(self) -> Sequence[str]:
-        return follow_words(self._host)
 
     def _take_output(self, data: bytes) -> None:
         """Process a part of the output of the loop. Raises TargetUnreachable."""
@@ -178,10 +177,10 @@ class ClusterWatch(RunGroup):
         now = time.monotonic()
         gone = [run for run in self._runs.values() if run.look_due(now)]
         if gone:
-            found = self._call(lambda: list_once(self._host, [run.run_id for run in gone]))
+            files = self._call(lambda: list_once(self._host, [run.run_id for run in gone]))
             for run in gone:
                 with run.reporting():
-                    run.take_look(found.get(run.run_id, Files()))
+                    run.take_look(files.get(run.run_id, Files()))
             self._copy()
         for run in list(self._runs.values()):
             run.report_attempts()
@@ -231,8 +230,8 @@ class ClusterWatch(RunGroup):
             outcome = run.outcome(now)
             if outcome is not None:
                 self._call(run.fetch_samples)
-                there = HostRun(self._host, self._specs[run.run_id])
-                outcome = self._call(partial(there.add_full_disk_reason, outcome))
+                host_run = HostRun(self._host, self._specs[run.run_id])
+                outcome = self._call(partial(host_run.add_full_disk_reason, outcome))
                 times = run.end_times()
                 with contextlib.suppress(OSError):
                     ends.keep_outcome(run.directory, outcome, times)

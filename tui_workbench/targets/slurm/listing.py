@@ -76,17 +76,17 @@ class Listing:
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MOST_LINE:
             raise ValueError("a line is too long")
-        found = None
+        listing = None
         for line in lines:
             if line == b".":
-                found, self._lines = self._parse(), []
+                listing, self._lines = self._parse(), []
             else:
                 self._lines.append(line.decode("utf-8", "surrogateescape"))
-        return found
+        return listing
 
     def _parse(self) -> dict[str, Files]:
-        if said := _time_in(self._lines):
-            self._ahead = min(self._ahead, time.time() - said)
+        if now := _time_in(self._lines):
+            self._ahead = min(self._ahead, time.time() - now)
         return _parse(self._lines, self._ahead)
 
 

@@ -43,13 +43,11 @@ from tui_workbench.targets.slurm.batch import array_script, batch_script, step_s
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.cluster_gpus import LIST_GPUS, parse_gpus
 from tui_workbench.targets.slurm.containers import container_words
-from tui_workbench.targets.slurm.draining import drain
 from tui_workbench.targets.slurm.following import ClusterWatch
+from tui_workbench.targets.slurm.job import drain, read_stacks, stop, warn
 from tui_workbench.targets.slurm.options import is_held, job_name, job_words, log_of, requeues
 from tui_workbench.targets.slurm.squeue import LIST_JOBS, parse
-from tui_workbench.targets.slurm.stacks import read_stacks
 from tui_workbench.targets.slurm.states import ENDED
-from tui_workbench.targets.slurm.stopping import stop, warn
 from tui_workbench.targets.slurm.submission import (
     ANSWER_SECONDS,
     ArrayTask,
@@ -190,12 +188,12 @@ class SlurmTarget(Target):
 
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
         def wait_once() -> Outcome:
-            known = ends.outcome_here(spec.run_directory)
-            if known is None and "job" not in ends.read_info(spec.run_directory) and not self.started(spec):
+            outcome = ends.outcome_here(spec.run_directory)
+            if outcome is None and "job" not in ends.read_info(spec.run_directory) and not self.started(spec):
                 raise NeverStarted(f"the run was not started on {self.login.label}", remedy="Submit the run again.")
-            if known is not None:
+            if outcome is not None:
                 self.report.ran(ends.times_here(spec.run_directory))
-            return known or wait_for_one(self._open_group(), spec, self.report, interrupted)
+            return outcome or wait_for_one(self._open_group(), spec, self.report, interrupted)
 
         return wait_through_losses(self, wait_once, interrupted)
 
@@ -283,8 +281,8 @@ class _NodeEnvironment(PythonEnvironment):
 
     def machine_info(self, planned: str) -> dict[str, Any]:
         # The login node has the same packages as the compute nodes, but other processors and GPUs.
-        found = super().machine_info(planned)
-        return {name: value for name, value in found.items() if name not in ("host", "gpus")}
+        info = super().machine_info(planned)
+        return {name: value for name, value in info.items() if name not in ("host", "gpus")}
 
 
 def _data_of(spec: RunSpec) -> Collection[str]:

@@ -73,12 +73,12 @@ def parse(text: str) -> Queue:
 
 def parse_positions(text: str) -> dict[str, int]:
     """Read the output of LIST_POSITIONS: the best position of each job."""
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for line in text.split("\n"):
-        job_id, _, place = line.partition(" ")
-        if job_id.isdecimal() and place.isdecimal() and len(place) < 10:
-            found[job_id] = min(int(place), found.get(job_id, int(place)))
-    return found
+        job_id, _, position = line.partition(" ")
+        if job_id.isdecimal() and position.isdecimal() and len(position) < 10:
+            positions[job_id] = min(int(position), positions.get(job_id, int(position)))
+    return positions
 
 
 def _safe(field: str) -> str:

@@ -121,18 +121,14 @@ def describe_waiting(state: str, reason: str) -> str:
     code = reason.strip("()").partition(",")[0].strip()
     if code in ("", "None"):
         return "" if state == "PENDING" else state
-    text = _REASONS.get(_key(code)) or _limit(code)
+    # squeue and sacct of some versions write spaces in place of underscores.
+    text = _REASONS.get(code.replace(" ", "_")) or _limit(code)
     return f"{text} ({code})" if text else code
 
 
-def _key(code: str) -> str:
-    # squeue and sacct of some versions write spaces in place of underscores.
-    return code.replace(" ", "_")
-
-
 def _limit(code: str) -> str:
-    found = _LIMIT.fullmatch(code)
-    if found is None:
+    match = _LIMIT.fullmatch(code)
+    if match is None:
         return ""
-    what = " ".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]*", found[3])).lower()
-    return f"{_OWNERS[found[1]]} has reached its limit of {what}" if what else ""
+    resource = " ".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]*", match[3])).lower()
+    return f"{_OWNERS[match[1]]} has reached its limit of {resource}" if resource else ""

@@ -35,10 +35,10 @@ SUBMIT_SECONDS = 180.0
 ANSWER_SECONDS = 60.0
 """Time limit of a short request in seconds. squeue exits after about 10 s if slurmctld does not answer."""
 
+NO_SBATCH = 69  # EX_UNAVAILABLE: the exit code of scripts on a machine without sbatch
 _UNKNOWN = 75  # EX_TEMPFAIL
 _NOT_ASKED = 74  # EX_IOERR: Slurm was not asked, and another request may succeed
 _CANCELED = 77  # EX_NOPERM
-_MISSING = 69  # EX_UNAVAILABLE
 
 MOST_MESSAGES = 5
 """Maximum number of lines of sbatch's output that an error quotes."""
@@ -121,9 +121,9 @@ def place_and_submit(host: Host, placing: Placing, job: Submission) -> Submitted
 
 
 def _submitted(host: Host, job: Submission, done: Completed) -> Submitted:
-    found = re.search(r"^job (\d+)(?:\njob (\d+_\d+))?$", done.text, re.MULTILINE)
-    if done.code == 0 and found is not None:
-        return Submitted(found[1], tuple(messages(done)), found[2] or "")
+    match = re.search(r"^job (\d+)(?:\njob (\d+_\d+))?$", done.text, re.MULTILINE)
+    if done.code == 0 and match is not None:
+        return Submitted(match[1], tuple(messages(done)), match[2] or "")
     raise refusal(host.label, done, job.clean, job.options)
 
 
@@ -160,7 +160,7 @@ def refusal(label: str, done: Completed, clean: str, words: Sequence[str]) -> Wo
         )
     if done.code == _NOT_ASKED:
         return TargetUnreachable(f"cannot submit the job on {label}: {text}", remedy="Wait: the workbench tries again.")
-    if done.code == _MISSING:
+    if done.code == NO_SBATCH:
         return no_sbatch(label)
     if done.code == _CANCELED:
         return SubmissionRefused(f"no job was submitted: {text}", remedy="Submit the run again.")

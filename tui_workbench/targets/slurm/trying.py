@@ -14,7 +14,7 @@ from tui_workbench.targets.slurm.cluster import LoginHost, raise_if_silent
 from tui_workbench.targets.slurm.containers import container_support
 from tui_workbench.targets.slurm.options import resource_words
 from tui_workbench.targets.slurm.squeue import seconds_between
-from tui_workbench.targets.slurm.submission import ANSWER_SECONDS, messages, no_sbatch, remedy_of
+from tui_workbench.targets.slurm.submission import ANSWER_SECONDS, NO_SBATCH, messages, no_sbatch, remedy_of
 
 _TRY_OPTIONS = shell_script("targets/slurm/scripts/try_options.sh")
 
@@ -36,15 +36,13 @@ def problems(host: LoginHost, target: ComputeTarget) -> list[Problem]:
 
     Checks the options, `runRoot` and the support for containers.
     """
-    found = []
     for key, check in (("slurm", accepted), ("runRoot", writable), ("container", container_support)):
         try:
             check(host, target)
         except WorkbenchError as error:
             line = line_of_key(target.path, key)
-            found.append(Problem(target.path, line, 0, "error", "target", error.message, error.remedy))
-            break
-    return found
+            return [Problem(target.path, line, 0, "error", "target", error.message, error.remedy)]
+    return []
 
 
 def accepted(host: LoginHost, target: ComputeTarget) -> str:
@@ -66,7 +64,7 @@ def writable(host: LoginHost, target: ComputeTarget) -> str:
 
 def _tried(host: LoginHost, words: tuple[str, ...]) -> Completed:
     done = host.ask(_TRY_OPTIONS, *words, timeout=ANSWER_SECONDS)
-    if done.code == 69:
+    if done.code == NO_SBATCH:
         raise no_sbatch(host.label)
     if done.code != 0:
         text = "; ".join(messages(done)) or f"exit code {done.code}"
@@ -77,11 +75,11 @@ def _tried(host: LoginHost, words: tuple[str, ...]) -> Completed:
 
 def _expected(done: Completed) -> str:
     """Describe when and where the job would start. Both times are by the cluster's clock."""
-    found = _START.search(done.stderr.decode("utf-8", "replace"))
-    if found is None:
+    match = _START.search(done.stderr.decode("utf-8", "replace"))
+    if match is None:
         return "its start time is unknown"
-    seconds = seconds_between(done.text.split("\n")[0], found[1])
-    return f"it would start {f'at {found[1]}' if seconds is None else in_words(seconds)} on {found[2]}"
+    seconds = seconds_between(done.text.split("\n")[0], match[1])
+    return f"it would start {f'at {match[1]}' if seconds is None else in_words(seconds)} on {match[2]}"
 
 
 def in_words(seconds: float) -> str:
