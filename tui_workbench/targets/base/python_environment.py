@@ -136,7 +136,7 @@ def host_info(host: Host, *, with_gpus: bool) -> dict[str, Any]:
     facts: dict[str, Any] = {"problems": {}}
     parts: dict[str, Callable[[], Any]] = {
         "host": lambda: _host(host),
-        "gpus": lambda: [gpu._asdict() for gpu in gpus_of(host).found] if with_gpus else [],
+        "gpus": lambda: [gpu._asdict() for gpu in gpus_of(host).listed] if with_gpus else [],
     }
     for name, read in parts.items():
         try:
