@@ -244,8 +244,8 @@ class Document:
         self._origins.remember(tree, path)
         sequence = find(tree, path)
         before = plain_value(sequence) if sequence is not None and sequence.kind == "list" else []
-        wanted = [*before[:index], value, *before[index:]]
-        text = self._origins.restored(tree, path, wanted) or editing.insert_item(tree, path, index, value, self.kind)
+        items = [*before[:index], value, *before[index:]]
+        text = self._origins.restored(tree, path, items) or editing.insert_item(tree, path, index, value, self.kind)
         self._show(text, path)
         self._origins.forget_items((*path, index))
 
@@ -334,13 +334,13 @@ class Document:
         value = self.reading.values.get(field.key)
         if node is None:
             return FieldState(field, field.path, value, None, 0, problems)
-        line, _ = self.tree.place(node.start)
+        line, _ = self.tree.position(node.start)
         return FieldState(field, field.path, value, (node.start, node.end), line, problems)
 
     def _unknown(self, path: tuple[str, ...], node: Node) -> FieldState:
         help_text = "Unknown field. It has no effect."
         row = self._row(Field(".".join(path), help_text, field_types.ANY, source="file"))
-        line, _ = self.tree.place(node.start)
+        line, _ = self.tree.position(node.start)
         return row._replace(path=path, value=plain_value(node), span=(node.start, node.end), line=line, is_known=False)
 
 

@@ -29,7 +29,7 @@ def load_compute(path: str) -> ComputeTarget:
     if "members" not in reading.nodes or not target.kind.reads("members"):
         return target
     folder = os.path.dirname(path)
-    line, column = tree.place(reading.nodes["members"].start)
+    line, column = tree.position(reading.nodes["members"].start)
     problem = members_problem(
         target.members, target.name, lambda name: _type_in(os.path.join(folder, f"{name}.compute"))
     )
@@ -57,13 +57,13 @@ def members_problem(members: Sequence[str], own: str, type_named: Callable[[str]
     if len(members) < 2:
         return f"`members` names {'one target' if members else 'no targets'}, but a group has two or more members"
     for number, name in enumerate(members):
-        found = type_named(name) if "/" not in name and name not in ("", ".", "..", own) else ""
+        member_type = type_named(name) if "/" not in name and name not in ("", ".", "..", own) else ""
         if name in members[:number]:
             return f"`members` names {name!r} twice"
-        if not found:
+        if not member_type:
             return f"`members` names {name!r}, which is not another target of the project"
-        if not target_types.find(found).can_join:
-            return f"`members` names {name!r}, which is a target of type {found}"
+        if not target_types.find(member_type).can_join:
+            return f"`members` names {name!r}, which is a target of type {member_type}"
     return ""
 
 
@@ -88,15 +88,15 @@ def run_configuration_of(
     path: str, kind: FileKind, values: dict[str, Any], as_read: dict[str, Any]
 ) -> RunConfiguration:
     """Return the run configuration with these typed values; `as_read` contains all keys and values of the file."""
-    found = values
+    settings = values
     is_sdk = kind is fields.SDK_RUNCONFIG
     if is_sdk:
-        found = {usual: values[key] for usual, key in SDK_KEYS.items() if key in values}
-        found["ArgumentVector"] = (values.get("script", "$file"), *values.get("arguments", ()))
+        settings = {usual: values[key] for usual, key in SDK_KEYS.items() if key in values}
+        settings["ArgumentVector"] = (values.get("script", "$file"), *values.get("arguments", ()))
     else:
         old = {"CondaDependenciesFile": values["CondaFile"]} if "CondaFile" in values else {}
-        found = {**old, **values, **{name: values_below(values, name) for name in (OVERRIDE, retry.SECTION)}}
-    attributes = {"target": "", **_attributes(found, RunConfiguration._fields)}
+        settings = {**old, **values, **{name: values_below(values, name) for name in (OVERRIDE, retry.SECTION)}}
+    attributes = {"target": "", **_attributes(settings, RunConfiguration._fields)}
     return RunConfiguration(**attributes, name=_name(path), path=path, values=as_read, is_sdk_form=is_sdk)
 
 
@@ -107,16 +107,16 @@ def values_below(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _attributes(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """Return the values by attribute name: `prepare_environment` for `PrepareEnvironment`."""
-    found = {re.sub(r"(?<=.)(?=[A-Z])", "_", key).lower(): value for key, value in values.items()}
-    return {name: found[name] for name in names if name in found}
+    by_attribute = {re.sub(r"(?<=.)(?=[A-Z])", "_", key).lower(): value for key, value in values.items()}
+    return {name: by_attribute[name] for name in names if name in by_attribute}
 
 
 def type_of(values: dict[str, Any]) -> str:
     """Return the target type in the values of a `.compute` file, or "". Old files use `cluster` or `native`."""
-    found: str = values.get("type", "")
-    if not found and (values.get("cluster") or values.get("native")):
+    target_type: str = values.get("type", "")
+    if not target_type and (values.get("cluster") or values.get("native")):
         return target_types.CLUSTER.name
-    return found
+    return target_type
 
 
 def missing_fields(tree: Tree, kind: FileKind, reading: Reading, target_type: str) -> list[Fault]:
@@ -148,28 +148,28 @@ def all_values(tree: Tree, reading: Reading) -> dict[str, Any]:
     """Return the values of all keys. Values of unknown keys have the types of the YAML core schema."""
     if tree.root is None or tree.root.kind != MAP:
         return {}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in tree.root.entries:
         if key.text in reading.values:
             typed = reading.values[key.text]
-            found[key.text] = list(typed) if isinstance(typed, tuple) else typed
+            values[key.text] = list(typed) if isinstance(typed, tuple) else typed
         else:
-            found[key.text] = _section(plain_value(value), key.text + ".", reading)
-    return found
+            values[key.text] = _section(plain_value(value), key.text + ".", reading)
+    return values
 
 
 def _section(plain: Any, prefix: str, reading: Reading) -> Any:
     """Return a nested map with typed fields. Passwords are omitted, because loaded values may be cached."""
     if not isinstance(plain, dict):
         return plain
-    found = {}
+    values = {}
     for key, value in plain.items():
         name = prefix + key
         if name not in reading.nodes:
-            found[key] = _section(value, name + ".", reading)
+            values[key] = _section(value, name + ".", reading)
         elif not name.endswith(".password"):
-            found[key] = reading.values.get(name)
-    return found
+            values[key] = reading.values.get(name)
+    return values
 
 
 def top_level_keys(tree: Tree) -> tuple[str, ...]:

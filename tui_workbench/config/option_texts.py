@@ -36,8 +36,8 @@ def options_of(text: str) -> dict[str, Any]:
             from difflib import get_close_matches
 
             near = get_close_matches(key, _TYPES, 1, 0.6)
-            known = f"Did you mean {near[0]!r}?" if near else f"Choose one of: {', '.join(_TYPES)}."
-            raise UsageError(f"unknown Slurm option {key!r}", remedy=known)
+            remedy = f"Did you mean {near[0]!r}?" if near else f"Choose one of: {', '.join(_TYPES)}."
+            raise UsageError(f"unknown Slurm option {key!r}", remedy=remedy)
         if _TYPES[key] == field_types.STRINGS:
             given.setdefault(key, []).append(value)
         else:

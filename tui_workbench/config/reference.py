@@ -75,9 +75,9 @@ def _cells(field: Field, has_targets: bool) -> list[str]:
 
 
 def _default(field: Field) -> str:
-    readers = [each for each in target_types.BUILT_IN if field.key in each.required or each.reads(field.key)]
-    if field.required or any(field.key in each.required for each in readers):
-        others = [each.name for each in readers if not field.required and field.key not in each.required]
+    readers = [kind for kind in target_types.BUILT_IN if field.key in kind.required or kind.reads(field.key)]
+    if field.required or any(field.key in kind.required for kind in readers):
+        others = [kind.name for kind in readers if not field.required and field.key not in kind.required]
         return f"required, except for {', '.join(others)}" if others and field.targets else "required"
     if isinstance(field.default, tuple):
         return f"`[{', '.join(field.default)}]`"

@@ -27,12 +27,12 @@ class Conflict(NamedTuple):
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return nested values by dotted key: `{"history": {"enabled": True}}` becomes `{"history.enabled": True}`."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in values.items():
-        found[prefix + key] = value
+        flat[prefix + key] = value
         if isinstance(value, dict):
-            found |= flattened(value, f"{prefix}{key}.")
-    return found
+            flat |= flattened(value, f"{prefix}{key}.")
+    return flat
 
 
 def conflicts(values: Mapping[str, Any], target: ComputeTarget, has_file: Callable[[str], bool]) -> Iterator[Conflict]:
@@ -81,10 +81,10 @@ def _claims(
     elif has_own_python or has_file(conda_file):
         # Without a conda file, a container uses the Python of its image.
         yield python + "userManagedDependencies", False, f"builds the environment from {conda_file}", ""
-    has = target.python_location if has_own_python else "the Python of its image"
+    interpreter = target.python_location if has_own_python else "the Python of its image"
     # The SDK wrote `python` into every file, so this value does not count as a conflict.
-    if values.get(python + "userManagedDependencies") and values.get(python + "interpreterPath") != has:
-        yield python + "interpreterPath", "python", f"uses {has}", ""
+    if values.get(python + "userManagedDependencies") and values.get(python + "interpreterPath") != interpreter:
+        yield python + "interpreterPath", "python", f"uses {interpreter}", ""
     if target.kind.reads("yarnDeployMode"):
         mode = target.yarn_deploy_mode
         yield "hdi.yarnDeployMode", mode, f"uses the deploy mode {mode}", ""

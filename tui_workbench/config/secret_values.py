@@ -142,7 +142,7 @@ def resolved(root: str, variables: Mapping[str, str], path: str = "") -> dict[st
 
     Raises ConfigurationError for a reference without a value on this machine.
     """
-    found = dict(variables)
+    values = dict(variables)
     for name, value in variables.items():
         if value.startswith(PREFIX):
             stored = value_of(root, name, value)
@@ -153,8 +153,8 @@ def resolved(root: str, variables: Mapping[str, str], path: str = "") -> dict[st
                     "`workbench-tui config fix FILE` then stores it outside the project again.",
                     file=path,
                 )
-            found[name] = stored
-    return found
+            values[name] = stored
+    return values
 
 
 def known_secrets(root: str, variables: Mapping[str, str]) -> tuple[str, ...]:
@@ -195,11 +195,12 @@ def _with_references(root: str, file: TextFile, refer: Callable[[str, str, str],
     try:
         secrets = _secrets_in(text)
         for path, value in secrets.items():
+            # The text is parsed again for each value, because an edit moves the positions of the others.
             tree = parse(text)
             kind = kind_of(file.path, top_level_keys(tree)) or fields.RUNCONFIG
             text = set_value(tree, path, refer(root, str(path[-1]), str(value)), kind)
         text = _without_values(text, [str(value) for value in secrets.values()])
-        masked = _masked_comments(text)
+        masked = _COMMENT.sub(lambda comment: _COMMENTED.sub(_masked_comment, comment[0]), text)
         if plain_value(parse(masked).root) != plain_value(parse(text).root):
             raise Unreadable(file.path)  # a value looks like a comment
     except ConfigurationError as error:
@@ -209,29 +210,25 @@ def _with_references(root: str, file: TextFile, refer: Callable[[str, str, str],
     return file._replace(read_only="").encode(masked) if masked != file.text else None
 
 
-def _masked_comments(text: str) -> str:
-    """Mask the secrets in comments, such as those of a variable that is commented out."""
-    return _COMMENT.sub(lambda found: _COMMENTED.sub(_masked_comment, found[0]), text)
-
-
-def _masked_comment(found: re.Match[str]) -> str:
-    value = found[2].strip("'\"")
+def _masked_comment(match: re.Match[str]) -> str:
+    """Mask the value in a comment if it is a secret, such as that of a variable that is commented out."""
+    value = match[2].strip("'\"")
     return (
-        f"{found[1]}{MASK}"
-        if value and not value.startswith(PREFIX) and is_secret(found[1].rstrip("\"' \t:="), value)
-        else found[0]
+        f"{match[1]}{MASK}"
+        if value and not value.startswith(PREFIX) and is_secret(match[1].rstrip("\"' \t:="), value)
+        else match[0]
     )
 
 
 def _secrets_in(text: str) -> dict[Path, Any]:
     """Return the secrets in the text of a run configuration by their paths. Raises ConfigurationError."""
-    found = secrets_of(plain_value(parse(text).root))
-    return {path: value for path, value in found.items() if value and not str(value).startswith(PREFIX)}
+    secrets = secrets_of(plain_value(parse(text).root))
+    return {path: value for path, value in secrets.items() if value and not str(value).startswith(PREFIX)}
 
 
 def _without_values(text: str, values: list[str]) -> str:
     """Mask the values where they remain, such as in comments and anchors."""
-    for value in sorted(values, key=len, reverse=True):
+    for value in sorted(values, key=len, reverse=True):  # a value can be a part of a longer one
         if len(value) >= SHORTEST_SECRET:
             text = text.replace(value, MASK)
     return text
@@ -240,7 +237,7 @@ def _without_values(text: str, values: list[str]) -> str:
 def looks_secret(text: str) -> bool:
     """Return True if YAML, which may be invalid, may contain a secret. A false positive is better than a miss."""
     text = _REFERENCE.sub("null", text)
-    pairs = (is_secret(found[1], found[2] or "?") for found in _PAIR.finditer(text))
+    pairs = (is_secret(match[1], match[2] or "?") for match in _PAIR.finditer(text))
     words = [word for word in _SEPARATORS.split(text) if word]
     return any(pairs) or mask_text(text) != text or mask_words(words) != words
 
@@ -254,6 +251,7 @@ def _key() -> bytes:
     folder = _folder()
     with storage_errors("write", folder):
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        # Of processes that create the key at the same time, one succeeds, and all read its key.
         with contextlib.suppress(FileExistsError):
             write_below(folder, _KEY, os.urandom(_KEY_BYTES), durable=True, exclusive=True)
         key = read_below(folder, _KEY, _KEY_BYTES + 1)

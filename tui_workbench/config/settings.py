@@ -32,7 +32,7 @@ def load_settings() -> Settings:
     except ConfigurationError as error:
         return Settings(errors=(error,))
     errors = (
-        ConfigurationError(found.message, remedy=found.remedy, file=path, line=found.line, column=found.column)
-        for found in document.problems()
+        ConfigurationError(finding.message, remedy=finding.remedy, file=path, line=finding.line, column=finding.column)
+        for finding in document.problems()
     )
     return Settings(**document.values, errors=tuple(errors))

@@ -56,7 +56,8 @@ def secret_property(configuration: Mapping[str, str]) -> str:
 
 
 def _of_values(path: str, values: Mapping[str, Any]) -> SparkDependencies:
-    packages = (f"{each['group']}:{each['artifact']}:{each['version']}" for each in values.get("packages", ()))
+    rows = values.get("packages", ())
+    packages = (f"{row['group']}:{row['artifact']}:{row['version']}" for row in rows)
     return SparkDependencies(
         path, dict(values.get("configuration") or {}), tuple(values.get("repositories", ())), tuple(packages)
     )
@@ -66,5 +67,5 @@ def _sdk_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the Spark dependencies that a run configuration in the SDK form contains."""
     spark = values.get("spark") or {}
     environment = (values.get("environment") or {}).get("spark") or {}
-    found = {"configuration": spark.get("configuration"), **environment}
-    return {key: value for key, value in found.items() if value is not None}
+    dependencies = {"configuration": spark.get("configuration"), **environment}
+    return {key: value for key, value in dependencies.items() if value is not None}

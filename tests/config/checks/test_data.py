@@ -11,7 +11,7 @@ from tests.config.documents import in_project, project
 from tests.runs.support import write_files
 from tui_workbench.config.changes.file_edits import check
 from tui_workbench.config.checks.findings import ERROR, WARNING, Finding
-from tui_workbench.config.checks.old_data import MOST_NAMES, MOST_SCRIPTS, old_data_files
+from tui_workbench.config.checks.scripts import MOST_NAMES, MOST_SCRIPTS, old_data_files
 
 LOCAL, REMOTE = "type: local\n", "type: remote\naddress: box\n"
 CONFIGURATION = "Target: t\nFramework: Python\nTrackedRun: true\nArgumentVector: [train.py]\n"

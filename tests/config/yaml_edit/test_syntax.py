@@ -72,7 +72,7 @@ def test_positions_are_those_of_an_editor() -> None:
     tree = parse("a: b\x85c: d\n\u2028# é\ne: f\n".replace("\u2028", ""))
     node = find(tree, ("e",))
     assert node is not None
-    assert tree.place(node.start) == (3, 4)
+    assert tree.position(node.start) == (3, 4)
 
 
 @pytest.mark.slow

@@ -62,6 +62,7 @@ class ChangeSet(NamedTuple):
 
         Raises ConfigurationError if a file changed after planning, and StorageError if a file cannot be written.
         """
+        # All files are compared before the first is written, under their locks.
         with text_files.locked(change.path for change in self.changes):
             for change in self.changes:
                 if bytes_at(change.path) == change.before:
@@ -75,6 +76,7 @@ class ChangeSet(NamedTuple):
                     remedy="Review the file, then repeat the change.",
                     file=change.path,
                 )
+            # If a file cannot be written, the callbacks restore the files before it. `pop_all` keeps the new content.
             with contextlib.ExitStack() as undo:
                 for change in self.changes:
                     _put(change.path, change.after)
@@ -97,6 +99,7 @@ class ChangeHistory:
         """Undo and return the last change set, or None if all are undone. Raises the errors of `ChangeSet.apply`."""
         if not self._done:
             return None
+        # The change set is removed only after `apply`, so that a failed undo can be repeated.
         self._done[-1].inverse.apply()
         return self._done.pop()
 

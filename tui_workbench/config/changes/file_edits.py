@@ -141,11 +141,12 @@ def fix(path: str, *, code: str = "", dry_run: bool = False) -> FixResult:
     document = _opened(path)
     fixed: list[str] = []
     refused: set[tuple[str, int]] = set()
-    while (found := _next_fixable(document, code, refused)) is not None:
-        finding, next_fix = found
+    while (fixable := _next_fixable(document, code, refused)) is not None:
+        finding, next_fix = fixable
         text = document.text
         with contextlib.suppress(ConfigurationError):
             document.apply(next_fix)
+        # A fix that changes nothing, or fixes that undo each other, must not repeat without end.
         if document.text == text or len(fixed) >= 1_000:
             refused.add((finding.code, finding.start))
         else:
@@ -161,7 +162,7 @@ def _saved(document: Document, path: Path, old: Any) -> EditResult:
     if changed:
         document.save()
     field = document.kind.field_at(path)
-    old, new = (_hidden(one) if field is not None and field.secret else one for one in (old, document.get(path)))
+    old, new = (_hidden(value) if field is not None and field.secret else value for value in (old, document.get(path)))
     return EditResult(document.path, dotted(path), plain(old), plain(new), changed)
 
 
@@ -186,15 +187,15 @@ def _opened(path: str) -> Document:
 def _unknown_key(document: Document, key: str) -> UsageError:
     names = [field.key for field in document.kind.fields if not field.is_old]
     near = get_close_matches(key, names, 1, 0.6) or [name for name in names if name.lower() == key.lower()]
-    known = f"Use one of: {', '.join(names)}. To set another key, add `--any-key`."
-    remedy = f"Did you mean {near[0]!r}?" if near else known
+    choices = f"Use one of: {', '.join(names)}. To set another key, add `--any-key`."
+    remedy = f"Did you mean {near[0]!r}?" if near else choices
     return UsageError(f"unknown field {key!r} in {os.path.basename(document.path)}", remedy=remedy)
 
 
 def _not_set(document: Document, key: str) -> UsageError:
-    known = ", ".join(document.reading.nodes) or "none"
+    names = ", ".join(document.reading.nodes) or "none"
     message = f"{key} is not set in {os.path.basename(document.path)}"
-    return UsageError(message, remedy=f"Choose a field that has a value. Fields with a value: {known}.")
+    return UsageError(message, remedy=f"Choose a field that has a value. Fields with a value: {names}.")
 
 
 # -- files of a project ----------------------------------------------------------------------------------------------
@@ -207,13 +208,13 @@ def configuration_files(root: str) -> list[str]:
         names = sorted(os.listdir(directory))
     except OSError:
         return []
-    found = [os.path.join(directory, name) for name in names if kind_of(name) is not None]
+    paths = [os.path.join(directory, name) for name in names if kind_of(name) is not None]
     context = ProjectContext(root)
     for configuration in context.configurations():
         # Dependency files can have any name and be in any folder of the project.
         named = (context.absolute(configuration.conda_file), context.absolute(configuration.spark_file))
-        found += [path for path in named if path not in found and os.path.isfile(path)]
-    return [path for path in found if os.path.isfile(path)]
+        paths += [path for path in named if path not in paths and os.path.isfile(path)]
+    return [path for path in paths if os.path.isfile(path)]
 
 
 def find_file(name: str, root: str | None) -> str:
@@ -237,13 +238,16 @@ def check(paths: Sequence[str]) -> list[Finding]:
         if folder not in contexts:
             contexts[folder] = ProjectContext.of(path)
         try:
-            found = Document.open(path, contexts[folder]).problems()
-            findings += [one for one in found if one.code != DATA_SOURCE_FILE or folder not in folders_with_old_data]
-            if any(one.code == DATA_SOURCE_FILE for one in found):
+            file_findings = Document.open(path, contexts[folder]).problems()
+            has_old_data = any(finding.code == DATA_SOURCE_FILE for finding in file_findings)
+            if has_old_data and folder in folders_with_old_data:
+                file_findings = [finding for finding in file_findings if finding.code != DATA_SOURCE_FILE]
+            elif has_old_data:
                 folders_with_old_data.add(folder)
+            findings += file_findings
         except ConfigurationError as error:
-            place = (path, error.line, error.column, 0, 0)
-            findings.append(Finding(ERROR, "refused", error.message, error.remedy, *place))
+            position = (path, error.line, error.column, 0, 0)
+            findings.append(Finding(ERROR, "refused", error.message, error.remedy, *position))
     return findings
 
 
@@ -309,7 +313,7 @@ def _collection(field: Field, path: Path, text: str, key: str) -> Any:
 def plain(value: Any) -> Any:
     """Return the value with tuples converted to lists, recursively."""
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     return value

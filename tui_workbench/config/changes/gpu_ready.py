@@ -79,12 +79,13 @@ class GpuReadyPlan(NamedTuple):
         texts = {path: _edited(path, edits).text for path, edits in _edits_by_file(self.hunks, without).items()}
         for path, text in texts.items():
             context.show_unsaved(path, text)
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for path in self.files:
             file = read(path)
             document = Document(file._replace(text=texts.get(path, file.text)), context)
-            found += [one for one in document.problems() if one.severity == ERROR or one.code in _BLOCKING]
-        return tuple(found)
+            problems = document.problems()
+            findings += [problem for problem in problems if problem.severity == ERROR or problem.code in _BLOCKING]
+        return tuple(findings)
 
     def change_set(self, without: Collection[str] = ()) -> ChangeSet:
         """Return the changes of all hunks except those with an ID in `without`.
@@ -113,16 +114,16 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
     planning = _Planning(context, target, configurations, image)
     hunks = tuple(planning.hunks())
     # An invalid run configuration may also use the target.
-    names = context.names(".runconfig") if context.target(name) is not None else []
-    broken = [one for one in names if context.configuration(one) is None]
+    file_names = context.names(".runconfig") if context.target(name) is not None else []
+    unreadable = [file_name for file_name in file_names if context.configuration(file_name) is None]
     plan = GpuReadyPlan(
         root,
         target.name,
-        tuple(one.name for one in configurations),
+        tuple(configuration.name for configuration in configurations),
         hunks,
         tuple(planning.notes),
         planning.images(),
-        (*planning.files(), *(os.path.join(context.directory, f"{one}.runconfig") for one in broken)),
+        (*planning.files(), *(os.path.join(context.directory, f"{file_name}.runconfig") for file_name in unreadable)),
         doubt=planning.doubt(),
     )
     return plan._replace(problems=plan.problems_after())
@@ -146,10 +147,10 @@ def make_gpu_ready(
     ConfigurationError if a file is invalid or has changed, or if the GPUs of the target cannot be configured.
     """
     plan = plan_gpu_ready(root, name, image=image)
-    unknown = [one for one in without if one not in {hunk.id for hunk in plan.hunks}]
+    unknown = [hunk_id for hunk_id in without if hunk_id not in {hunk.id for hunk in plan.hunks}]
     if unknown:
-        known = ", ".join(hunk.id for hunk in plan.hunks)
-        remedy = f"Choose one of: {known}." if known else "The plan has no changes: omit --without."
+        names = ", ".join(hunk.id for hunk in plan.hunks)
+        remedy = f"Choose one of: {names}." if names else "The plan has no changes: omit --without."
         raise UsageError(f"the plan has no change {unknown[0]!r}", remedy=remedy)
     change_set = plan.change_set(without)
     left = plan.problems_after(without) if without else plan.problems
@@ -170,20 +171,19 @@ def _resolve(context: ProjectContext, name: str) -> tuple[ComputeTarget, list[Ru
         return target, [configuration] if configuration is not None else context.configurations_of(target_name)
     # The file is missing or invalid. Opening an invalid file raises its error.
     for suffix in (".compute", ".runconfig"):
-        for broken in (target_name, name):
-            path = os.path.join(context.directory, broken + suffix)
+        for file_name in (target_name, name):
+            path = os.path.join(context.directory, file_name + suffix)
             if os.path.isfile(path):
                 Document.open(path).tree  # noqa: B018 - raises the error of the file
     if configuration is not None:
-        known = ", ".join(context.names(".compute"))
+        names = ", ".join(context.names(".compute"))
         raise ConfigurationError(
             f"unknown compute target {target_name!r}",
-            remedy=f"Set {configuration.key('Target')} to one of: {known}." if known else _ATTACH,
+            remedy=f"Set {configuration.key('Target')} to one of: {names}." if names else _ATTACH,
             file=configuration.path,
         )
-    names = {*context.names(".compute"), *context.names(".runconfig")}
-    known = ", ".join(sorted(names))
-    remedy = f"Choose one of: {known}." if known else _ATTACH
+    names = ", ".join(sorted({*context.names(".compute"), *context.names(".runconfig")}))
+    remedy = f"Choose one of: {names}." if names else _ATTACH
     raise UsageError(f"unknown target or run configuration {name!r}", remedy=remedy)
 
 
@@ -197,11 +197,13 @@ class _Planning:
         self.target = target
         self.configurations = configurations
         self.notes: list[str] = []
-        self.dependency_files = list(dict.fromkeys(context.absolute(one.conda_file) for one in configurations))
+        conda_files = [context.absolute(configuration.conda_file) for configuration in configurations]
+        self.dependency_files = list(dict.fromkeys(conda_files))
         self.is_docker = target.kind.runs_in_container
         self.needs = images.needs_of_runs(context, configurations) if self.is_docker else []
-        self.wanted_image = image
-        self.with_spark = [one for one in configurations if one.uses_spark and context.uses_spark(one.script)]
+        self.given_image = image
+        with_spark = (configuration for configuration in configurations if configuration.uses_spark)
+        self.with_spark = [configuration for configuration in with_spark if context.uses_spark(configuration.script)]
         self.image = image or self._chosen_image()
         """The image of the target after the plan is applied."""
 
@@ -213,11 +215,12 @@ class _Planning:
 
     def _lack_of_gpu_packages(self) -> str:
         """Return a clause if neither the packages nor the scripts of the runs name anything that can use a GPU."""
-        scripts = {one.script for one in self.configurations}
+        scripts = {configuration.script for configuration in self.configurations}
         imported = [self.context.imported_modules(script) for script in scripts]
         modules = set().union(*(names for names in imported if names is not None))
-        listed = [one for path in self.dependency_files for one in self._requirements(path)]
-        names = [one.name or (one.wheel.name if one.wheel is not None else "") for one in listed]
+        listed = [requirement for path in self.dependency_files for requirement in self._requirements(path)]
+        wheels = (requirement.wheel for requirement in listed if not requirement.name)
+        names = [requirement.name for requirement in listed] + [wheel.name for wheel in wheels if wheel is not None]
         has_listed = any(map(packages.can_use_gpu, names))
         python = python_of(listed)
         if python and python[:2] < _OLDEST_PYTHON and self.image in _WITH_PYTORCH and not has_listed:
@@ -244,7 +247,7 @@ class _Planning:
     def files(self) -> tuple[str, ...]:
         """Return the existing files of runs on the target."""
         dependencies = self.dependency_files if self.is_docker else []
-        paths = [self.target.path, *(one.path for one in self.configurations), *dependencies]
+        paths = [self.target.path, *(configuration.path for configuration in self.configurations), *dependencies]
         return tuple(path for path in paths if os.path.isfile(path))
 
     def images(self) -> tuple[ImageChoice, ...]:
@@ -257,8 +260,8 @@ class _Planning:
             image_names.DEFAULT_AMD_IMAGE: "PyTorch and ROCm, for AMD GPUs",
         }
         candidates = images.image_candidates(self.target.base_docker_image, self.needs)
-        found = dict.fromkeys([self.image, *candidates, *titles])
-        return tuple(ImageChoice(reference, titles.get(reference) or self._title(reference)) for reference in found)
+        references = dict.fromkeys([self.image, *candidates, *titles])
+        return tuple(ImageChoice(image, titles.get(image) or self._title(image)) for image in references)
 
     def _title(self, reference: str) -> str:
         if reference == self.target.base_docker_image:
@@ -289,7 +292,7 @@ class _Planning:
     def _target_hunks(self) -> Iterator[Hunk]:
         path = self.target.path
         if self.with_spark and not image_names.is_gpu_image(self.image):
-            names = ", ".join(one.name for one in self.with_spark)
+            names = ", ".join(configuration.name for configuration in self.with_spark)
             self.notes.append(
                 f"{self.image} is kept, because {names} uses Spark. Only an image with Spark, Java and CUDA can use a "
                 "GPU: choose it as `baseDockerImage`."
@@ -300,7 +303,7 @@ class _Planning:
             reason = "The packages need a CUDA version that the image does not have."
             if not image_names.is_gpu_image(self.target.base_docker_image):
                 reason = "The image must have CUDA."
-            elif self.wanted_image:
+            elif self.given_image:
                 reason = "You chose this image."
             yield _set_hunk(path, "baseDockerImage", self.image, reason)
         self._note_image()
@@ -309,7 +312,8 @@ class _Planning:
 
     def _request_hunks(self) -> Iterator[Hunk]:
         """Yield the hunk that requests a GPU from Slurm, unless the target or every run configuration sets `gpus`."""
-        deciding = ["gpus" in one.slurm or requested_gpus(one.slurm) != 0 for one in self.configurations]
+        requests = [configuration.slurm for configuration in self.configurations]
+        deciding = ["gpus" in slurm or requested_gpus(slurm) != 0 for slurm in requests]
         if requested_gpus(self.target.slurm) == 0 and not (deciding and all(deciding)):
             reason = "Otherwise Slurm gives the jobs no GPU."
             yield _set_hunk(self.target.path, f"{SECTION}.gpus", 1, reason)
@@ -342,8 +346,8 @@ class _Planning:
             reason = "Runs then build the environment with the GPU packages."
             yield _set_hunk(path, configuration.key("PrepareEnvironment"), True, reason, suffix)
         if self.is_docker and configuration.is_sdk_form:
-            wanted = {"environment.docker.gpuSupport": True, "environment.docker.baseImage": self.image}
-            for key, value in wanted.items():
+            expected = {"environment.docker.gpuSupport": True, "environment.docker.baseImage": self.image}
+            for key, value in expected.items():
                 if document.get(key) not in (None, value):
                     yield _set_hunk(path, key, value, "The value must match the target.", suffix)
 
@@ -358,11 +362,11 @@ class _Planning:
         document = Document.open(path)
         requirements = requirements_of(document.tree.root)
         edits = _package_edits(requirements, self.image)
-        for number, one in enumerate(requirements, 1):
-            if one.path in edits:
-                edit, title, reason = edits[one.path]
-                twins = sum(other.name == one.name for other in requirements)
-                identity = one.name or one.text.strip()
+        for number, requirement in enumerate(requirements, 1):
+            if requirement.path in edits:
+                edit, title, reason = edits[requirement.path]
+                twins = sum(other.name == requirement.name for other in requirements)
+                identity = requirement.name or requirement.text.strip()
                 yield _hunk(f"{identity}:{number}" if twins > 1 else identity, path, title, reason, edit)
         others = [user.name for user in self.context.users_of(path) if user not in self.configurations]
         if edits and others:
@@ -372,26 +376,29 @@ class _Planning:
 def _package_edits(requirements: list[Requirement], image: str) -> dict[Path, tuple[SetValue | Unset, str, str]]:
     """Return the edits that select Linux builds for the CUDA of the image, with title and reason, by package path."""
     python = python_of(requirements)
-    found: dict[Path, tuple[SetValue | Unset, str, str]] = {}
-    for each in gpu_edits(requirements, python):
-        found[each.requirement.path] = (each.edit, each.title, each.why[:1].upper() + each.why[1:] + ".")
-    for one in requirements:
-        edit, title, reason = found.get(one.path, (SetValue(one.path, one.text), "", ""))
+    edits: dict[Path, tuple[SetValue | Unset, str, str]] = {}
+    for gpu_edit in gpu_edits(requirements, python):
+        sentence = gpu_edit.why[:1].upper() + gpu_edit.why[1:] + "."
+        edits[gpu_edit.requirement.path] = (gpu_edit.edit, gpu_edit.title, sentence)
+    for requirement in requirements:
+        edit, title, reason = edits.get(requirement.path, (SetValue(requirement.path, requirement.text), "", ""))
         if isinstance(edit, Unset):
             continue
-        text = str(edit.value)
-        if one.wheel is not None and one.name == "cntk" and one.wheel.platform.startswith(("win", "macosx")):
-            text = text.replace(f"-{one.wheel.platform}.whl", "-linux_x86_64.whl")
+        text, wheel = str(edit.value), requirement.wheel
+        if wheel is not None and requirement.name == "cntk" and wheel.platform.startswith(("win", "macosx")):
+            text = text.replace(f"-{wheel.platform}.whl", "-linux_x86_64.whl")
             title, reason = "use the Linux wheel", reason or "Containers run Linux."
-        is_free = one.manager == "pip" and not one.spec and images.is_old_tensorflow(one, python)
-        line = images.newest_line(one, python, images.cuda_of_image(image)) if is_free else None
+        # Without a pin, the release is chosen that has the CUDA of the image.
+        is_unpinned = requirement.manager == "pip" and not requirement.spec
+        is_free = is_unpinned and images.is_old_tensorflow(requirement, python)
+        line = images.newest_line(requirement, python, images.cuda_of_image(image)) if is_free else None
         if line:
             text = f"{text.strip()}=={show_version(line)}.*"
             title = f"write {text}"
             reason = f"{reason} This version fits the image; without a pin, pip would install another version.".strip()
-        if text != one.text:
-            found[one.path] = (SetValue(one.path, text), title, reason)
-    return found
+        if text != requirement.text:
+            edits[requirement.path] = (SetValue(requirement.path, text), title, reason)
+    return edits
 
 
 def _edits_by_file(hunks: Iterable[Hunk], without: Collection[str]) -> dict[str, list[Edit]]:
@@ -419,6 +426,7 @@ def _edited(path: str, edits: list[Edit]) -> Document:
     for edit in edits:
         if not isinstance(edit, Unset):
             document.edit(edit)
-    for removal in sorted(removals, key=lambda one: [step for step in one.path if isinstance(step, int)], reverse=True):
+    removals.sort(key=lambda removal: [step for step in removal.path if isinstance(step, int)], reverse=True)
+    for removal in removals:
         document.edit(removal)
     return document

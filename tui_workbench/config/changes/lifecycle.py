@@ -46,10 +46,10 @@ def create_run_configuration(root: str, name: str, target: str) -> ChangeSet:
     path = _free_path(root, name, RUNCONFIG)
     chosen: dict[str, Any] = {"ArgumentVector": ["$file"], "Target": target, "Framework": "Python", "TrackedRun": True}
     context = ProjectContext(root)
-    found = context.target(target)
-    if found is not None and context.always_builds(found):
+    existing = context.target(target)
+    if existing is not None and context.always_builds(existing):
         chosen |= {"CondaDependenciesFile": f"{CONFIG_DIRECTORY}/conda_dependencies.yml", "PrepareEnvironment": True}
-    notes = () if found is not None else (f"Target {target!r} does not exist yet.",)
+    notes = () if existing is not None else (f"Target {target!r} does not exist yet.",)
     change = FileChange(path, None, new_text(path, chosen).encode())
     return ChangeSet(f"create run configuration {name}", (change,), notes)
 
@@ -76,10 +76,11 @@ def rename(path: str, new_name: str) -> ChangeSet:
     notes: list[str] = []
     if suffix == COMPUTE:
         for other in ProjectContext(root).names(RUNCONFIG):
-            place = os.path.join(root, CONFIG_DIRECTORY, other + RUNCONFIG)
-            change, note = _renamed_target(place, _name(path), new_name)
+            other_path = os.path.join(root, CONFIG_DIRECTORY, other + RUNCONFIG)
+            change, note = _renamed_target(other_path, _name(path), new_name)
             changes += [change] if change is not None else []
             notes += [note] if note else []
+    # The old file is removed last: until then, every run configuration names an existing target.
     changes.append(FileChange(path, data, None))
     return ChangeSet(f"rename {_name(path)} to {new_name}", tuple(changes), tuple(notes))
 
@@ -102,8 +103,9 @@ def delete(path: str, trash: str = "") -> ChangeSet:
     ignore = os.path.join(root, ".workbench", ".gitignore")
     if not trash and not os.path.exists(ignore):
         changes.insert(0, FileChange(ignore, None, b"*\n"))
-    users = [one.name for one in ProjectContext(root).configurations_of(_name(path))] if suffix == COMPUTE else []
-    notes = (f"Run configurations left without a target: {', '.join(users)}.",) if users else ()
+    users = ProjectContext(root).configurations_of(_name(path)) if suffix == COMPUTE else []
+    names = ", ".join(configuration.name for configuration in users)
+    notes = (f"Run configurations left without a target: {names}.",) if names else ()
     return ChangeSet(f"delete {os.path.basename(path)}", tuple(changes), notes)
 
 

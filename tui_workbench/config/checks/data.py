@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tui_workbench.config.checks.findings import DATA_SOURCE_FILE, WARNING, Finding, Fix, SetValue
-from tui_workbench.config.checks.old_data import INSTEAD
 from tui_workbench.config.checks.project_context import ProjectContext, Subject
+from tui_workbench.config.checks.scripts import INSTEAD
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.data_references import KEY, data_beside, data_problems, with_data
 from tui_workbench.config.yaml_edit.syntax import MAP, Node, plain_value
@@ -95,14 +95,14 @@ def _outside(subject: Subject, context: ProjectContext, scripts: _Scripts) -> It
 
 def _opened_outside(arguments: Sequence[str], scripts: _Scripts) -> dict[str, str]:
     """Return the paths `../NAME`, each with "an argument" or the name of the first script that contains the path."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for word in arguments:
         for opened in _OUTSIDE_ARGUMENT.findall(word):
-            found.setdefault(opened, "an argument")
+            sources.setdefault(opened, "an argument")
     for name, text in scripts:
         for written in _OUTSIDE.findall(text):
-            found.setdefault(os.fsdecode(written), name)
-    return found
+            sources.setdefault(os.fsdecode(written), name)
+    return sources
 
 
 def _old_sources(subject: Subject, context: ProjectContext) -> Iterator[Finding]:

@@ -140,23 +140,25 @@ def _prepare(subject: Subject) -> Iterator[Finding]:
 
 
 def _processes(subject: Subject) -> Iterator[Finding]:
-    wanted, context = subject.values.get(KEY), subject.context
-    if subject.kind is not fields.RUNCONFIG or not wanted or context is None:
+    processes, context = subject.values.get(KEY), subject.context
+    if subject.kind is not fields.RUNCONFIG or not processes or context is None:
         return
     target = context.target(subject.configuration.target)
     for machine in context.machines_of(target) if target is not None else ():
-        yield from _processes_on(subject, context, machine, wanted)
+        yield from _processes_on(subject, context, machine, processes)
 
 
-def _processes_on(subject: Subject, context: ProjectContext, target: ComputeTarget, wanted: str) -> Iterator[Finding]:
+def _processes_on(
+    subject: Subject, context: ProjectContext, target: ComputeTarget, processes: str
+) -> Iterator[Finding]:
     count = _gpus_given(target, subject.configuration)
-    if count == 0 and wanted == GPUS_WORD:
+    if count == 0 and processes == GPUS_WORD:
         message = f"`{KEY}` is gpus, but {target.name} gives its runs no GPU, so they fail"
         setting = "Slurm.gpus" if target.kind.has_scheduler else f"gpus or nvidiaDocker of {target.name}"
         remedy = f"Set {setting}, or set {KEY} to a number."
         yield subject.finding("processes-without-gpu", message, remedy, KEY)
     elif count:
-        yield from _gpus_per_node(subject, target, count, wanted)
+        yield from _gpus_per_node(subject, target, count, processes)
     if _lacks(subject, context, target, _TORCH, "torch"):
         message = f"`{KEY}` needs PyTorch, but runs on {target.name} do not have it"
         yield subject.finding("no-torch", message, _install(subject, target, "torch"), KEY)
@@ -190,18 +192,19 @@ def _install(subject: Subject, target: ComputeTarget, names: str) -> str:
     return f"Install {names} in the Python of {target.name}."
 
 
-def _gpus_per_node(subject: Subject, target: ComputeTarget, count: int, wanted: str) -> Iterator[Finding]:
+def _gpus_per_node(subject: Subject, target: ComputeTarget, count: int, processes: str) -> Iterator[Finding]:
     """Check that a node has a GPU for each of its processes."""
     nodes = int(slurm_options(target, subject.configuration).get("nodes") or 1) if target.kind.has_scheduler else 1
-    each = " on each node" if nodes > 1 else ""
-    if wanted == GPUS_WORD and count < nodes:
+    suffix = " on each node" if nodes > 1 else ""
+    if processes == GPUS_WORD and count < nodes:
         message = f"`{KEY}` is gpus, but a job on {target.name} has {counted(count, 'GPU')} for {nodes} nodes"
         fix = set_field(f"{OVERRIDE}.gpus", nodes)
         yield subject.finding("nodes-without-gpu", message, f"Set {OVERRIDE}.gpus to {nodes} or more.", KEY, fix)
-    elif wanted != GPUS_WORD and int(wanted) > count // nodes:
-        gpus = counted(count // nodes, "GPU") + each
-        message = f"`{KEY}` is {wanted}, but runs on {target.name} get {gpus}: NCCL does not let processes share a GPU"
-        remedy = f"Set `{KEY}: gpus`, or give each run {int(wanted) * nodes} GPUs."
+    elif processes != GPUS_WORD and int(processes) > count // nodes:
+        gpus = counted(count // nodes, "GPU") + suffix
+        reason = "NCCL does not let processes share a GPU"
+        message = f"`{KEY}` is {processes}, but runs on {target.name} get {gpus}: {reason}"
+        remedy = f"Set `{KEY}: gpus`, or give each run {int(processes) * nodes} GPUs."
         yield subject.finding("more-processes-than-gpus", message, remedy, KEY, set_field(KEY, GPUS_WORD))
 
 
@@ -243,7 +246,7 @@ def _lacks(
         if target.kind.runs_in_container and not target.base_docker_image.startswith("python:"):
             return False
         tree = context.tree(context.absolute(subject.configuration.conda_file))
-        return tree is not None and not any(one.name in packages for one in requirements_of(tree.root))
+        return tree is not None and not any(requirement.name in packages for requirement in requirements_of(tree.root))
     if not target.kind.runs_here or "/" not in target.python_location:
         return False
     python = os.path.join(context.root, os.path.expanduser(target.python_location))

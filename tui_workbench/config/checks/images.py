@@ -95,7 +95,7 @@ def gpu_variant(reference: str) -> str | None:
     if is_gpu_image(reference):
         return None
     if name == "microsoft/mmlspark":
-        same = [one for one in ORIGINAL_GPU_IMAGES if mmlspark_version(one) == mmlspark_version(tag)]
+        same = [image for image in ORIGINAL_GPU_IMAGES if mmlspark_version(image) == mmlspark_version(tag)]
         return (same or ORIGINAL_GPU_IMAGES)[0]
     if name == "tensorflow/tensorflow":
         end = "-py3" if tag.endswith("-py3") else ""
@@ -172,7 +172,7 @@ class Need(NamedTuple):
 
 def needs_of_runs(context: ProjectContext, configurations: Iterable[RunConfiguration]) -> list[Need]:
     """Return the frameworks in the dependency files of run configurations."""
-    files = dict.fromkeys(context.absolute(one.conda_file) for one in configurations)
+    files = dict.fromkeys(context.absolute(configuration.conda_file) for configuration in configurations)
     trees = [context.tree(path) for path in files]
     return [need for tree in trees if tree is not None for need in _needs_of(packages.requirements_of(tree.root))]
 
@@ -180,40 +180,40 @@ def needs_of_runs(context: ProjectContext, configurations: Iterable[RunConfigura
 def _needs_of(requirements: Sequence[Requirement]) -> Iterator[Need]:
     """Yield the frameworks that use the CUDA of the image."""
     python = packages.python_of(requirements)
-    for one in requirements:
-        line = one.pin[:2] or newest_line(one, python)
-        build = packages.build_of(one.name, line) if line else None
-        if line and build is not None and _takes_cuda_of_image(one, build):
-            yield Need(one.name, line, build, one.manager, bool(one.pin))
+    for requirement in requirements:
+        line = requirement.pin[:2] or newest_line(requirement, python)
+        build = packages.build_of(requirement.name, line) if line else None
+        if line and build is not None and _takes_cuda_of_image(requirement, build):
+            yield Need(requirement.name, line, build, requirement.manager, bool(requirement.pin))
 
 
-def newest_line(one: Requirement, python: Version, cuda: Version | None = None) -> Version | None:
+def newest_line(requirement: Requirement, python: Version, cuda: Version | None = None) -> Version | None:
     """Return the newest minor release in the tables for these versions of Python and CUDA (None: any), or None."""
-    below = (1, 15) if is_old_tensorflow(one, python) else (99,)
-    return packages.newest_for(one.name, python, cuda, below=below)
+    below = (1, 15) if is_old_tensorflow(requirement, python) else (99,)
+    return packages.newest_for(requirement.name, python, cuda, below=below)
 
 
-def is_old_tensorflow(one: Requirement, python: Version) -> bool:
+def is_old_tensorflow(requirement: Requirement, python: Version) -> bool:
     """Return True for TensorFlow 1.0 to 1.14, whose GPU build is a separate package.
 
     A requirement without a version means TensorFlow 1 if the pinned Python is 3.5 or older, as in projects of Azure ML
     Workbench: pip would install TensorFlow 2.3, with which the scripts of these projects fail. A range also means
     TensorFlow 1 if its upper bound is at most 2.
     """
-    if one.name not in ("tensorflow", "tensorflow-gpu"):
+    if requirement.name not in ("tensorflow", "tensorflow-gpu"):
         return False
-    if one.pin:
-        return (1, 0) <= one.pin[:2] < (1, 15)
-    upper = re.search(r"<\s*=?\s*(\d+(?:\.\d+)*)", one.spec)
+    if requirement.pin:
+        return (1, 0) <= requirement.pin[:2] < (1, 15)
+    upper = re.search(r"<\s*=?\s*(\d+(?:\.\d+)*)", requirement.spec)
     if upper:
         return packages.parse_version(upper[1]) <= (2,)
     return bool(python) and python[:2] <= (3, 5)
 
 
-def _takes_cuda_of_image(one: Requirement, build: Build) -> bool:
-    if packages.TITLES[one.name] == "TensorFlow":
+def _takes_cuda_of_image(requirement: Requirement, build: Build) -> bool:
+    if packages.TITLES[requirement.name] == "TensorFlow":
         # `tensorflow[and-cuda]` installs CUDA. Without this extra, every release needs the CUDA of the image.
-        return "and-cuda" not in one.extras
+        return "and-cuda" not in requirement.extras
     return build.cuda is not None
 
 
@@ -226,14 +226,14 @@ def fits(image: str, need: Need) -> bool:
     if packages.TITLES[need.package] == "CNTK" and name in ("tensorflow/tensorflow", "pytorch/pytorch"):
         return False
     pairs = ((cuda_of_image(image), need.build.cuda), (cudnn_of_image(image), need.build.cudnn))
-    return all(held is None or wanted is None or held[: len(wanted)] == wanted for held, wanted in pairs)
+    return all(held is None or needed is None or held[: len(needed)] == needed for held, needed in pairs)
 
 
 def fitting_image(current: str, needs: Iterable[Need]) -> str:
     """Return the GPU image to replace `current`: the first candidate that fits all needs, or the first of all."""
-    wanted = list(needs)
-    candidates = image_candidates(current, wanted)
-    return next((one for one in candidates if all(fits(one, need) for need in wanted)), candidates[0])
+    all_needs = list(needs)
+    candidates = image_candidates(current, all_needs)
+    return next((image for image in candidates if all(fits(image, need) for need in all_needs)), candidates[0])
 
 
 def image_candidates(current: str, needs: Iterable[Need]) -> list[str]:

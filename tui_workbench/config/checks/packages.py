@@ -134,14 +134,14 @@ def build_of(package: str, version: Version) -> Build | None:
 
 def newest_for(package: str, python: Version, cuda: Version | None, *, below: Version = (99,)) -> Version | None:
     """Return the newest minor release of a framework before `below`, for this Python ((): any) and CUDA (None: any)."""
-    found = [
+    lines = [
         line
         for line, build in _BUILDS.get(TITLES.get(package, ""), {}).items()
         if (not python or build.oldest_python <= python[:2] <= build.newest_python)
         and (cuda is None or build.cuda in (None, cuda))
         and line < below
     ]
-    return max(found, default=None)
+    return max(lines, default=None)
 
 
 def parse_version(text: str) -> Version:
@@ -206,11 +206,11 @@ def split_option(text: str) -> tuple[str, str]:
     return word, value
 
 
-def option_problem(one: Requirement) -> str:
+def option_problem(requirement: Requirement) -> str:
     """Return why an environment cannot be built with a pip option, as a clause; "" for packages and valid options."""
-    if one.manager != "pip" or not one.text.strip().startswith("-"):
+    if requirement.manager != "pip" or not requirement.text.strip().startswith("-"):
         return ""
-    word, _ = split_option(one.text)
+    word, _ = split_option(requirement.text)
     return "" if word in _INDEX_OPTIONS else f"the option '{word}' is not supported in this file"
 
 
@@ -224,7 +224,8 @@ def requirements_of(root: Node | None) -> list[Requirement]:
 
 def python_of(requirements: Iterable[Requirement]) -> Version:
     """Return the pinned version of Python, or () if it is not pinned."""
-    return next((one.pin for one in requirements if one.manager == "conda" and one.name == "python"), ())
+    conda_packages = (requirement for requirement in requirements if requirement.manager == "conda")
+    return next((package.pin for package in conda_packages if package.name == "python"), ())
 
 
 def name_of(text: str) -> str:
@@ -235,50 +236,50 @@ def name_of(text: str) -> str:
 
 def _items(node: Node) -> Iterator[Requirement]:
     for index, item in enumerate(node.items):
-        here: Path = ("dependencies", index)
+        path: Path = ("dependencies", index)
         if item.kind == SCALAR:
-            yield _conda(item, here)
+            yield _conda(item, path)
         elif item.kind == MAP:
             pip = item.get("pip")
-            for inner, one in enumerate(pip.items if pip is not None and pip.kind == LIST else ()):
-                if one.kind == SCALAR:
-                    yield _pip(one, (*here, "pip", inner))
+            for inner, pip_item in enumerate(pip.items if pip is not None and pip.kind == LIST else ()):
+                if pip_item.kind == SCALAR:
+                    yield _pip(pip_item, (*path, "pip", inner))
 
 
 def _conda(node: Node, path: Path) -> Requirement:
-    found = Requirement(node.text, "conda", path, node.start, node.end)
+    requirement = Requirement(node.text, "conda", path, node.start, node.end)
     match = _NAME.match(node.text.strip())
     if match is None:
-        return found
+        return requirement
     spec = match["spec"].strip()
     exact = _CONDA_EXACT.match(spec)
     version = exact[1] if exact else ""
     if spec[:1].isdigit():
         # `python 3.5.2` and `python 3.5.2 0` are older forms of a pin in conda.
         version = spec.split()[0]
-    return found._replace(name=_normal(match["name"]), version=version.rstrip(".*"), spec=spec)
+    return requirement._replace(name=_normal(match["name"]), version=version.rstrip(".*"), spec=spec)
 
 
 def _pip(node: Node, path: Path) -> Requirement:
     text = node.text.strip()
-    found = Requirement(node.text, "pip", path, node.start, node.end)
+    requirement = Requirement(node.text, "pip", path, node.start, node.end)
     if text.startswith("-"):
-        return found
+        return requirement
     tags = _WHEEL.search(text.replace("%2B", "+"))
     if tags is not None:
         wheel = Wheel(*tags.group("name", "version", "python", "abi", "platform"))
-        return found._replace(name=_normal(wheel.name), version=wheel.version, spec=text, url=text, wheel=wheel)
+        return requirement._replace(name=_normal(wheel.name), version=wheel.version, spec=text, url=text, wheel=wheel)
     if "://" in text or text.startswith(("./", "../", "/", "~")):
         name, _, rest = text.partition("@")
         is_named = bool(rest) and "://" not in name
-        return found._replace(name=_normal(name.strip()) if is_named else "", url=text, spec=text)
+        return requirement._replace(name=_normal(name.strip()) if is_named else "", url=text, spec=text)
     match = _NAME.match(text)
     if match is None:
-        return found
+        return requirement
     spec = match["spec"].strip()
     exact = _PIP_EXACT.match(spec)
     version = exact[1].rstrip(".*") if exact else ""
-    return found._replace(name=_normal(match["name"]), version=version, spec=spec, extras=match["extras"] or "")
+    return requirement._replace(name=_normal(match["name"]), version=version, spec=spec, extras=match["extras"] or "")
 
 
 def _normal(name: str) -> str:

@@ -31,14 +31,16 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _target(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
-    wanted, key = subject.configuration.target, subject.configuration.key("Target")
+    target_name, key = subject.configuration.target, subject.configuration.key("Target")
     names = context.names(".compute")
-    if wanted and wanted not in names:
-        near = get_close_matches(wanted, names, 1, 0.4) or (names if len(names) == 1 else [])
-        known = "Attach a target with this name, for example: `workbench-tui computetarget attach localdocker -n NAME`."
-        known = f"Choose one of: {', '.join(names)}." if names else known
-        message = f"unknown compute target {wanted!r}: aml_config/{wanted}.compute does not exist"
-        yield subject.finding("unknown-target", message, known, key, set_field(key, near[0]) if near else None)
+    if target_name and target_name not in names:
+        near = get_close_matches(target_name, names, 1, 0.4) or (names if len(names) == 1 else [])
+        remedy = f"Choose one of: {', '.join(names)}."
+        if not names:
+            command = "workbench-tui computetarget attach localdocker -n NAME"
+            remedy = f"Attach a target with this name, for example: `{command}`."
+        message = f"unknown compute target {target_name!r}: aml_config/{target_name}.compute does not exist"
+        yield subject.finding("unknown-target", message, remedy, key, set_field(key, near[0]) if near else None)
 
 
 def _conflicts(subject: Subject, context: ProjectContext) -> Iterator[Finding]:

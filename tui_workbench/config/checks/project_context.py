@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tui_workbench.config.checks.findings import CODES, Finding, Fix
-from tui_workbench.config.checks.old_data import MOST_SCRIPTS, SCRIPT_BYTES, old_data_files, project_files
+from tui_workbench.config.checks.scripts import MOST_SCRIPTS, SCRIPT_BYTES, old_data_files, project_files
 from tui_workbench.config.loading import compute_target_of, run_configuration_of, top_level_keys, type_of
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.field_types import FileKind
@@ -70,61 +70,64 @@ class ProjectContext:
     def names(self, suffix: str) -> list[str]:
         """Return the sorted names of the configuration files with a suffix such as `.compute`, without the suffix."""
         try:
-            found = os.listdir(self.directory)
+            file_names = os.listdir(self.directory)
         except OSError:
             return []
-        return sorted(name[: -len(suffix)] for name in found if name.endswith(suffix) and name != suffix)
+        return sorted(name[: -len(suffix)] for name in file_names if name.endswith(suffix) and name != suffix)
 
     def targets(self) -> list[ComputeTarget]:
         """Return all readable compute targets."""
-        found = [self.target(name) for name in self.names(".compute")]
-        return [target for target in found if target is not None]
+        targets = [self.target(name) for name in self.names(".compute")]
+        return [target for target in targets if target is not None]
 
     def target(self, name: str) -> ComputeTarget | None:
         """Return a compute target, or None if it does not exist or is not valid YAML."""
         path = os.path.join(self.directory, f"{name}.compute")
-        found = self._load(path) if name and "/" not in name else None
-        return compute_target_of(path, found.values, found.values) if found is not None else None
+        parsed = self._load(path) if name and "/" not in name else None
+        return compute_target_of(path, parsed.values, parsed.values) if parsed is not None else None
 
     def machines_of(self, target: ComputeTarget) -> list[ComputeTarget]:
         """Return the readable members of a group; for another target, a list of only the target."""
         if not target.kind.reads("members"):
             return [target]
-        return [each for each in map(self.target, target.members) if each is not None]
+        return [member for member in map(self.target, target.members) if member is not None]
 
     def always_builds(self, target: ComputeTarget) -> bool:
         """Return True if the environments of runs on a target, or on a member of a group, are always built."""
-        return any(each.kind.builds_environments for each in self.machines_of(target))
+        return any(machine.kind.builds_environments for machine in self.machines_of(target))
 
     def configurations(self) -> list[RunConfiguration]:
         """Return all readable run configurations."""
-        found = [self.configuration(name) for name in self.names(".runconfig")]
-        return [configuration for configuration in found if configuration is not None]
+        configurations = [self.configuration(name) for name in self.names(".runconfig")]
+        return [configuration for configuration in configurations if configuration is not None]
 
     def configuration(self, name: str) -> RunConfiguration | None:
         """Return a run configuration, or None if it does not exist or is not valid YAML."""
         path = os.path.join(self.directory, f"{name}.runconfig")
-        found = self._load(path)
-        return run_configuration_of(path, found.kind, found.values, {}) if found is not None else None
+        parsed = self._load(path)
+        return run_configuration_of(path, parsed.kind, parsed.values, {}) if parsed is not None else None
 
     def configurations_of(self, target: str) -> list[RunConfiguration]:
         return [configuration for configuration in self.configurations() if configuration.target == target]
 
     def users_of(self, path: str) -> list[RunConfiguration]:
         """Return the run configurations that use the dependency file at `path`."""
-        wanted = os.path.abspath(path)
-        files_of = ((one, (one.conda_file, one.spark_file)) for one in self.configurations())
-        return [one for one, names in files_of if wanted in map(self.absolute, names)]
+        absolute_path = os.path.abspath(path)
+        return [
+            configuration
+            for configuration in self.configurations()
+            if absolute_path in map(self.absolute, (configuration.conda_file, configuration.spark_file))
+        ]
 
     def role_of(self, path: str) -> FileKind | None:
         """Return the kind of the dependency file at `path`, or None if it is not YAML or not used."""
         if not path.lower().endswith((".yml", ".yaml")):
             return None
-        wanted = os.path.abspath(path)
+        absolute_path = os.path.abspath(path)
         users = self.users_of(path)
         if not users:
             return None
-        return fields.CONDA if wanted == self.absolute(users[0].conda_file) else fields.SPARK
+        return fields.CONDA if absolute_path == self.absolute(users[0].conda_file) else fields.SPARK
 
     def absolute(self, relative: str) -> str:
         return os.path.normpath(os.path.join(self.root, relative))
@@ -138,16 +141,16 @@ class ProjectContext:
 
         Return None if none can be read.
         """
-        known = [_SPARK.search(text) is not None for text in self._code(script)]
-        return any(known) if known else None
+        uses = [_SPARK.search(text) is not None for text in self._code(script)]
+        return any(uses) if uses else None
 
     def imported_modules(self, script: str = "") -> set[str] | None:
         """Return the names after `import` or `from` in `script`, or in all scripts and notebooks of the project.
 
         Return None if none can be read.
         """
-        known = [{os.fsdecode(name) for name in _IMPORT.findall(text)} for text in self._code(script)]
-        return set().union(*known) if known else None
+        modules = [{os.fsdecode(name) for name in _IMPORT.findall(text)} for text in self._code(script)]
+        return set().union(*modules) if modules else None
 
     def _code(self, script: str) -> Iterator[bytes]:
         """Yield the beginning of `script`, or of up to MOST_SCRIPTS Python files and notebooks of the project."""
@@ -176,25 +179,26 @@ class ProjectContext:
 
     def tree(self, path: str) -> Tree | None:
         """Return the parsed file at `path`, or None if it does not exist or is not valid YAML."""
-        found = self._load(path)
-        return found.tree if found is not None else None
+        parsed = self._load(path)
+        return parsed.tree if parsed is not None else None
 
     def _load(self, path: str) -> _Parsed | None:
         path = os.path.abspath(path)
         unsaved = self._unsaved.get(path)
         try:
+            # The signature is taken before the file is read: a file that changes in between is read again next time.
             signature: object = unsaved if unsaved is not None else files.signature(path)
             if signature is None:
                 return None
-            known = self._read.get(path)
-            if known is None or known[0] != signature:
+            cached = self._read.get(path)
+            if cached is None or cached[0] != signature:
                 tree = parse(unsaved if unsaved is not None else read(path).text, path)
                 kind = kind_of(path, top_level_keys(tree)) or fields.CONDA
-                known = self._read[path] = (signature, _Parsed(tree, kind, read_fields(tree, kind).values))
+                cached = self._read[path] = (signature, _Parsed(tree, kind, read_fields(tree, kind).values))
         except WorkbenchError:
             self._read.pop(path, None)
             return None
-        return known[1]
+        return cached[1]
 
 
 class Subject:
@@ -267,6 +271,6 @@ class Subject:
         """
         node = at or self.nodes.get(key)
         start, end = node if isinstance(node, tuple) else (node.start, node.end) if node is not None else (0, 0)
-        line, column = self.tree.place(start)
+        line, column = self.tree.position(start)
         severity = severity or CODES[code].severity
         return Finding(severity, code, message, remedy, self.path, line, column, start, end, key, fix)

@@ -43,9 +43,9 @@ def _packages(subject: Subject) -> Iterator[Finding]:
     node = subject.nodes.get(key)
     rows = subject.values.get(key, ())
     for row, item in zip(rows, node.items if node is not None else (), strict=False):
-        found = _SCALA.fullmatch(str(row.get("artifact", "")))
-        if found:
-            message = f"{row['artifact']} is for Scala {found[1]} (Spark 2 or older); runs with a newer Spark omit it"
+        match = _SCALA.fullmatch(str(row.get("artifact", "")))
+        if match:
+            message = f"{row['artifact']} is for Scala {match[1]} (Spark 2 or older); runs with a newer Spark omit it"
             remedy = "Use the package for the Scala version of your Spark, or remove it."
             yield subject.finding("old-scala", message, remedy, key, at=item)
 
@@ -66,7 +66,7 @@ def _run(subject: Subject) -> Iterator[Finding]:
     if not target.base_docker_image.startswith("python:"):
         return  # the content of other images, and of interpreters, is unknown
     tree = context.tree(context.absolute(configuration.conda_file))
-    names = {one.name for one in requirements_of(tree.root)} if tree is not None else set()
+    names = {requirement.name for requirement in requirements_of(tree.root)} if tree is not None else set()
     missing = [name for name in ("pyspark", "openjdk") if name not in names]
     if missing:
         message = (
@@ -83,9 +83,9 @@ def _master(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     """Check that `spark.master` does not restrict the run to the head node."""
     configuration = subject.configuration
     with suppress(ConfigurationError):  # the check of that file reports the error
-        found = spark_dependencies_of(configuration, context.root).configuration.get("spark.master", "")
-        if found.startswith("local"):
-            message = f"`spark.master: {found}` uses only the head node of {configuration.target}"
+        master = spark_dependencies_of(configuration, context.root).configuration.get("spark.master", "")
+        if master.startswith("local"):
+            message = f"`spark.master: {master}` uses only the head node of {configuration.target}"
             file = "this file" if configuration.is_sdk_form else configuration.spark_file
             remedy = f"Remove spark.master from {file} to use YARN, or set it to the URL of the master."
             yield subject.finding("local-master", message, remedy, "Target")

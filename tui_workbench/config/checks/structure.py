@@ -79,8 +79,8 @@ def syntax_finding(path: str, text: str, error: ConfigurationError) -> Finding:
     """Return the finding for a syntax error."""
     code, offset = getattr(error, "code", "refused"), getattr(error, "offset", 0)
     severity, end = CODES[code].severity, min(offset + 1, len(text))
-    place = (path, error.line, error.column, offset, end)
-    return Finding(severity, code, error.message, error.remedy, *place, fix=_syntax_fix(code, offset, text))
+    position = (path, error.line, error.column, offset, end)
+    return Finding(severity, code, error.message, error.remedy, *position, fix=_syntax_fix(code, offset, text))
 
 
 def _syntax_fix(code: str, offset: int, text: str) -> Fix | None:
@@ -238,13 +238,13 @@ def _members(subject: Subject) -> Iterator[Finding]:
 
 def _unknown_keys(subject: Subject) -> Iterator[Finding]:
     read_by_type = target_types.find(subject.target_type).keys if subject.kind is fields.COMPUTE else ()
-    known = {field.key.lower(): field.key for field in subject.kind.fields if not field.is_old}
+    keys = {field.key.lower(): field.key for field in subject.kind.fields if not field.is_old}
     for path, key, _ in subject.reading.unknown:
         name = ".".join(path)
         if name in read_by_type:
             continue
-        likely = known.get(name.lower()) or _sibling(subject, path)
-        likely = likely or next(iter(get_close_matches(name, known.values(), 1, 0.8)), "")
+        likely = keys.get(name.lower()) or _sibling(subject, path)
+        likely = likely or next(iter(get_close_matches(name, keys.values(), 1, 0.8)), "")
         fix = None
         remedy = "It has no effect. Remove it, or correct its name."
         *section, new = likely.split(".")
@@ -321,10 +321,10 @@ def _compute(subject: Subject) -> Iterator[Finding]:
     values = subject.values
     name = shlex.quote(subject.name)
     remedy = f"Move it to the keyring: `workbench-tui computetarget login {name} --move-secrets`."
-    for key, what in (("password", "password"), ("privateKeyPassphrase", "passphrase")):
+    for key, noun in (("password", "password"), ("privateKeyPassphrase", "passphrase")):
         if not (values.get(key) or "AzureMlSecret=").startswith("AzureMlSecret="):
-            fix = remove_field(key, f"the {what}", is_choice=True)
-            yield subject.finding("plain-password", f"the {what} is in plain text", remedy, key, fix)
+            fix = remove_field(key, f"the {noun}", is_choice=True)
+            yield subject.finding("plain-password", f"the {noun} is in plain text", remedy, key, fix)
     yield from _members(subject)
     image = values.get("baseDockerImage")
     # In Slurm jobs, paths and addresses such as docker://python:3.12 are also valid.

@@ -36,11 +36,11 @@ def suggestions(
 
     `used_before` are values that the caller knows, such as the images of earlier runs.
     """
-    found: dict[str, Suggestion] = {}
-    for one in _all(field, typed, context, used_before):
-        if typed.lower() in one.value.lower():
-            found.setdefault(one.value, one)
-    return sorted(found.values(), key=lambda one: not one.value.lower().startswith(typed.lower()))
+    matching: dict[str, Suggestion] = {}
+    for suggestion in _all(field, typed, context, used_before):
+        if typed.lower() in suggestion.value.lower():
+            matching.setdefault(suggestion.value, suggestion)
+    return sorted(matching.values(), key=lambda suggestion: not suggestion.value.lower().startswith(typed.lower()))
 
 
 def _all(field: Field, typed: str, context: ProjectContext | None, used_before: Iterable[str]) -> Iterator[Suggestion]:
@@ -107,9 +107,9 @@ def _interpreters(context: ProjectContext | None) -> Iterator[Suggestion]:
         *((os.path.join(folder, name), "") for folder in folders for name in names),
         *((os.path.join(folder, "bin", "python"), "conda environment") for folder in environments),
     ]
-    for path, what in candidates:
-        if os.path.exists(path) if what else os.access(path, os.X_OK):
-            yield Suggestion(path, what)
+    for path, help_text in candidates:
+        if os.path.exists(path) if help_text else os.access(path, os.X_OK):
+            yield Suggestion(path, help_text)
 
 
 def _paths(kind: str, typed: str, root: str) -> Iterator[Suggestion]:
@@ -120,10 +120,10 @@ def _paths(kind: str, typed: str, root: str) -> Iterator[Suggestion]:
         yield from _paths(kind, "aml_config/", root)
     try:
         with os.scandir(base) as entries:
-            found = [(entry.name, entry.is_dir()) for entry, _ in zip(entries, range(MAX_ENTRIES), strict=False)]
+            items = [(entry.name, entry.is_dir()) for entry, _ in zip(entries, range(MAX_ENTRIES), strict=False)]
     except OSError:
         return
-    for name, is_folder in sorted(found):
+    for name, is_folder in sorted(items):
         if name.startswith("."):
             continue
         if is_folder:

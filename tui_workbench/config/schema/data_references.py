@@ -72,42 +72,42 @@ def data_problems(
     The data need not exist. The parents of links are looked up in the project at `root`. `other_machine` is the name of
     the target if runs execute on another machine.
     """
-    found = _invalid(root, references)
+    problems = _invalid(root, references)
     for opened, path in references.items():
-        if opened in found:
+        if opened in problems:
             continue
         if tracked and not leads_through_folders(root, inside_project(root, opened)):
-            found[opened] = DataProblem(
+            problems[opened] = DataProblem(
                 f"{KEY}: a run cannot have a link at {opened!r}, because a parent of this path is a link or a file",
                 "Declare the parent as data, or change the path that the script opens.",
             )
         elif not tracked and _absolute(root, path) != _absolute(root, opened):
-            found[opened] = DataProblem(
+            problems[opened] = DataProblem(
                 f"{KEY}: an untracked run uses the project itself, so {opened!r} cannot lead to {path!r}",
                 f"Set `TrackedRun: true`, or remove {opened!r}.",
             )
         elif other_machine and not os.path.isabs(path):
-            found[opened] = DataProblem(
+            problems[opened] = DataProblem(
                 f"{KEY}: {path!r} is a path on this machine, but {other_machine} is another machine",
                 f"Copy the data to {other_machine}, and write `{opened}: PATH`, where PATH is its absolute path there.",
             )
-    return found
+    return problems
 
 
 def _invalid(root: str, references: Mapping[str, str]) -> dict[str, DataProblem]:
-    found: dict[str, DataProblem] = {}
-    places: dict[str, str] = {}  # valid places in the project
+    problems: dict[str, DataProblem] = {}
+    declared: dict[str, str] = {}  # valid places in the project
     for opened, path in references.items():
         problem, remedy = _problem(root, opened, path), REMEDY
-        place = "" if problem else inside_project(root, opened)
-        for other in places if place else ():
-            if f"{place}/".startswith(f"{other}/") or f"{other}/".startswith(f"{place}/"):
-                problem, remedy = f"{places[other]!r} and {opened!r} overlap", f"Remove {opened!r} or the other path."
+        relative = "" if problem else inside_project(root, opened)
+        for other in declared if relative else ():
+            if f"{relative}/".startswith(f"{other}/") or f"{other}/".startswith(f"{relative}/"):
+                problem, remedy = f"{declared[other]!r} and {opened!r} overlap", f"Remove {opened!r} or the other path."
         if problem:
-            found[opened] = DataProblem(f"{KEY}: {problem}", remedy)
-        elif place:
-            places[place] = opened
-    return found
+            problems[opened] = DataProblem(f"{KEY}: {problem}", remedy)
+        elif relative:
+            declared[relative] = opened
+    return problems
 
 
 def _absolute(root: str, path: str) -> str:
@@ -124,11 +124,11 @@ def _problem(root: str, opened: str, path: str) -> str:
             return f"{text!r} begins with `~`, which is not expanded"
         if text.startswith("/") and os.path.normpath(text).strip("/") == "":
             return f"{text!r} is the whole file system, not data"
-    place = inside_project(root, opened)
-    if place == os.curdir:
+    relative = inside_project(root, opened)
+    if relative == os.curdir:
         return f"{opened!r} is the project folder"
-    if place:
-        first = place.split(os.sep)[0]
+    if relative:
+        first = relative.split(os.sep)[0]
         return f"{opened!r} refers to the reserved folder {first}/" if first in RESERVED else ""
     if os.path.isabs(opened):
         is_same = os.path.normpath(opened) == os.path.normpath(path)
@@ -156,8 +156,8 @@ def data_paths(root: str, references: Mapping[str, str]) -> dict[str, str]:
 
 def data_in_project(root: str, references: Mapping[str, str]) -> dict[str, str]:
     """Return the absolute path of the data for each link in the working copy, by the relative path of the link."""
-    found = ((inside_project(root, opened), path) for opened, path in data_paths(root, references).items())
-    return {place: path for place, path in found if place}
+    links = ((inside_project(root, opened), path) for opened, path in data_paths(root, references).items())
+    return {relative: path for relative, path in links if relative}
 
 
 def declared_in_project(root: str, declared: Iterable[Mapping[str, str]]) -> dict[str, str]:
@@ -165,12 +165,12 @@ def declared_in_project(root: str, declared: Iterable[Mapping[str, str]]) -> dic
 
     References that are impossible or overlap are included, so that no file that a user declared as data is touched.
     """
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for references in declared:
         for opened, path in references.items():
-            if (place := inside_project(root, opened)) not in ("", os.curdir):
-                found.setdefault(place, _absolute(root, path))
-    return found
+            if (relative := inside_project(root, opened)) not in ("", os.curdir):
+                paths.setdefault(relative, _absolute(root, path))
+    return paths
 
 
 def data_beside(root: str, references: Mapping[str, str]) -> dict[str, str]:
@@ -184,19 +184,19 @@ def data_beside(root: str, references: Mapping[str, str]) -> dict[str, str]:
 
 def data_elsewhere(root: str, references: Mapping[str, str]) -> tuple[str, ...]:
     """Return the absolute paths outside the project that scripts open directly, without duplicates."""
-    found = data_paths(root, references).items()
+    data = data_paths(root, references).items()
     return tuple(
-        dict.fromkeys(path for opened, path in found if os.path.isabs(opened) and not inside_project(root, opened))
+        dict.fromkeys(path for opened, path in data if os.path.isabs(opened) and not inside_project(root, opened))
     )
 
 
-def with_data(known: list[str] | dict[str, str] | str | None, added: Mapping[str, str]) -> list[str] | dict[str, str]:
+def with_data(current: list[str] | dict[str, str] | str | None, added: Mapping[str, str]) -> list[str] | dict[str, str]:
     """Return `known`, the value in a file, with more references.
 
     The result is a list if `known` is not a map and each added path leads to itself; otherwise, it is a map. A string
     counts as a list of one path.
     """
-    known = [known] if isinstance(known, str) else known
-    if not isinstance(known, dict) and all(opened == path for opened, path in added.items()):
-        return list(dict.fromkeys((*(known or ()), *added)))
-    return {**(known if isinstance(known, dict) else {path: path for path in known or ()}), **added}
+    current = [current] if isinstance(current, str) else current
+    if not isinstance(current, dict) and all(opened == path for opened, path in added.items()):
+        return list(dict.fromkeys((*(current or ()), *added)))
+    return {**(current if isinstance(current, dict) else {path: path for path in current or ()}), **added}

@@ -84,7 +84,7 @@ class Field(NamedTuple):
     @property
     def targets(self) -> tuple[str, ...]:
         """The built-in types of targets that use the field; () for all types."""
-        return tuple(each.name for each in target_types.BUILT_IN if each.reads(self.key))
+        return tuple(target_type.name for target_type in target_types.BUILT_IN if target_type.reads(self.key))
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -129,8 +129,8 @@ class FileKind(NamedTuple):
 
     def order(self, key: str) -> int:
         """Return the rank of a key or section in the order of the fields. Unknown keys are last."""
-        places = (i for i, field in enumerate(self.fields) if f"{field.key}.".startswith(f"{key}."))
-        return next(places, len(self.fields))
+        ranks = (i for i, field in enumerate(self.fields) if f"{field.key}.".startswith(f"{key}."))
+        return next(ranks, len(self.fields))
 
     def is_section(self, key: str) -> bool:
         return any(field.key.startswith(key + ".") for field in self.fields)

@@ -30,7 +30,7 @@ from tui_workbench.config.schema.field_types import (
     FileKind,
 )
 from tui_workbench.config.schema.limits import LIMITS
-from tui_workbench.config.schema.retry_options import RETRY_OPTIONS
+from tui_workbench.config.schema.retry import RETRY_OPTIONS
 from tui_workbench.config.schema.slurm_options import NODES_FIELD, RUN_OPTIONS, TARGET_OPTIONS
 from tui_workbench.config.schema.user_files import USER_KINDS, kind_of_user_file
 from tui_workbench.core.addresses import address_mistake, username_mistake

@@ -24,20 +24,20 @@ def json_schemas() -> dict[str, Any]:
 
 def _compute() -> dict[str, Any]:
     """Return the schema of compute targets, whose required fields depend on the type."""
-    made = _schema(fields.COMPUTE)
-    made["required"] = []
-    made["anyOf"] = [{"required": ["type"]}, {"required": ["cluster"]}, {"required": ["native"]}]
-    made["allOf"] = []
+    schema = _schema(fields.COMPUTE)
+    schema["required"] = []
+    schema["anyOf"] = [{"required": ["type"]}, {"required": ["cluster"]}, {"required": ["native"]}]
+    schema["allOf"] = []
     for kind in target_types.BUILT_IN:
         if kind.required:
             words = [kind.name, *(word for word, name in target_types.SYNONYMS.items() if name == kind.name)]
             condition = {"properties": {"type": {"enum": words}}, "required": ["type"]}
-            made["allOf"].append({"if": condition, "then": {"required": list(kind.required)}})
-    return made
+            schema["allOf"].append({"if": condition, "then": {"required": list(kind.required)}})
+    return schema
 
 
 def _schema(kind: FileKind) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    schema: dict[str, Any] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": kind.title,
         "description": kind.help,
@@ -45,26 +45,26 @@ def _schema(kind: FileKind) -> dict[str, Any]:
         "properties": {},
     }
     for field in kind.fields:
-        holder = made["properties"]
+        holder = schema["properties"]
         *sections, last = field.path
         for section in sections:
             holder = holder.setdefault(section, {"type": ["object", "null"], "properties": {}})["properties"]
         holder[last] = _field(field)
     required = [field.key for field in kind.fields if field.required]
     if required:
-        made["required"] = required
-    return made
+        schema["required"] = required
+    return schema
 
 
 def _field(field: Field) -> dict[str, Any]:
-    made: dict[str, Any] = {"description": field.help, **_type(field)}
+    schema: dict[str, Any] = {"description": field.help, **_type(field)}
     if field.default is not None:
-        made["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
+        schema["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
     if field.example:
-        made["examples"] = [field.example]
+        schema["examples"] = [field.example]
     if field.is_old:
-        made["deprecated"] = True
-    return made
+        schema["deprecated"] = True
+    return schema
 
 
 def _type(field: Field) -> dict[str, Any]:
@@ -73,7 +73,8 @@ def _type(field: Field) -> dict[str, Any]:
     null = ["null"] if field.nullable else []
     none = [None] if field.nullable else []
     columns = {column.key: {"description": column.help, **text} for column in field.row}
-    row = {"type": "object", "properties": columns, "required": [each.key for each in field.row if each.required]}
+    required = [column.key for column in field.row if column.required]
+    row = {"type": "object", "properties": columns, "required": required}
     pip = {"type": "object", "properties": {"pip": {"type": ["array", "null"], "items": text}}, "required": ["pip"]}
     form = {"pattern": f"^({field.pattern})?$"} if field.pattern else {}
     least = {} if field.minimum is None else {"minimum": field.minimum}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tui_workbench.config.schema.field_types import INTEGER, STRINGS, Field
 from tui_workbench.core.model import RunConfiguration
 
 SECTION = "Retry"
@@ -19,6 +20,39 @@ time limit of Slurm ended the script. PREEMPTED occurs only on Slurm: a job with
 
 DEFAULT_CAUSES = (FAILED, OUT_OF_MEMORY, LOST)
 DEFAULT_TIMES, DEFAULT_DELAY = 1, 60
+
+RETRY_OPTIONS = (
+    Field(
+        f"{SECTION}.times",
+        "Number of times that a failed run is started again in the same working copy. The default is 1 if another key "
+        "of `Retry` is set.",
+        INTEGER,
+        example="3",
+        minimum=1,
+        source="workbench",
+    ),
+    Field(
+        f"{SECTION}.on",
+        "Outcomes after which the run is started again: `failed` (an exit code other than 0), `oom` (killed because "
+        "memory ran out), `lost` (the machine was restarted or failed, or the exit code is unknown), `timeout` (ended "
+        "by `MaxDurationMinutes`, or by the time limit of Slurm) and `preempted` (only on Slurm: another job took its "
+        "nodes). The default is `failed`, `oom` and `lost`.",
+        STRINGS,
+        default=DEFAULT_CAUSES,
+        pattern="|".join(CAUSES),
+        form="failed, oom, lost, timeout or preempted",
+        example="[oom, lost]",
+        source="workbench",
+    ),
+    Field(
+        f"{SECTION}.delay",
+        "Seconds to wait before the run is started again.",
+        INTEGER,
+        default=DEFAULT_DELAY,
+        minimum=0,
+        source="workbench",
+    ),
+)
 
 
 class Retry(NamedTuple):

@@ -92,15 +92,15 @@ _OPTIONS = (
     ),
 )
 
-TARGET_OPTIONS = tuple(each._replace(key=f"{SECTION}.{each.key}", source="workbench") for each in _OPTIONS)
+TARGET_OPTIONS = tuple(field._replace(key=f"{SECTION}.{field.key}", source="workbench") for field in _OPTIONS)
 RUN_OPTIONS = tuple(
-    each._replace(
-        key=f"{OVERRIDE}.{each.key}",
-        help=f"{each.help} Overrides `{SECTION}.{each.key}` of the target.",
+    field._replace(
+        key=f"{OVERRIDE}.{field.key}",
+        help=f"{field.help} Overrides `{SECTION}.{field.key}` of the target.",
         source="workbench",
         default=None,
     )
-    for each in _OPTIONS
+    for field in _OPTIONS
 )
 """`TARGET_OPTIONS` for a run configuration. An empty value removes the value of the target."""
 

@@ -39,14 +39,14 @@ def parse_key(key: str, tree: Tree | None, kind: FileKind) -> Path:
 
 def _tokens(key: str) -> list[tuple[str | int, bool]]:
     """Return the steps of a key; the flag of a step is True for an index or a quoted name."""
-    found: list[tuple[str | int, bool]] = []
-    at = 0
+    steps: list[tuple[str | int, bool]] = []
+    position = 0
     needs_name = True
-    while at < len(key):
-        match = _TOKEN.match(key, at)
+    while position < len(key):
+        match = _TOKEN.match(key, position)
         if match is None:
             raise _malformed(key)
-        at = match.end()
+        position = match.end()
         index, double, single, word, dot = match.groups()
         if dot is not None:
             if needs_name:
@@ -54,15 +54,15 @@ def _tokens(key: str) -> list[tuple[str | int, bool]]:
             needs_name = True
             continue
         if index is not None:
-            found.append((int(index), True))
+            steps.append((int(index), True))
         elif word is not None:
-            found.append((word, False))
+            steps.append((word, False))
         else:
-            found.append((re.sub(r"\\(.)", r"\1", double) if double is not None else single, True))
+            steps.append((re.sub(r"\\(.)", r"\1", double) if double is not None else single, True))
         needs_name = False
     if needs_name:
         raise _malformed(key)
-    return found
+    return steps
 
 
 def _malformed(key: str) -> UsageError:
@@ -96,7 +96,7 @@ def _longest_known(step: str, steps: list[tuple[str | int, bool]], node: Node | 
     if node is None or node.kind != MAP:
         return step
     names = {key.text for key, _ in node.entries}
-    words = [step, *(str(one) for one, quoted in steps if isinstance(one, str) and not quoted)]
+    words = [step, *(str(following) for following, quoted in steps if isinstance(following, str) and not quoted)]
     for length in range(len(words), 1, -1):
         if ".".join(words[:length]) in names:
             del steps[: length - 1]

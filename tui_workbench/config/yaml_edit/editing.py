@@ -77,11 +77,11 @@ def drop_earlier(tree: Tree, path: Path) -> str:
         if len(indices) > DUPLICATES:
             remedy = "Remove the lines in a text editor, except for one."
             raise refused(tree, parent, f"`{dotted(path)}` occurs {len(indices):,} times", remedy)
-        is_good = reads(tree, path, _says(find(tree, path)), path)
+        is_good = reads(tree, path, _has_content_of(find(tree, path)), path)
         tree = parse(first_good([remove(tree, path[:-1], parent, indices[0])], tree, is_good, path))
 
 
-def _says(node: Node | None) -> Callable[[Node], bool]:
+def _has_content_of(node: Node | None) -> Callable[[Node], bool]:
     """Return a predicate that is True for nodes with the content of `node`."""
     expected = image(node)
     return lambda after: bool(image(after) == expected)
@@ -120,12 +120,12 @@ def move_item(tree: Tree, path: Path, index: int, to: int) -> str:
         return tree.text
     order = list(range(len(sequence.items)))
     order.insert(to, order.pop(index))
-    expected = [image(sequence.items[place]) for place in order]
+    expected = [image(sequence.items[source]) for source in order]
     is_good = reads(tree, path, lambda moved: [image(item) for item in moved.items] == expected, path)
-    ways = [_permuted(tree.text, layout.spans_of(sequence), order)]
+    candidates = [_permuted(tree.text, layout.spans_of(sequence), order)]
     if not sequence.flow:
-        ways.insert(0, _permuted(tree.text, _line_spans(tree.text, sequence), order))
-    return first_good(ways, tree, is_good, path)
+        candidates.insert(0, _permuted(tree.text, _line_spans(tree.text, sequence), order))
+    return first_good(candidates, tree, is_good, path)
 
 
 def _permuted(text: str, spans: list[tuple[int, int]], order: list[int]) -> list[Splice]:
@@ -156,7 +156,7 @@ def rename_key(tree: Tree, path: Path, new: str) -> str:
     if parent.get(new) is not None and new != path[-1]:
         raise refused(tree, key, f"the key `{new}` already exists", "Choose another name.")
     written = render_key(new, layout.style_of(tree, parent)._replace(key_quote=key.style))
-    is_good = reads(tree, (*path[:-1], new), _says(value), path)
+    is_good = reads(tree, (*path[:-1], new), _has_content_of(value), path)
     return first_good([[Splice(content_start(tree.text, key), key.end, written)]], tree, is_good, path)
 
 
@@ -231,7 +231,7 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
     depth = len(path) - 1
     while depth and find(tree, path[:depth]) is None:
         depth -= 1
-    here, key = path[:depth], path[depth]
+    parent_path, key = path[:depth], path[depth]
     for step in reversed(path[depth + 1 :]):
         if step == 0:
             value = [value]
@@ -239,21 +239,21 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
         if isinstance(step, int):
             raise EditRefusedError(f"the list for `{dotted(path)}` does not exist", remedy="Add item 0 first.")
         value = {step: value}
-    parent = find(tree, here)
-    name = f"`{dotted(here)}`" if here else "the file"
+    parent = find(tree, parent_path)
+    name = f"`{dotted(parent_path)}`" if parent_path else "the file"
     if isinstance(key, int):
         if parent is None or parent.kind != LIST or key != len(parent.items):
             remedy = "Use the index of an existing item, or the length of the list to append an item."
             raise EditRefusedError(f"{name} has no item {key}", remedy=remedy)
-        return insert_item(tree, here, key, value, kind)
-    if depth and (parent is None or parent.is_null or _is_empty_in_block(tree, here, parent)):
-        return set_value(tree, here, {key: value}, kind)
+        return insert_item(tree, parent_path, key, value, kind)
+    if depth and (parent is None or parent.is_null or _is_empty_in_block(tree, parent_path, parent)):
+        return set_value(tree, parent_path, {key: value}, kind)
     if parent is not None and parent.kind != MAP:
         message = f"{name} is not a map, so it cannot contain `{key}`"
         raise refused(tree, parent, message, "Change the value at this line to a map, then try again.")
-    refuse_shared(tree, here, path)
-    target = (*here, key)
-    candidates = key_candidates(tree, here, parent, key, value, kind)
+    refuse_shared(tree, parent_path, path)
+    target = (*parent_path, key)
+    candidates = key_candidates(tree, parent_path, parent, key, value, kind)
     return first_good(candidates, tree, sets(tree, target, value), target)
 
 
@@ -265,8 +265,8 @@ def _is_empty_in_block(tree: Tree, path: Path, node: Node) -> bool:
 
 def _set_map(tree: Tree, path: Path, old: Node, value: dict[str, Any], kind: FileKind | None) -> str:
     gone = [key.text for key, _ in old.entries if key.text not in value]
-    for key, one in value.items():
-        tree = parse(set_value(tree, (*path, key), one, kind))
+    for key, item in value.items():
+        tree = parse(set_value(tree, (*path, key), item, kind))
     for key in dict.fromkeys(gone):
         tree = parse(unset(tree, (*path, key)))
     return tree.text

@@ -12,7 +12,7 @@ from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Tree
 _PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*\s+)+|[&!][^\s,\[\]{}]*\Z")
 
 
-class Place(NamedTuple):
+class KeyPosition(NamedTuple):
     """The position of a new key in a map."""
 
     after: int = -1  # index of the entry before the key; -1 for the beginning
@@ -142,16 +142,16 @@ def _separator(text: str, parent: Node | None) -> str:
 
 def _walk(tree: Tree) -> list[tuple[Node, Node]]:
     """Return all map entries of the file, top down."""
-    found: list[tuple[Node, Node]] = []
+    entries: list[tuple[Node, Node]] = []
     stack = [tree.root] if tree.root is not None else []
     while stack:
         node = stack.pop()
         if node.alias_of is not None:
             continue
-        found.extend(node.entries)
+        entries.extend(node.entries)
         stack.extend(value for _, value in node.entries)
         stack.extend(node.items)
-    return found
+    return entries
 
 
 def _indent(tree: Tree, kind: str) -> int:
@@ -165,7 +165,7 @@ def _indent(tree: Tree, kind: str) -> int:
     return 2
 
 
-def place_for(tree: Tree, parent: Node, key: str, prefix: str, kind: FileKind | None) -> Place:
+def key_position(tree: Tree, parent: Node, key: str, prefix: str, kind: FileKind | None) -> KeyPosition:
     """Return the position of a new `key` in the map `parent`.
 
     The key is inserted after a commented-out line of the same key, if there is one. Otherwise, a map that is sorted by
@@ -176,14 +176,14 @@ def place_for(tree: Tree, parent: Node, key: str, prefix: str, kind: FileKind | 
     commented = _commented_out(tree, parent, key) if not prefix and not parent.flow else -1
     if commented >= 0:
         after = max((i for i, entry in enumerate(entries) if entry_end(*entry) <= commented), default=-1)
-        return Place(after, commented)
+        return KeyPosition(after, commented)
     if kind is None or kind.order(prefix + key) >= len(kind.fields):
         if len(names) >= 3 and names == sorted(names) and names != sorted(names, key=len):
-            return Place(max((i for i, name in enumerate(names) if name < key), default=-1))
-        return Place(len(entries) - 1)
+            return KeyPosition(max((i for i, name in enumerate(names) if name < key), default=-1))
+        return KeyPosition(len(entries) - 1)
     ranks = [kind.order(prefix + name) for name in names]
     if len(names) >= 3 and names == sorted(names) and ranks != sorted(ranks):
-        return Place(max((i for i, name in enumerate(names) if name < key), default=-1))
+        return KeyPosition(max((i for i, name in enumerate(names) if name < key), default=-1))
     rank = kind.order(prefix + key)
     # Insert the key after its nearest predecessor, even if the file has another order.
     lower = [(other, i) for i, other in enumerate(ranks) if other < rank]
@@ -192,16 +192,16 @@ def place_for(tree: Tree, parent: Node, key: str, prefix: str, kind: FileKind | 
     if after < 0 and start and tree.text[line_start(tree.text, start - 1) : start].lstrip().startswith("#"):
         # Keep the first key next to the comment above it.
         after = 0
-    return Place(after)
+    return KeyPosition(after)
 
 
 def _commented_out(tree: Tree, parent: Node, key: str) -> int:
     """Return the end of the last line `# key: ...` at the top level of the file, or -1."""
-    found = -1
+    end = -1
     for match in re.finditer(rf"^#[ \t]*([\"']?){re.escape(key)}\1[ \t]*:[^\n]*$", tree.text, re.MULTILINE):
         if match.start() > tree.end:
             break
         if any(name.start <= match.start() < entry_end(name, value) for name, value in parent.entries):
             continue
-        found = line_end(tree.text, match.start())
-    return found
+        end = line_end(tree.text, match.start())
+    return end

@@ -35,24 +35,28 @@ class Origins:
     def remember(self, tree: Tree, path: Path) -> None:
         """Store the original values of `path` and its parents, unless they are already stored."""
         for length in range(1, len(path) + 1):
-            here = path[:length]
-            if here not in self._origins:
-                raw = tree.text[slice(*_region(tree, here) or (0, 0))]
-                self._origins[here] = _Origin(own(tree, here), raw, tree.text, len(self._edited))
+            ancestor = path[:length]
+            if ancestor not in self._origins:
+                raw = tree.text[slice(*_region(tree, ancestor) or (0, 0))]
+                self._origins[ancestor] = _Origin(own(tree, ancestor), raw, tree.text, len(self._edited))
 
     def forget_items(self, path: Path) -> None:
         """Discard the items of the list that contains `path`, because their indices have changed."""
         if path and isinstance(path[-1], int):
             parent = path[:-1]
             depth = len(parent)
-            origins = self._origins.items()
-            self._origins = {each: origin for each, origin in origins if len(each) == depth or each[:depth] != parent}
+            self._origins = {
+                edited_path: origin
+                for edited_path, origin in self._origins.items()
+                if len(edited_path) == depth or edited_path[:depth] != parent
+            }
 
     def restored(self, tree: Tree, path: Path, value: Any) -> str | None:
         """Return the text with the original bytes of `path`, or None if they are unknown or have another value."""
         origin = self._origins.get(path)
         if origin is None or origin.node is None or not means(origin.node, value):
             return None
+        # If nothing else was edited since, the whole text is restored, with comments that the edits removed.
         depth = len(path)
         if all(edited is not None and edited[:depth] == path for edited in self._edited[origin.revision :]):
             return origin.text
@@ -74,16 +78,16 @@ class Origins:
         A map that was already empty in the original file gets its original bytes again.
         """
         for length in range(len(path), 0, -1):
-            here = path[:length]
-            origin = self._origins.get(here)
+            ancestor = path[:length]
+            origin = self._origins.get(ancestor)
             tree = parse(text)
-            node = own(tree, here)
+            node = own(tree, ancestor)
             if origin is None or node is None or not node.is_empty:
                 break
             if origin.node is not None:
-                span = _region(tree, here) if origin.node.is_empty else None
+                span = _region(tree, ancestor) if origin.node.is_empty else None
                 return apply(text, [Splice(*span, origin.raw)]) if span is not None else text
-            text = editing.unset(tree, here)
+            text = editing.unset(tree, ancestor)
         return text
 
 

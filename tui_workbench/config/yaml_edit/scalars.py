@@ -120,8 +120,8 @@ def sort_of(text: str) -> str:
     resolvers: Any = parser_library().SafeLoader.yaml_implicit_resolvers
     for tag, expression in resolvers.get(text[0], ()):
         if expression.match(text):
-            found: str = tag.rpartition(":")[2]
-            return found
+            type_name: str = tag.rpartition(":")[2]
+            return type_name
     if _EXTRA_TYPED.match(text):
         return "bool" if text in "yYnN" else "int" if text.isdigit() else "float"
     return "str"
@@ -168,8 +168,8 @@ def render_key(key: str, style: Style) -> str:
 def means(node: Node, value: Any) -> bool:
     """Return True if the value of a node equals `value`."""
     if isinstance(value, dict):
-        pairs = ((node.get(name), one) for name, one in value.items())
-        has_all = all(inner is not None and means(inner, one) for inner, one in pairs)
+        pairs = ((node.get(name), item) for name, item in value.items())
+        has_all = all(inner is not None and means(inner, item) for inner, item in pairs)
         return has_all and {name.text for name, _ in node.entries} == {*value}
     if isinstance(value, (list, tuple)):
         return len(node.items) == len(value) and all(map(means, node.items, value))
@@ -196,9 +196,9 @@ def block(value: Any, indent: int, style: Style, newline: str) -> str:
     """Return a map or list as YAML lines to insert below a key at column `indent`."""
     if isinstance(value, dict):
         inner = indent + style.map_indent
-        return newline.join(" " * inner + entry(key, one, inner, style, newline) for key, one in value.items())
+        return newline.join(" " * inner + entry(key, item, inner, style, newline) for key, item in value.items())
     inner = indent + style.list_indent
-    return newline.join(" " * inner + "- " + in_item(one, inner + 2, style, newline) for one in value)
+    return newline.join(" " * inner + "- " + in_item(item, inner + 2, style, newline) for item in value)
 
 
 def in_item(value: Any, indent: int, style: Style, newline: str) -> str:
@@ -206,7 +206,7 @@ def in_item(value: Any, indent: int, style: Style, newline: str) -> str:
     if isinstance(value, dict) and value:
         # A list below `- pip:` is aligned with `pip`.
         inner = style._replace(list_indent=0)
-        lines = [entry(key, one, indent, inner, newline) for key, one in value.items()]
+        lines = [entry(key, item, indent, inner, newline) for key, item in value.items()]
         return (newline + " " * indent).join(lines)
     return flow(value, style)
 
@@ -215,8 +215,8 @@ def flow(value: Any, style: Style) -> str:
     """Return a value as YAML on one line, with brackets around collections."""
     inner = style._replace(flow=True)
     if isinstance(value, dict):
-        pairs = (render_key(key, inner) + inner.key_separator + flow(one, inner) for key, one in value.items())
+        pairs = (render_key(key, inner) + inner.key_separator + flow(item, inner) for key, item in value.items())
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(flow(one, inner) for one in value) + "]"
+        return "[" + ", ".join(flow(item, inner) for item in value) + "]"
     return render(value, style)

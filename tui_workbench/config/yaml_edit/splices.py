@@ -47,13 +47,14 @@ def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable
             after = parse(text)
         except ConfigurationError:
             continue
+        # An edit must not begin another document, nor end the first one earlier.
         if (after.extra < 0) == (tree.extra < 0) and is_good(after):
             return text
     node = find(tree, path) or find(tree, path[:-1]) or tree.root
     raise refused(tree, node, f"`{dotted(path)}` cannot be changed without changing other values")
 
 
-def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path | None) -> Callable[[Tree], bool]:
+def reads(tree: Tree, path: Path, is_expected: Callable[[Node], bool], was: Path | None) -> Callable[[Tree], bool]:
     """Return a predicate that is True for a tree whose node at `path` satisfies `is_wanted`.
 
     The rest of the tree must be equal to `tree` without the node at `was`.
@@ -62,7 +63,7 @@ def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path |
 
     def is_good(after: Tree) -> bool:
         node = find(after, path)
-        return node is not None and is_wanted(node) and bool(image(after.root, path) == expected)
+        return node is not None and is_expected(node) and bool(image(after.root, path) == expected)
 
     return is_good
 
@@ -108,29 +109,29 @@ def image(node: Node | None, without: Path | None = None) -> Any:
         kept: tuple[Any, ...] = tuple(pair for pair in pairs if pair[0] != step or pair[1] is not None)
     else:
         index = step % len(node.items) if isinstance(step, int) and node.items else -1
-        images = [image(item, rest if place == index else None) for place, item in enumerate(node.items)]
-        kept = tuple(item for place, item in enumerate(images) if place != index or item is not None)
+        images = [image(item, rest if position == index else None) for position, item in enumerate(node.items)]
+        kept = tuple(item for position, item in enumerate(images) if position != index or item is not None)
     return None if without is not None and not kept else (node.kind, kept)
 
 
-def refuse_shared(tree: Tree, path: Path, wanted: Path) -> None:
+def refuse_shared(tree: Tree, path: Path, changed: Path) -> None:
     """Raise EditRefusedError if an alias would repeat the change elsewhere."""
     for length in range(len(path) + 1):
         node = find(tree, path[:length])
         if node is None:
             return
-        if length < len(wanted) and node.alias_of is not None and length:
+        if length < len(changed) and node.alias_of is not None and length:
             raise refused(
                 tree,
                 node,
-                f"`{dotted(wanted)}` is part of the alias *{node.alias_of.anchor} and cannot be changed alone",
+                f"`{dotted(changed)}` is part of the alias *{node.alias_of.anchor} and cannot be changed alone",
                 "Replace the alias at this line with its value, then try again.",
             )
         if node.anchor and tree.aliases.get(node.anchor):
             raise refused(
                 tree,
                 node,
-                f"`{dotted(wanted)}` is used again as the alias *{node.anchor} and cannot be changed alone",
+                f"`{dotted(changed)}` is used again as the alias *{node.anchor} and cannot be changed alone",
                 f"Replace each alias *{node.anchor} with its value, then try again.",
             )
 
@@ -139,7 +140,7 @@ def refused(
     tree: Tree, node: Node | None, message: str, remedy: str = "Make this change in a text editor, at this line."
 ) -> EditRefusedError:
     """Return the error for an edit that cannot be made, at the position of `node`."""
-    line, column_number = tree.place(node.start if node is not None else 0)
+    line, column_number = tree.position(node.start if node is not None else 0)
     return EditRefusedError(message, remedy=remedy, line=line, column=column_number)
 
 
@@ -147,7 +148,7 @@ def refused(
 
 
 def key_candidates(
-    tree: Tree, here: Path, parent: Node | None, key: str, value: Any, kind: FileKind | None
+    tree: Tree, path: Path, parent: Node | None, key: str, value: Any, kind: FileKind | None
 ) -> Iterator[list[Splice]]:
     """Yield splices that add `key` to the map `parent` at `here`, in order of preference.
 
@@ -157,17 +158,19 @@ def key_candidates(
     if parent is None:
         yield _first_key(tree, key, value, style)
         return
-    prefix = "".join(f"{step}." for step in here)
+    prefix = "".join(f"{step}." for step in path)
     if parent.flow:
-        after = layout.place_for(tree, parent, key, prefix, kind).after
+        after = layout.key_position(tree, parent, key, prefix, kind).after
         yield _into_flow_map(tree, parent, after, key, value, style)
         yield _into_flow_map(tree, parent, len(parent.entries) - 1, key, value, style._replace(quote='"'))
         return
-    place = layout.place_for(tree, parent, key, prefix, kind)
+    position = layout.key_position(tree, parent, key, prefix, kind)
     last = len(parent.entries) - 1
-    for where in (place, layout.Place(place.after), layout.Place(last), layout.Place(-1)):
-        yield _into_block_map(tree, parent, where, key, value, style)
-    yield _into_block_map(tree, parent, layout.Place(last), key, value, style, flow(value, style._replace(flow=True)))
+    others = (layout.KeyPosition(position.after), layout.KeyPosition(last), layout.KeyPosition(-1))
+    for candidate in (position, *others):
+        yield _into_block_map(tree, parent, candidate, key, value, style)
+    in_brackets = flow(value, style._replace(flow=True))
+    yield _into_block_map(tree, parent, layout.KeyPosition(last), key, value, style, in_brackets)
 
 
 def _first_key(tree: Tree, key: str, value: Any, style: Style) -> list[Splice]:
@@ -184,16 +187,18 @@ def _first_key(tree: Tree, key: str, value: Any, style: Style) -> list[Splice]:
 
 
 def _into_block_map(
-    tree: Tree, parent: Node, place: layout.Place, key: str, value: Any, style: Style, written: str = ""
+    tree: Tree, parent: Node, position: layout.KeyPosition, key: str, value: Any, style: Style, written: str = ""
 ) -> list[Splice]:
     text = tree.text
     indent = layout.column(text, parent.entries[0][0].start)
     newline = layout.line_break(text, parent.start)
     line = f"{render_key(key, style)}: {written}" if written else entry(key, value, indent, style, newline)
-    if place.after < 0 and place.offset < 0:
+    if position.after < 0 and position.offset < 0:
         start = parent.entries[0][0].start
         return [Splice(start, start, line + newline + " " * indent)]
-    end = place.offset if place.offset >= 0 else layout.line_end(text, layout.entry_end(*parent.entries[place.after]))
+    end = position.offset
+    if end < 0:
+        end = layout.line_end(text, layout.entry_end(*parent.entries[position.after]))
     return [Splice(end, end, layout.line_break(text, end) + " " * indent + line)]
 
 
@@ -255,7 +260,7 @@ def item_candidates(tree: Tree, sequence: Node, index: int, value: Any) -> Itera
             yield [Splice(end, end, layout.line_break(text, end) + " " * indent + dash + written)]
 
 
-def remove(tree: Tree, here: Path, parent: Node, index: int) -> list[Splice]:
+def remove(tree: Tree, path: Path, parent: Node, index: int) -> list[Splice]:
     """Return the splices that remove an entry or item from the map or list `parent` at `here`."""
     text, spans = tree.text, layout.spans_of(parent)
     if parent.flow:
@@ -271,7 +276,7 @@ def remove(tree: Tree, here: Path, parent: Node, index: int) -> list[Splice]:
             start = layout.line_start(text, start)
         follows = spans[index + 1][0] if has_more else -1
     if len(spans) == 1:
-        return _emptied(tree, here, parent, start, end)
+        return _emptied(tree, path, parent, start, end)
     return _lines_out(text, start, end, follows)
 
 
@@ -293,15 +298,15 @@ def _lines_out(text: str, start: int, end: int, follows: int) -> list[Splice]:
     return [Splice(cut, tail, "")]
 
 
-def _emptied(tree: Tree, here: Path, parent: Node, start: int, end: int) -> list[Splice]:
+def _emptied(tree: Tree, path: Path, parent: Node, start: int, end: int) -> list[Splice]:
     """Return splices that remove the only entry of a block collection. Below the top level, empty brackets remain."""
     text, empty = tree.text, "{}" if parent.kind == MAP else "[]"
-    if not here:
+    if not path:
         return _lines_out(text, start, end, -1)
-    if not layout.begins_line(text, start) or isinstance(here[-1], int) or parent.anchor or parent.tag:
+    if not layout.begins_line(text, start) or isinstance(path[-1], int) or parent.anchor or parent.tag:
         return [Splice(start, end, empty)]
-    holder = find(tree, here[:-1])
-    pair = holder.entry(here[-1]) if holder is not None else None
+    holder = find(tree, path[:-1])
+    pair = holder.entry(path[-1]) if holder is not None else None
     if pair is None:
         return []
     after_colon = layout.colon_end(text, *pair)

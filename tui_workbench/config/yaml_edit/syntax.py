@@ -96,7 +96,7 @@ class Node:
         own = self.entry(key)
         if own is not None:
             return own[1]
-        return next((found for source in self.merged if (found := source.get(key)) is not None), None)
+        return next((value for source in self.merged if (value := source.get(key)) is not None), None)
 
     def child(self, step: str | int) -> Node | None:
         """Return the value of a key or index, or None."""
@@ -122,7 +122,7 @@ class Tree:
         self.ellipsis = -1
         """Offset of a `...` before the content, or -1."""
 
-    def place(self, offset: int) -> tuple[int, int]:
+    def position(self, offset: int) -> tuple[int, int]:
         """Return the line and column of an offset, from 1."""
         return line_and_column(self.text, offset)
 
@@ -174,8 +174,8 @@ def _not_text(path: str) -> ConfigurationError:
         text = file.read(MAX_BYTES).decode("utf-8", "surrogateescape")
     bad = re.search("[\0\udc80-\udcff]", text)
     line, column = line_and_column(text, bad.start() if bad is not None else 0)
-    found = f"the byte 0x{ord(bad[0]) & 0xFF:02x}" if bad is not None else "a byte"
-    message = f"{found} is not allowed in a UTF-8 text file"
+    shown = f"the byte 0x{ord(bad[0]) & 0xFF:02x}" if bad is not None else "a byte"
+    message = f"{shown} is not allowed in a UTF-8 text file"
     return ConfigurationError(
         message, remedy="Remove this byte, or save the file as UTF-8.", file=path, line=line, column=column
     )
@@ -350,10 +350,10 @@ def plain_value(node: Node | None) -> Any:
     if node is None:
         return None
     if node.kind == MAP:
-        found = {key.text: plain_value(value) for key, value in node.own_entries}
+        mapping = {key.text: plain_value(value) for key, value in node.own_entries}
         for source in node.merged:
-            found = {**(plain_value(source) if source.kind == MAP else {}), **found}
-        return found
+            mapping = {**(plain_value(source) if source.kind == MAP else {}), **mapping}
+        return mapping
     if node.kind == LIST:
         return [plain_value(item) for item in node.items]
     if node.style or node.tag == "tag:yaml.org,2002:str":

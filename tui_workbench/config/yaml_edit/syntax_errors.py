@@ -71,19 +71,20 @@ def missing_comma(text: str) -> YamlError | None:
 
 def missing_space(text: str, upto: int | None = None) -> YamlError | None:
     """Return the error for the last known key up to `upto` that has no space after its colon, or None."""
-    found = None
+    last = None
     for match in _NO_SPACE.finditer(text):
         if upto is not None and match.start() > upto:
             break
         # In brackets, a quoted key needs no space.
         if is_known_key(match[2]) and not (match[1] and text.lstrip().startswith("{")):
-            found = match
-    if found is None:
+            last = match
+    if last is None:
         return None
-    line = text[found.start() : (text + "\n").index("\n", found.start())].strip()
-    shown = f"{found[2]}:{MASK}" if is_secret_name(found[2]) else line[:60]
+    line = text[last.start() : (text + "\n").index("\n", last.start())].strip()
+    key = last[2]
+    shown = f"{key}:{MASK}" if is_secret_name(key) else line[:60]
     message = f"`{shown}` has no space after the colon"
-    return YamlError("missing-space", found.end(), message, "Add a space.")
+    return YamlError("missing-space", last.end(), message, "Add a space.")
 
 
 def _tab(text: str, offset: int) -> YamlError | None:
@@ -165,7 +166,7 @@ def _general(error: Exception, text: str, offset: int) -> YamlError:
     if "unknown escape" in problem and text[offset - 1 : offset] == "\\":
         offset -= 1
     other = ("", f"invalid YAML: {problem}", "Correct the line.")
-    _, message, remedy = next((each for each in _MEANINGS if each[0] in problem), other)
+    _, message, remedy = next((meaning for meaning in _MEANINGS if meaning[0] in problem), other)
     return YamlError("syntax", offset, message, remedy)
 
 
@@ -181,14 +182,14 @@ class Line(NamedTuple):
 def indent_above(text: str, start: int) -> Line:
     """Return the nearest line with content above the line that begins at `start`; an empty `Line` without one."""
     lines = reversed(text[:start].split("\n")[:-1])
-    return next((found for line in lines if (found := _layout_of(line)) is not None), Line())
+    return next((layout for line in lines if (layout := _layout_of(line)) is not None), Line())
 
 
 def neighbors_columns(text: str, start: int) -> list[int]:
     """Return the likely indentations of the line at `start`, the most likely first, judged by the lines around it."""
     above = indent_above(text, start)
     line, *below = text[start:].split("\n")
-    next_line = next((found for each in below if (found := _layout_of(each)) is not None), None)
+    next_line = next((layout for following in below if (layout := _layout_of(following)) is not None), None)
     is_item = line.lstrip().startswith("- ")
     if above.opens:
         # Align the first line below a key with the next line if that is deeper; otherwise, indent it by two columns.

@@ -57,7 +57,7 @@ def read_fields(tree: Tree, kind: FileKind) -> Reading:
     reading = Reading({}, {}, [], [])
     root = tree.root
     if tree.extra >= 0:
-        line, _ = tree.place(tree.extra)
+        line, _ = tree.position(tree.extra)
         mark = tree.text[tree.extra : tree.extra + 3]
         message = f"`{mark}` ends the document: the rest of the file is ignored"
         remedy = f"Remove only line {line}, or line {line} and all lines after it."
@@ -65,19 +65,12 @@ def read_fields(tree: Tree, kind: FileKind) -> Reading:
     if root is not None and root.kind == MAP:
         type_node = root.get("type")
         if type_node is not None and type_node.kind == SCALAR and type_node.text in target_types.installed():
-            kind = _of_another_package(kind)
+            # A target type of another package: its `address` can have any form. No program of the workbench gets it.
+            kind = kind._replace(fields=tuple(field._replace(mistake_in=None) for field in kind.fields))
         _read_map(root, kind, "", reading)
     elif root is not None:
         reading.faults.append(_no_map(tree, root))
     return reading
-
-
-def _of_another_package(kind: FileKind) -> FileKind:
-    """Return the fields for a target type of another package, whose `address` may have any form.
-
-    No program of the workbench gets such an address.
-    """
-    return kind._replace(fields=tuple(field._replace(mistake_in=None) for field in kind.fields))
 
 
 def valid_fields(tree: Tree, kind: FileKind, path: str) -> Reading:
@@ -91,7 +84,7 @@ def raise_first(faults: Sequence[Fault], tree: Tree, path: str) -> None:
     """Raise the first of the faults as a ConfigurationError. Faults with a position come before missing fields."""
     if faults:
         first = min(faults, key=lambda fault: (fault.code == "missing-field" and not fault.end, fault.start))
-        line, column = tree.place(first.start)
+        line, column = tree.position(first.start)
         raise ConfigurationError(first.message, remedy=first.remedy, file=path, line=line, column=column)
 
 
@@ -100,8 +93,8 @@ def _no_map(tree: Tree, root: Node) -> Fault:
     error = missing_space(tree.text)
     if error is not None:
         return Fault(error.code, error.message, error.remedy, error.offset, error.offset, ())
-    found = "a list" if root.kind == LIST else "a single value"
-    message = f"the file contains {found}, expected `key: value` lines"
+    content = "a list" if root.kind == LIST else "a single value"
+    message = f"the file contains {content}, expected `key: value` lines"
     return Fault("not-a-map", message, "Write one `key: value` on each line.", root.start, root.end, ())
 
 
@@ -303,15 +296,15 @@ def _gpus(value: _Value) -> str | None:
 
 
 def _mapping(value: _Value) -> dict[str, str]:
-    found: dict[str, str] = {}
+    mapping: dict[str, str] = {}
     for key, node in value.node.entries:
-        if key.text in found:
+        if key.text in mapping:
             value.faults.append(_duplicate(key, (*value.path, key.text)))
         if node.kind != SCALAR:
             value.below(key.text, node).wrong("text", "Write a single value. Quote it if it contains brackets.")
         else:
-            found[key.text] = "" if node.is_null else node.text
-    return found
+            mapping[key.text] = "" if node.is_null else node.text
+    return mapping
 
 
 def _references(value: _Value) -> dict[str, str] | None:
@@ -336,32 +329,32 @@ def _rows(value: _Value) -> tuple[dict[str, str], ...]:
 
 def _row(value: _Value) -> dict[str, str]:
     empty = [key.text for key, node in value.node.entries if node.is_null]
-    found = {key: text for key, text in _mapping(value).items() if key not in empty}
+    row = {key: text for key, text in _mapping(value).items() if key not in empty}
     for column in value.field.row:
-        if column.required and column.key not in found:
+        if column.required and column.key not in row:
             message = f"an item of `{value.field.key}` has no `{column.key}`"
             value.fault("missing-field", message, f"Add `{column.key}: {column.example or '...'}`.")
-    return found
+    return row
 
 
 def _dependencies(value: _Value) -> tuple[Any, ...]:
     """Return conda packages as strings, and pip packages as `{"pip": (...)}`."""
-    found: list[Any] = []
+    packages: list[Any] = []
     for index, node in enumerate(value.node.items):
         item = value.below(index, node)
         pip = node.entries[0][1] if len(node.entries) == 1 and node.entries[0][0].text == "pip" else None
         if node.kind == SCALAR and node.start == node.end:
             item.fault("missing-value", f"{item.name} is empty", "Write a package, or remove the line.")
         elif node.kind == SCALAR:
-            found.append(node.text)
+            packages.append(node.text)
         elif pip is None:
             item.wrong("a package", "Write a package, or `pip:` with a list below it.")
         elif pip.kind == LIST:
-            found.append({"pip": _strings(item.below("pip", pip))})
+            packages.append({"pip": _strings(item.below("pip", pip))})
         elif not pip.is_null:
             remedy = "Start each package with `- `, indented below `pip:`."
             item.below("pip", pip)._replace(name="`pip`").wrong("a list of packages", remedy)
-    return tuple(found)
+    return tuple(packages)
 
 
 def _describe(node: Node) -> str:

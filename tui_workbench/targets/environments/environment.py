@@ -133,7 +133,7 @@ def read_recipe(source: str, root: str, path: str = "") -> Recipe:
     options: list[str] = []
     python: Package | None = None
     for requirement in requirements_of(tree.root):
-        line = tree.place(requirement.start)[0]
+        line = tree.position(requirement.start)[0]
         text = requirement.text.strip()
         if requirement.manager == "pip" and text.startswith("-"):
             options += _option(requirement, path, line)

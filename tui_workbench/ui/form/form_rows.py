@@ -113,7 +113,7 @@ def _children(path: Path, field: Field, node: Node | None, document: Document) -
 
 
 def _entry(path: Path, field: Field, label: str, node: Node, document: Document) -> FormRow:
-    line = document.tree.place(node.start)[0]
+    line = document.tree.position(node.start)[0]
     row = FormRow("item", path, field, label, depth=1, line=line)
     if field.type == field_types.ROWS:
         coordinates = row_text(field, plain_value(node))
