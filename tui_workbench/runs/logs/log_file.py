@@ -79,7 +79,7 @@ class LogFile:
         """Check the file. Return True if its size, `generation` or readability has changed."""
         before = (self.size, self.generation, self.problem is None)
         try:
-            self._look()
+            self._check_file()
         except FileNotFoundError:
             # A deleted file is still readable while it is open.
             self.problem = None
@@ -93,16 +93,16 @@ class LogFile:
             )
         return (self.size, self.generation, self.problem is None) != before
 
-    def _look(self) -> None:
-        found = os.stat(self.path)
-        if (found.st_dev, found.st_ino) != self._identity:
+    def _check_file(self) -> None:
+        status = os.stat(self.path)
+        if (status.st_dev, status.st_ino) != self._identity:
             self.close()
             with open_regular(self.path) as file:
                 self._descriptor = os.dup(file.fileno())
-            found = os.fstat(self._descriptor)
-            self._identity = (found.st_dev, found.st_ino)
+            status = os.fstat(self._descriptor)
+            self._identity = (status.st_dev, status.st_ino)
             self._start_over()
-        size = found.st_size if self._file_end is None else min(found.st_size, self._file_end)
+        size = status.st_size if self._file_end is None else min(status.st_size, self._file_end)
         if size < self._file_size:
             self._start_over()
         self.problem = None
@@ -126,7 +126,7 @@ class LogFile:
         self._totals = array("Q")  # number of newlines up to the end of each complete block
         self._beyond = 0  # number of newlines after the last complete block, up to `counted`
         self.counted = 0
-        self._bare = (0, 0)  # the last long range without newlines that was found, from the start of a line
+        self._long_range = (0, 0)  # the last long range without newlines that was found, from the start of a line
 
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes from an offset, or fewer at the end of the file or if it was truncated."""
@@ -181,14 +181,14 @@ class LogFile:
         while position > self.begin:
             start = (position - 1) // BLOCK * BLOCK
             data = self.read(start, position - start)
-            found = data.count(_NEWLINE)
-            if found >= count:
+            newlines = data.count(_NEWLINE)
+            if newlines >= count:
                 newline = len(data)
                 for _ in range(count):
                     newline = data.rfind(_NEWLINE, 0, newline)
                 return start + newline + 1
-            count -= found
-            position = start if found else self._find_newline_back(start) + 1
+            count -= newlines
+            position = start if newlines else self._find_newline_back(start) + 1
         return self.begin
 
     def line_start(self, offset: int) -> int:
@@ -223,31 +223,31 @@ class LogFile:
     def _line_stop(self, start: int, offset: int) -> int:
         """Return the offset of the first newline from `offset` in the line at `start`, or the end of the file."""
         while offset < self.size:
-            if self._bare[0] <= offset < self._bare[1]:
-                offset = self._bare[1]
+            if self._long_range[0] <= offset < self._long_range[1]:
+                offset = self._long_range[1]
             data = self.read(offset, BLOCK)
-            found = data.find(_NEWLINE)
-            offset += found if found >= 0 else len(data)
-            if found >= 0 or not data:
+            newline = data.find(_NEWLINE)
+            offset += newline if newline >= 0 else len(data)
+            if newline >= 0 or not data:
                 break
         if offset - start > 4 * BLOCK:
-            self._bare = (start, offset)
+            self._long_range = (start, offset)
         return min(offset, self.size)
 
     def _find_newline_back(self, end: int) -> int:
         """Return the offset of the last newline before an offset, or that of the byte before `begin`."""
-        last, step, found = end, FIRST_READ, self.begin - 1
-        while end > self.begin and found < self.begin:
-            if self._bare[0] < end <= self._bare[1]:
-                found = self._bare[0] - 1
+        last, step, newline = end, FIRST_READ, self.begin - 1
+        while end > self.begin and newline < self.begin:
+            if self._long_range[0] < end <= self._long_range[1]:
+                newline = self._long_range[0] - 1
                 break
             start = max((end - 1) // BLOCK * BLOCK, end - step)
             step = BLOCK  # the first, smaller read is enough for most lines
-            place = self.read(start, end - start).rfind(_NEWLINE)
-            found, end = start + place if place >= 0 else found, start
-        if last - found > 4 * BLOCK:
-            self._bare = (found + 1, last)
-        return found
+            position = self.read(start, end - start).rfind(_NEWLINE)
+            newline, end = start + position if position >= 0 else newline, start
+        if last - newline > 4 * BLOCK:
+            self._long_range = (newline + 1, last)
+        return newline
 
     def index(self, budget: int = 1 << 20) -> bool:
         """Count the newlines in up to `budget` more bytes. Return True at the end of the file."""

@@ -49,35 +49,35 @@ class Pattern:
         """Return the nonempty matches in a shown line as (start, end) in characters."""
         if self._expression is None:
             return [match.span() for match in self._in_text.finditer(text)]
-        found, data, at, characters = [], text.encode("utf-8", "replace"), 0, 0
+        spans, data, at, characters = [], text.encode("utf-8", "replace"), 0, 0
         for match in self._expression.finditer(data):
             start = characters + len(data[at : match.start()].decode())
             at, characters = match.end(), start + len(match[0].decode())
             if characters > start:
-                found.append((start, characters))
-        return found
+                spans.append((start, characters))
+        return spans
 
     def count(self, data: bytes) -> int:
         """Return the number of matching lines in the bytes."""
         lines = self._prepared(data)
         if self._expression is not None:
-            return sum(1 for _ in self._places(lines))
+            return sum(1 for _ in self._match_starts(lines))
         # `findall` takes half as long as an iteration.
         return len(self._line_in_text.findall(lines) if isinstance(lines, str) else self._line_in_bytes.findall(lines))
 
     def first(self, data: bytes) -> int:
         """Return the offset of the first matching line in the bytes, or -1."""
         lines = self._prepared(data)
-        place = next(self._places(lines), None)
-        return -1 if place is None else _line_start(data, lines, place)
+        position = next(self._match_starts(lines), None)
+        return -1 if position is None else _line_start(data, lines, position)
 
     def last(self, data: bytes) -> int:
         """Return the offset of the last matching line in the bytes, or -1."""
         lines = self._prepared(data)
-        place = None
-        for place in self._places(lines):  # noqa: B007
+        position = None
+        for position in self._match_starts(lines):  # noqa: B007
             pass
-        return -1 if place is None else _line_start(data, lines, place)
+        return -1 if position is None else _line_start(data, lines, position)
 
     def _prepared(self, data: bytes) -> bytes | str:
         """Return the lines to search, without colors."""
@@ -89,7 +89,7 @@ class Pattern:
             return data.decode("utf-8", "surrogateescape")
         return data.lower() if self._lower else data
 
-    def _places(self, lines: bytes | str) -> Iterator[int]:
+    def _match_starts(self, lines: bytes | str) -> Iterator[int]:
         """Yield the start of the first match in each matching line."""
         if isinstance(lines, str):
             yield from (match.start() for match in self._line_in_text.finditer(lines))
@@ -157,16 +157,16 @@ class Search:
         return self.complete
 
     def _count_lines(self, lines: bytes) -> None:
-        found = self.pattern.count(lines)
+        matches = self.pattern.count(lines)
         if self._position > self.counted:
             first = lines[: lines.find(_NEWLINE) + 1]
-            found += self._matched_piece - (self._matched_piece and self.pattern.count(first) > 0)
+            matches += self._matched_piece - (self._matched_piece and self.pattern.count(first) > 0)
         self._position += len(lines)
         self.counted = self._position
         self._matched_piece = False
         self._tail = (-1, False)
         self._starts.append(self.counted)
-        self._before.append(self._before[-1] + found)
+        self._before.append(self._before[-1] + matches)
 
     def ordinal(self, start: int) -> int | None:
         """Return the number (from 1) of the matching line at the offset, or None if it is not counted yet."""
@@ -189,9 +189,9 @@ class Search:
                 return
             end = data.rfind(_NEWLINE) + 1
             last = position + len(data) >= self.log.size
-            found = self.pattern.first(data if last or not end else data[:end])
-            if found >= 0:
-                yield position + found if found else line
+            offset = self.pattern.first(data if last or not end else data[:end])
+            if offset >= 0:
+                yield position + offset if offset else line
                 return
             if end and not last:
                 line = position = self._skip_forward(position + end)
@@ -210,9 +210,9 @@ class Search:
             if end - start > 2 * SLICE:
                 first = min(end, self.log.line_end(start))
             start, first = max(start, limit), max(first, limit)
-            found = self.pattern.last(self.log.read(first, end - first))
-            if found >= 0:
-                yield first + found
+            offset = self.pattern.last(self.log.read(first, end - first))
+            if offset >= 0:
+                yield first + offset
                 return
             if first > start and (yield from self._long_line_matches(start, first)):
                 yield start

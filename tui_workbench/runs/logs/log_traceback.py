@@ -68,7 +68,7 @@ def read_traceback(log: LogFile, offset: int) -> Traceback | None:
 def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
     """Return the exception and the frame for `Traceback`.
 
-    The exception is "" if it is not written yet, and the frame is None if there are no frames.
+    The exception is "" if it is not written yet, and the frame is None without frames.
     """
     frame: Frame | None = None
     exception = ""
@@ -76,9 +76,9 @@ def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
         if not line.startswith(prefix.rstrip()):
             continue  # a line of another process
         line = line[len(prefix) :]
-        if found := _FRAME.match(line):
-            if frame is None or _LIBRARY.search(frame.file) or not _LIBRARY.search(found["file"]):
-                frame = Frame(found["file"], int(found["line"]), found["function"] or "")
+        if match := _FRAME.match(line):
+            if frame is None or _LIBRARY.search(frame.file) or not _LIBRARY.search(match["file"]):
+                frame = Frame(match["file"], int(match["line"]), match["function"] or "")
         elif line[:1].strip() and not line.startswith("["):
             exception = line
             break
@@ -87,9 +87,9 @@ def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
 
 def read_syntax_error(log: LogFile) -> Traceback | None:
     """Parse the syntax error of the script at the end of the log. Return None if the log does not end with one."""
-    found = log.lines_before(log.size, 5)
-    lines = [_text(line) for line in found]
-    for line, text in zip(found, lines, strict=True):
+    log_lines = log.lines_before(log.size, 5)
+    lines = [_text(line) for line in log_lines]
+    for line, text in zip(log_lines, lines, strict=True):
         frame = _FRAME.match(text)
         if frame is not None and frame["function"] is None and _SYNTAX_ERROR.match(lines[-1]):
             return Traceback(line.start, lines[-1], Frame(frame["file"], int(frame["line"])))
@@ -126,6 +126,6 @@ def last_traceback(path: str, start: int = 0) -> Traceback | None:
         if traceback is None or traceback.offset < log.line_start(start):
             first = log.line_start(max(start, log.size - TAIL_BYTES))
             search = Search(log, HEADER).backward(log.size, first)
-            offset = next((found for found in search if found is not None), -1)
+            offset = next((offset for offset in search if offset is not None), -1)
             traceback = read_traceback(log, offset) if offset >= 0 else None
     return traceback if traceback is not None and traceback.exception else None

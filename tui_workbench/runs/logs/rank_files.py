@@ -27,7 +27,7 @@ _RANK_LOG = re.compile(r"(0|[1-9][0-9]{0,8})\.log")
 
 def ranks_by_node(directory: str) -> dict[str, tuple[int, ...]]:
     """Return the ranks that have files in the run directory, by node. The node "" is the machine of the run."""
-    found = {}
+    ranks = {}
     room = MOST_RANKS
     for node in ("", *_node_names(directory)):
         with contextlib.suppress(OSError):
@@ -35,8 +35,8 @@ def ranks_by_node(directory: str) -> dict[str, tuple[int, ...]]:
             numbers = sorted(int(name[1]) for name in names if name is not None)[:room]
             room -= len(numbers)
             if node or numbers:
-                found[node] = tuple(numbers)
-    return found
+                ranks[node] = tuple(numbers)
+    return ranks
 
 
 def ranks_of(directory: str) -> tuple[int, ...]:
@@ -52,8 +52,8 @@ def current_nodes(directory: str, by_node: Mapping[str, tuple[int, ...]]) -> dic
             nodes.setdefault(rank, []).append(node)
     # After a second start of the job, other nodes may have the rank.
     return {
-        rank: found[0] if len(found) == 1 else max(found, key=lambda node: _written(rank_path(directory, node, rank)))
-        for rank, found in sorted(nodes.items())
+        rank: max(names, key=lambda node: _written(rank_path(directory, node, rank))) if len(names) > 1 else names[0]
+        for rank, names in sorted(nodes.items())
     }
 
 
@@ -86,8 +86,8 @@ def file_of_rank(directory: RunDirectory, rank: int) -> str:
     """
     ranks = ranks_of(directory.path)
     spec = directory.read_record().spec
-    wanted = spec.run_configuration.processes_per_node
-    may_come = spec.nodes == 1 and (wanted == "gpus" or (wanted.isdigit() and rank < int(wanted)))
+    processes = spec.run_configuration.processes_per_node
+    may_come = spec.nodes == 1 and (processes == "gpus" or (processes.isdigit() and rank < int(processes)))
     if rank in ranks or (may_come and not directory.status().end):
         return rank_log(directory.path, rank)
     if ranks:
@@ -117,14 +117,11 @@ def _node_names(directory: str) -> list[str]:
     try:
         with os.scandir(os.path.join(directory, RANKS)) as entries:
             # On one machine, the folder `torchrun` contains the error files of torchrun.
-            names = (each.name for each in entries if each.is_dir(follow_symlinks=False) and _is_node(each.path))
-            return sorted(itertools.islice(names, MOST_RANKS))
+            names = (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            nodes = (name for name in names if os.path.exists(node_log(directory, name)))
+            return sorted(itertools.islice(nodes, MOST_RANKS))
     except OSError:
         return []
-
-
-def _is_node(path: str) -> bool:
-    return os.path.exists(os.path.join(path, OUTPUT))
 
 
 def _written(path: str) -> float:

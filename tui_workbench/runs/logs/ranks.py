@@ -35,7 +35,7 @@ _CONNECTION = re.compile(
 )
 """Errors of a rank that has lost the connection to another rank (messages of Gloo, NCCL and the store of PyTorch)."""
 
-_KNOWN = (
+_TORCHRUN_ERRORS = (
     (re.compile(r"ValueError: Cuda is not available"), "ProcessesPerNode is gpus, but PyTorch sees no GPU"),
     (re.compile(r"No module named '?torch'?(?!\.)"), "the Python of the run has no PyTorch; install torch in it"),
     (
@@ -98,14 +98,14 @@ def cause_of(directory: str) -> Cause | None:
     read = (_cause_in(_end_of(path), node) for node, path in torchrun_logs(directory).items())
     causes = [cause for cause in read if cause is not None]
     # The ranks of other nodes often fail in the same second, because they have lost the connection.
-    return min(causes, key=lambda each: (_is_consequence(directory, each), each.time), default=None)
+    return min(causes, key=lambda cause: (_is_consequence(directory, cause), cause.time), default=None)
 
 
 def _cause_in(output: str, node: str) -> Cause | None:
     """Return the cause that the last summary in the output of torchrun names, or None without a complete summary."""
     _, heading, summary = f"\n{output}".rpartition(_ROOT_CAUSE)
     lines = summary.split("\n", _CAUSE_LINES)[:_CAUSE_LINES] if heading else []
-    rank, code, time = (next(filter(None, map(each.match, lines)), None) for each in (_RANK, _CODE, _TIME))
+    rank, code, time = (next(filter(None, map(pattern.match, lines)), None) for pattern in (_RANK, _CODE, _TIME))
     if rank is None or code is None:
         return None
     return Cause(int(rank[1]), int(code[1]), node, time[1] if time is not None else "")
@@ -159,11 +159,11 @@ def _raised_by(path: str) -> str:
 
 def _torchrun_reason(directory: str) -> str:
     outputs = [_end_of(path) for path in torchrun_logs(directory).values()]
-    known = next((meaning for pattern, meaning in _KNOWN if any(map(pattern.search, outputs))), "")
-    if known:
-        return known
+    meaning = next((meaning for pattern, meaning in _TORCHRUN_ERRORS if any(map(pattern.search, outputs))), "")
+    if meaning:
+        return meaning
     lasts = [output.strip().rpartition("\n")[2] for output in outputs]
-    last = next((each for each in lasts if "Error" in each.partition(" ")[0]), "")
+    last = next((line for line in lasts if "Error" in line.partition(" ")[0]), "")
     return f"torchrun: {last[:MOST_CHARACTERS]}" if last else ""
 
 

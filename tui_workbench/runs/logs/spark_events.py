@@ -109,7 +109,7 @@ class SparkEvents:
     @property
     def applications(self) -> list[SparkApplication]:
         """The applications in the order of their start."""
-        return sorted((log.application for log in self._logs.values()), key=lambda each: each.start)
+        return sorted((log.application for log in self._logs.values()), key=lambda application: application.start)
 
 
 def read_spark(directory: str) -> list[SparkApplication]:
@@ -166,8 +166,8 @@ class _EventLog:
         if done := _TASK_DONE.match(line):
             self._count((int(done[1]), int(done[2])), failed=False)
             return
-        found = _EVENT.match(line)
-        handle = _HANDLERS.get(found[1]) if found else None
+        match = _EVENT.match(line)
+        handle = _HANDLERS.get(match[1]) if match else None
         if handle is None:
             return
         try:
@@ -228,8 +228,8 @@ class _EventLog:
         if key not in self._stages and len(self._stages) >= MOST_STAGES:
             self._more_stages += event.get("Event") == "SparkListenerStageSubmitted"
             return
-        known = self._stages.get(key, SparkStage(*key, "", 0))
-        self._stages[key] = _stage(key, info)._replace(done=known.done, failed=known.failed)
+        stage = self._stages.get(key, SparkStage(*key, "", 0))
+        self._stages[key] = _stage(key, info)._replace(done=stage.done, failed=stage.failed)
 
     def _task_ended(self, event: Mapping[str, Any]) -> None:
         key = _key(event)
@@ -284,7 +284,7 @@ def _key(info: Mapping[str, Any]) -> tuple[int, int]:
 def _stage(key: tuple[int, int], info: Mapping[str, Any]) -> SparkStage:
     return SparkStage(
         *key,
-        name=_place(_text(info.get("Stage Name"))),
+        name=_short_name(_text(info.get("Stage Name"))),
         tasks=_number(info.get("Number of Tasks")),
         start=_seconds(info.get("Submission Time")),
         end=_seconds(info.get("Completion Time")),
@@ -292,7 +292,7 @@ def _stage(key: tuple[int, int], info: Mapping[str, Any]) -> SparkStage:
     )
 
 
-def _place(name: str) -> str:
+def _short_name(name: str) -> str:
     """Shorten `collect at /a/b/train.py:7` to `collect at train.py:7`."""
     action, at, path = name.rpartition(" at ")
     return f"{action}{at}{os.path.basename(path)}"

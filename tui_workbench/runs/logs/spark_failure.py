@@ -27,7 +27,8 @@ _NO_MASTER = re.compile(r"All masters are unresponsive|Could not parse Master UR
 
 def stage_failure(directory: str, run_id: str) -> str:
     """Return why the last failed stage of a run failed, from Spark's event log in its directory; "" if none failed."""
-    failed = [(each.master, stage) for each in read_spark(directory) for stage in each.stages if stage.failure]
+    applications = read_spark(directory)
+    failed = [(session.master, stage) for session in applications for stage in session.stages if stage.failure]
     if not failed:
         return ""
     master, stage = failed[-1]
@@ -42,7 +43,7 @@ def spark_failure(path: str) -> str:
     text = ""
     with suppress(OSError):
         text = read_end(path, TAIL_BYTES).decode("utf-8", "replace")
-    if packages := list(dict.fromkeys(":".join(found) for found in _UNRESOLVED.findall(text))):
+    if packages := list(dict.fromkeys(":".join(match) for match in _UNRESOLVED.findall(text))):
         return f"Spark cannot download {', '.join(packages)}: check names, repositories and network"[:MOST_CHARACTERS]
     if _OTHER_JAVA.search(text):
         return (
@@ -51,10 +52,10 @@ def spark_failure(path: str) -> str:
         )
     if _NO_YARN in text:
         return "HADOOP_CONF_DIR is not set: set it in EnvironmentVariables to the folder of YARN's configuration"
-    if found := _NO_MASTER.search(text):
+    if match := _NO_MASTER.search(text):
         return (
-            f"invalid Spark master {found[1]!r}: correct `spark.master`"
-            if found[1]
+            f"invalid Spark master {match[1]!r}: correct `spark.master`"
+            if match[1]
             else "the Spark master does not answer: check `spark.master`, and that the cluster is running"
         )
     return ""

@@ -63,23 +63,23 @@ def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> 
     """Return `applications`. If it is empty, return the application in the log of `spark-submit`. This blocks."""
     if applications:
         return applications
-    found = _REPORTED.search(_head_of(run.log_path))
-    return [SparkApplication(found[1].decode("ascii"), master=_YARN, has_events=False)] if found else []
+    match = _REPORTED.search(_head_of(run.log_path))
+    return [SparkApplication(match[1].decode("ascii"), master=_YARN, has_events=False)] if match else []
 
 
 def _tracking_address(path: str) -> tuple[str, str, int, str] | None:
     """Return scheme, host, port and path of YARN's tracking URL, which redirects to the user interface, or None."""
-    found = _TRACKING.findall(_head_of(path))
-    if not found:
+    addresses = _TRACKING.findall(_head_of(path))
+    if not addresses:
         return None
-    scheme, host, port, rest = (each.decode("ascii", "replace") for each in found[-1])
+    scheme, host, port, rest = (part.decode("ascii", "replace") for part in addresses[-1])
     return scheme, host, min(int(port or (443 if scheme == "https" else 80)), (1 << 16) - 1), rest
 
 
 def _port_in(path: str) -> int:
     """Return the port in the driver's log, or 0. If port 4040 is in use, Spark tries the next ports."""
-    found = [int(one or other) for one, other in _PORT.findall(_head_of(path))]
-    return next((port for port in reversed(found) if 0 < port < 1 << 16), 0)
+    ports = [int(started or attempted) for started, attempted in _PORT.findall(_head_of(path))]
+    return next((port for port in reversed(ports) if 0 < port < 1 << 16), 0)
 
 
 def _head_of(path: str) -> bytes:
@@ -90,9 +90,9 @@ def _head_of(path: str) -> bytes:
 
 def spark_record(run: Run) -> dict[str, Any]:
     """Return the Spark applications of a run for its history record; {} without applications. This blocks."""
-    found = with_application_of_yarn(run, read_spark(run.directory))
-    applications = [_application_record(run, each) for each in found]
-    return {"applications": applications} if applications else {}
+    applications = with_application_of_yarn(run, read_spark(run.directory))
+    records = [_application_record(run, application) for application in applications]
+    return {"applications": records} if records else {}
 
 
 def _application_record(run: Run, application: SparkApplication) -> dict[str, Any]:
