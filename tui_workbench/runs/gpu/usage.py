@@ -193,7 +193,7 @@ class DeviceUse:
 
 
 class Usage:
-    """The totals of all devices of a run. `facts` describes the processes of the run; see `targets.gpu.facts`."""
+    """The totals of all devices of a run. `facts` describes the processes of the run; see `targets.gpu.activity`."""
 
     def __init__(self) -> None:
         self.machine = Machine()

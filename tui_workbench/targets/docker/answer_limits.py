@@ -72,6 +72,7 @@ class LimitedSocket(socket.socket):
         left = None if self._deadline is None else self._deadline - time.monotonic()
         if left is not None and left <= 0:
             raise self._late
+        # The timeout of a socket applies to each call alone, so each call gets only the rest of the time.
         self.settimeout(left)
         try:
             yield

@@ -24,7 +24,7 @@ from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.spark import variables as spark_variables
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome
-from tui_workbench.targets.docker.create_command import mount_option
+from tui_workbench.targets.docker.create_command import device_option, mount_option
 from tui_workbench.targets.docker.engine import EngineRefused
 from tui_workbench.targets.docker.engine_answers import Container
 from tui_workbench.targets.docker.gpu_access import GpuAccess
@@ -275,8 +275,7 @@ def _gpus_option(spec: RunSpec, placement: Placement) -> str:
     """Return the value of `docker run --gpus`. Free GPUs are chosen only when the run starts."""
     words = spec.target.gpus or "all"
     ids = placement.gpus or spec.target.named_gpus
-    # Docker parses the option as CSV, so a list of IDs must be one quoted cell.
-    return f'"device={",".join(ids)}"' if ids else "1" if words == "free" else words
+    return device_option(ids) if ids else "1" if words == "free" else words
 
 
 _TERMINATED = 143  # 128 + SIGTERM, which a stop of the engine sends

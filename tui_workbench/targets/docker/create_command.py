@@ -5,7 +5,7 @@ Only settings that the workbench uses are converted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -64,8 +64,14 @@ def mount_option(mount: Mapping[str, Any]) -> str:
     return ",".join('"' + part.replace('"', '""') + '"' if "," in part or '"' in part else part for part in parts)
 
 
+def device_option(ids: Iterable[str]) -> str:
+    """Return the value of `--gpus` for the GPUs with these IDs."""
+    # Docker parses the option as CSV, so a list of IDs must be one quoted cell.
+    return f'"device={",".join(ids)}"'
+
+
 def _gpus(request: Mapping[str, Any]) -> str:
     devices = request.get("DeviceIDs")
     if devices:
-        return f'"device={",".join(devices)}"'
+        return device_option(devices)
     return "all" if request.get("Count") == -1 else str(request.get("Count"))

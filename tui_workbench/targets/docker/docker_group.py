@@ -154,6 +154,7 @@ class DockerGroup(RunGroup):
             ready = wait_ready([descriptor for descriptor in (woken, interrupted) if descriptor >= 0], timeout=timeout)
         else:
             self._end(self._logs.wait(interrupted, timeout, woken=woken))
+            # `wait` also returns early if interrupted, without an error.
             ready = wait_ready([interrupted] if interrupted >= 0 else [], timeout=0.0)
         if interrupted in ready:
             raise Interrupted

@@ -100,6 +100,7 @@ def engine_choice() -> str:
 
     Starts no process and contacts no engine.
     """
+    # The order is that of the `docker` command.
     choice = os.environ.get("DOCKER_HOST") or os.environ.get("DOCKER_CONTEXT")
     if not choice:
         folder = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")

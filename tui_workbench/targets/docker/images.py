@@ -162,8 +162,10 @@ class Images:
         """Build the environment, or wait for another process on this machine that builds it."""
         report.begin("build", f"build the environment {tag}: {self._cause(base)}")
         with cache_lock(build_lock(self._host, tag), report.interrupted):
+            # Another process may have built the image while this one waited for the lock.
             image = self._engine.image(tag)
             if image is None:
+                # No process of this machine builds it now, so a build container is left from a process that was killed.
                 building.remove_interrupted_build(self._engine, tag)
                 self._build_now(base, facts, report)
                 image = self._engine.image(tag)
@@ -194,6 +196,7 @@ class Images:
                 builder.build(inputs, variables)
                 return
             except building.NoRoute:
+                # The stored result is up to ROUTE_SECONDS old.
                 if not self._recipe.pip:
                     raise
                 _keep_route(path, is_open=False)

@@ -56,6 +56,7 @@ class Silence:
             self._logs, self._files, self._changed = mark, None, now
 
     def see_files(self, mark: str, now: float) -> None:
+        # The first mark after a change of the logs is only the base for the next one.
         if self._files is not None and mark != self._files:
             self._changed = now
         self._files = mark
@@ -88,6 +89,7 @@ def file_mark(host: Host, spec: RunSpec) -> str:
 
     It covers the logs too, because their copies on this machine may be incomplete. Raises TargetUnreachable.
     """
+    # An untracked run on this machine writes to the project itself, not to a copy in its directory.
     others = [spec.working_directory] if host.is_local and not spec.tracked else []
     argv = ["sh", "-c", _MARK_FILES, "sh", HostRun(host, spec).directory, *others]
     return host.run(argv, timeout=2 * LIST_SECONDS).text.strip()

@@ -72,8 +72,10 @@ def computes_on(architectures: Sequence[str], capability: str) -> bool:
 
 def _runs(kind: str, made_for: tuple[int, int], letter: str, own: Sequence[int]) -> bool:
     major, minor = own
+    # Code for `sm_90a` uses features of this version, which no other GPU has.
     if letter == "a":
         return made_for == (major, minor)
+    # `compute_90` is PTX, which the driver compiles for newer GPUs too.
     if kind == "compute" and not letter:
         return made_for <= (major, minor)
     return made_for[0] == major and made_for[1] <= minor

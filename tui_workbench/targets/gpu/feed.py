@@ -119,19 +119,17 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
                 os.unlink(self._path(SAMPLES))
             with replacing(self._path(TARGET)) as file:
                 file.write(json.dumps(self._target._replace(values={}, problem=None)._asdict()).encode())
-            self._spawn(lock)
+            inherited = child_descriptor(lock)
+            # -P: a json.py in the current folder must not shadow the standard library's.
+            command = [sys.executable, "-P", "-m", "tui_workbench.targets.gpu.sampler", str(inherited), self._folder]
+            # A sampler that a run's script starts does not belong to the run.
+            environment = {name: value for name, value in os.environ.items() if name != RUN_ID_VARIABLE}
+            # The sampler inherits the lock, so it is never free between the two processes.
+            start_detached(command, environment, passed=((lock, inherited),))
             # Read the new file from its start.
             self._history = sys.maxsize
         finally:
             os.close(lock)
-
-    def _spawn(self, lock: int) -> None:
-        inherited = child_descriptor(lock)
-        # -P: a json.py in the current folder must not shadow the standard library's.
-        command = [sys.executable, "-P", "-m", "tui_workbench.targets.gpu.sampler", str(inherited), self._folder]
-        # A sampler that a run's script starts does not belong to the run.
-        environment = {name: value for name, value in os.environ.items() if name != RUN_ID_VARIABLE}
-        start_detached(command, environment, passed=((lock, inherited),))
 
     def _lines(self) -> list[bytes]:
         """Return the complete new lines, including the lines of a new file that the sampler has started."""

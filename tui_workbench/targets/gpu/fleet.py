@@ -106,7 +106,9 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
         groups: dict[str, list[ComputeTarget]] = {}
         for target in targets:
             if target.problem is not None or target.kind.has_gpus:
-                groups.setdefault(_key_of(target), []).append(target)
+                # The machine of a target with an invalid file is not known, so such a target gets its own key.
+                key = f"file {target.path}" if target.problem is not None else machine_key(target)
+                groups.setdefault(key, []).append(target)
         before, self._listeners = self._listeners, {}
         for key, group in groups.items():
             listener = before.pop(key, None)
@@ -270,11 +272,6 @@ class _Listener:
                 curves = curves if reading.device in curves else {**curves, reading.device: RecentCurves()}
                 curves[reading.device].add(sample.time, reading, devices[reading.device])
         return curves
-
-
-def _key_of(target: ComputeTarget) -> str:
-    """Return the machine's key. A target with an invalid file gets its own key, because its machine is not known."""
-    return f"file {target.path}" if target.problem is not None else machine_key(target)
 
 
 def _address_of(target: ComputeTarget) -> str:

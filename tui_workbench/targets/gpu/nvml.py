@@ -201,6 +201,7 @@ class Nvml:
     def _xid_errors(self, now: float) -> list[Note]:
         notes: list[Note] = []
         while self._events is not None and len(notes) < 64:
+            # With the timeout 0, this returns an event that has occurred, or fails at once.
             event = self._ask("EventSetWait_v2", self._events, 0)
             if event is None:
                 break
@@ -226,6 +227,8 @@ class Owners:
 
     def of(self, pid: int) -> Owner:
         """Return the owner of a running process; an empty Owner if the process has ended or is not visible."""
+        # After the name, which may contain parentheses itself, the fields of proc(5) begin with the third. The 6th is
+        # the session, and the 22nd the start time.
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         if len(fields) < 20:
             return Owner()
@@ -247,6 +250,7 @@ def hides_processes() -> bool:
 
 
 def _read_owner(pid: int, session: int) -> Owner:
+    # With NUL in front of the first variable, a mark matches only the whole name of a variable.
     environment = b"\0" + _read(f"/proc/{pid}/environ")
     run = environment.partition(_MARK)[2].partition(b"\0")[0].decode("utf-8", "surrogateescape")
     container = _CONTAINER.search(_read(f"/proc/{pid}/cgroup"))

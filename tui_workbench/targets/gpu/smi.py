@@ -39,12 +39,14 @@ class Smi:
         """Return the machine's GPUs, and start sampling them for `look`. Raises TargetUnreachable."""
         while True:
             lines = self._first_lines()
+            # nvidia-smi prints only an error if it does not know a field, so it is called again without this field.
             if not self._lines.drop_unknown(lines, "m"):
                 break
             self._process.close()
             self._process = self._open()
         machine = self._lines.machine(lines)
         if machine.devices:
+            # The script takes samples after it has read a line, and ends with its input.
             os.write(self._process.stdin, b"go\n")
         return machine
 
@@ -61,7 +63,7 @@ class Smi:
                 records += self._lines.take(line.decode("utf-8", "replace"))
                 if self._lines.is_outdated:
                     self._reopen()
-                    break
+                    break  # the other lines are those of the script that has ended
         silence = time.monotonic() - self._lines.heard
         if silence > SILENCE_SECONDS:
             records += self._lines.complain(f"{self._lines.tool} does not answer")

@@ -96,6 +96,7 @@ def batch_script(
 def _setup_command(command: str) -> str:
     """Return the lines that execute a command of `setup`."""
     shown = shlex.quote(mask_command(command.strip().split("\n")[0]))
+    # Descriptor 4 is the open file `exit` (see batch_begin.sh), which the command must not get.
     return f"command={shown}\n{{\n{command}\n}} 4>&- || setup_failed $? {shown}\n"
 
 
@@ -138,6 +139,7 @@ def step_script(
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in passing.items())
     if inherits_path:
         name = PYTHON_PATH_VARIABLE
+        # $2 keeps the value of the login, because `export` in `exports` replaces it.
         exports = f'set -- "$1" "${{{name}:+:${name}}}"\n{exports}{name}="${name}$2"\n'
     words = [*map(shlex.quote, prefix), '"$1"', *map(shlex.quote, arguments)]
     if meets:

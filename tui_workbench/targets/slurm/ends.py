@@ -180,8 +180,9 @@ def times_here(directory: str) -> Times:
 
 def outcome_here(directory: str) -> Outcome | None:
     """Return the outcome of a run that is recorded on this machine; None without a record."""
-    info = read_info(directory)
+    # `keep_outcome` writes the exit code last, so it is read first.
     code = supervisor.read_exit_code(directory)
+    info = read_info(directory)
     cause = str(info["cause"]) if info.get("cause") is not None else None
     if code is not None:
         return Outcome(code, str(info.get("reason") or supervisor.describe_exit(code)), cause=cause)
@@ -195,6 +196,7 @@ def keep_outcome(directory: str, outcome: Outcome, times: Times = _NO_TIMES) -> 
     if outcome_here(directory) is not None:
         return
     facts = {"reason": outcome.reason, "cause": outcome.cause, **times._asdict()}
+    # A reader takes the exit code for the end of the run, so the exit code is written last.
     if outcome.exit_code is None:
         write_info(directory, **facts, ended="failed" if outcome.has_failed else "unknown")
     else:

@@ -85,7 +85,8 @@ def is_held(values: Mapping[str, Any]) -> bool:
 
 def log_of(directory: str) -> str:
     """Return the pattern that sbatch expands to the path of a run's slurm.log."""
-    return f"{_literal(directory)}/slurm.log"
+    # `%` begins a replacement (sbatch(1), section "filename pattern"); `%%` stands for the character itself.
+    return f"{directory.replace('%', '%%')}/slurm.log"
 
 
 def requeues(values: Mapping[str, Any]) -> bool:
@@ -125,8 +126,3 @@ def seconds_of(text: str) -> int:
     else:
         hours, minutes, seconds = 0, *(*parts, 0)[:2]
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
-
-
-def _literal(path: str) -> str:
-    """Escape a path so that sbatch replaces nothing in it (sbatch(1), section "filename pattern")."""
-    return path.replace("%", "%%")

@@ -99,7 +99,7 @@ class Poller:
                 # An error is ignored: positions are only information.
                 self._positions = parse_positions(self._host.ask(LIST_POSITIONS, timeout=ANSWER_SECONDS).text)
             queue = queue._replace(positions=self._positions)
-        self._answers[:] = [queue]
+        self._answers[:] = [queue]  # this is another thread; `finish` takes the answer
 
 
 def _lasting(jobs: Mapping[str, Job]) -> dict[str, Job]:

@@ -215,6 +215,7 @@ class SlurmTarget(Target):
         if self.has_ended(spec):
             return False
         was_forced = stop(self.login, spec, grace)
+        # Slurm has no job: it may have ended before, or the run was never submitted.
         if was_forced is None and not self.started(spec):
             return False
         files = drain(self.login, spec)

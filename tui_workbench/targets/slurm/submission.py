@@ -212,14 +212,13 @@ def remedy_of(text: str, words: Sequence[str] = ()) -> str:
     lower = text.lower()
     for word, key, change in _REMEDIES:
         if word in lower:
-            return f"Set `slurm.{key}`{_present(key, words)} to {change}." if key else change
+            if not key:
+                return change
+            option = f"{VALUES[key]}="
+            values = [given.removeprefix(option) for given in words if given.startswith(option)]
+            present = f" ({values[-1]})" if values else ""
+            return f"Set `slurm.{key}`{present} to {change}."
     return "Correct the options below `slurm` in the target or the run configuration."
-
-
-def _present(key: str, words: Sequence[str]) -> str:
-    """Return the value of an option in parentheses, with a leading space; "" if it is not set."""
-    option = f"{VALUES[key]}="
-    return next((f" ({word.removeprefix(option)})" for word in reversed(words) if word.startswith(option)), "")
 
 
 def messages(done: Completed) -> list[str]:
