@@ -80,13 +80,17 @@ class Cluster:
     def job(self, array: ArrayTask | None = None) -> Submission:
         return Submission(str(self.run), "wb-exp_1", b"step", b"batch", ("--parsable",), "`clean`", array)
 
-    def execute(self, *names: str, requeues: bool = False, meets: bool = False) -> int:
+    def execute(self, *names: str, requeues: bool = False, spans_nodes: bool = False) -> int:
         """Execute the batch script of a run that prints variables. Return its exit code."""
-        words = (sys.executable, "-c", BATCH, *names, *((RENDEZVOUS_WORD,) if meets else ()))
+        words = (sys.executable, "-c", BATCH, *names, *((RENDEZVOUS_WORD,) if spans_nodes else ()))
         variables = {"NAME": "it's\n$HOME"}
-        step = step_script(str(self.run), str(self.root / "share"), words, variables, inherits_path=True, meets=meets)
+        step = step_script(
+            str(self.run), str(self.root / "share"), words, variables, inherits_path=True, spans_nodes=spans_nodes
+        )
         (self.run / "step").write_text(step)
-        text = batch_script("exp_1", str(self.run), str(self.root), (), requeues=requeues, samples=True, meets=meets)
+        text = batch_script(
+            "exp_1", str(self.run), str(self.root), (), requeues=requeues, samples=True, spans_nodes=spans_nodes
+        )
         job = {"SLURM_JOB_ID": "12", "SLURM_PROCID": "0", "SLURMD_NODENAME": "node1", "SLURM_JOB_NODELIST": "node[1-2]"}
         return subprocess.run(["sh"], input=text, env={**os.environ, **job}, text=True, check=False).returncode
 
@@ -113,7 +117,7 @@ def test_batch_script_counts_attempts(cluster: Cluster) -> None:
 
 
 def test_batch_script_lists_the_nodes_for_torchrun(cluster: Cluster) -> None:
-    assert cluster.execute("WORKBENCH_NODES", "WORKBENCH_RENDEZVOUS", "WORKBENCH_NODE", meets=True) == 3
+    assert cluster.execute("WORKBENCH_NODES", "WORKBENCH_RENDEZVOUS", "WORKBENCH_NODE", spans_nodes=True) == 3
     assert (cluster.run / "output.log").read_text().strip() == "node1:0 node2:0 node1:20012 node1"
     assert (cluster.run / "ranks" / "node2" / "output.log").read_text() == ""
 

@@ -86,8 +86,8 @@ class ContainerRun:
         run.make_folders(placement.share)
         run.note_start()
         if choice.chooses(spec.target):
-            taken = choice.take(self._host, spec)
-            placement = placement._replace(gpus=tuple(gpu.hip or gpu.uuid for gpu in taken))
+            chosen = choice.take(self._host, spec)
+            placement = placement._replace(gpus=tuple(gpu.hip or gpu.uuid for gpu in chosen))
         launch = containers.launch_file(spec, placement)
         if launch is not None:
             run.write(containers.LAUNCH_FILE, launch)
@@ -96,12 +96,12 @@ class ContainerRun:
         run.make_writable(containers.written_folders(spec, placement), containers.written_files(spec, placement))
         self._engine.create(self._name, containers.configuration(spec, placement))
         if placement.copied:
-            archive, held = placing.archive_of(
+            archive, identities = placing.archive_of(
                 spec.working_directory, PROJECT_IN_CONTAINER, placement.user, is_leaving=not self._host.is_local
             )
             with archive:
                 self._engine.put(self._name, "/", archive)
-            write_below(spec.run_directory, placing.PLACED, json.dumps(held).encode())
+            write_below(spec.run_directory, placing.PLACED, json.dumps(identities).encode())
         self._engine.start(self._name)
         if placement.mode == ENGINE_MODE:
             # Without a supervising shell, this file marks the run as started.

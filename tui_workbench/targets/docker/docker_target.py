@@ -299,7 +299,8 @@ class _ImageEnvironment(PythonEnvironment):
         images = Images(self.host, self._connect(), self.spec)
         chosen = images.choose()
         if chosen.image is None:
-            raise EnvironmentMissing(f"the image {chosen.name} is missing ({chosen.why})", prepare_command(self.spec))
+            message = f"the image {chosen.name} is missing ({chosen.reason})"
+            raise EnvironmentMissing(message, prepare_command(self.spec))
         return chosen.image, images.facts(chosen.image).python
 
     def machine_info(self, planned: str) -> dict[str, Any]:

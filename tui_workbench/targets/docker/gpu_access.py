@@ -32,8 +32,8 @@ class GpuAccess(NamedTuple):
     def host_config(self, ids: Sequence[str]) -> dict[str, Any]:
         """Return the part of HostConfig of the Engine API for the GPUs with these IDs, or for all if `ids` is empty."""
         if self.vendor is NVIDIA:
-            which = {"DeviceIDs": list(ids)} if ids else {"Count": -1}
-            return {"DeviceRequests": [{"Driver": "", **which, "Capabilities": [["gpu"]]}]}
+            selection = {"DeviceIDs": list(ids)} if ids else {"Count": -1}
+            return {"DeviceRequests": [{"Driver": "", **selection, "Capabilities": [["gpu"]]}]}
         devices = [
             {"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in (KFD, DRI)
         ]  # the engine replaces a folder by its device files

@@ -113,7 +113,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
     path = os.path.join(user_cache_directory(), "images", f"{key}-{FORM}.json")
     with contextlib.suppress(OSError, ValueError):
         return read_as(ImageFacts, load_json(path))
-    facts, why = _ask(engine, image)
+    facts, reason = _ask(engine, image)
     if facts is None:
         if is_foreign:
             raise ConfigurationError(
@@ -123,7 +123,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
             )
         remedy = "Choose a baseDockerImage with Python on its PATH, such as python:3.11-slim or pytorch/pytorch."
         raise ConfigurationError(
-            f"Python of the image {name} cannot be started: {why}" if why else f"the image {name} has no Python",
+            f"Python of the image {name} cannot be started: {reason}" if reason else f"the image {name} has no Python",
             remedy=remedy,
         )
     # If the facts cannot be stored, the next call runs a container again.
@@ -142,10 +142,10 @@ def _ask(engine: Engine, image: Image) -> tuple[ImageFacts | None, str]:
     commands += [[name, "-c", _PROGRAM] for name in ("python3", "python")]
     reasons = []
     for number, command in enumerate(commands):
-        facts, why = _run(engine, image, command, shell=number == 0)
+        facts, reason = _run(engine, image, command, shell=number == 0)
         if facts is not None:
             return facts, ""
-        reasons.append(why)
+        reasons.append(reason)
     return None, next(filter(None, reasons), "")
 
 

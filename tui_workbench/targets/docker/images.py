@@ -40,11 +40,11 @@ _PROGRESS_WORDS = (
 
 
 class Choice(NamedTuple):
-    """The image of a run; `image` is None if it must be built or pulled first, and `why` is the reason."""
+    """The image of a run; `image` is None if it must be built or pulled first, and `reason` says why."""
 
     name: str
     image: Image | None
-    why: str = ""
+    reason: str = ""
 
 
 class _Layers:
@@ -89,13 +89,13 @@ class Images:
         if choice.image is not None:
             return f"use {choice.name} (already on {self._host.label})"
         if choice.name == self._name:
-            return f"pull {choice.name}: {choice.why}"
+            return f"pull {choice.name}: {choice.reason}"
         base = self._engine.image(self._name)
         if base is not None:
             if not self._spec.run_configuration.prepare_environment:
                 raise self._not_prepared(base)
             Builder(self._engine, self._recipe, base, self.facts(base), self._spec, Report()).refuse_impossible()
-        return f"build {choice.name} on {self._name}: {choice.why}"
+        return f"build {choice.name} on {self._name}: {choice.reason}"
 
     def provide(self, report: Report, *, build: bool) -> tuple[Image, ImageFacts]:
         """Pull or build the image of the run if needed, and return it with its facts.

@@ -192,14 +192,14 @@ class _Chunks(io.RawIOBase):
 
 
 def _move_home(run_directory: str) -> None:
-    inside = f"{CONTAINER_FILES}/{os.path.basename(PROJECT_IN_CONTAINER)}"
-    made = os.path.join(run_directory, inside)
-    if is_folder_below(made, OUTPUTS):
+    folder = f"{CONTAINER_FILES}/{os.path.basename(PROJECT_IN_CONTAINER)}"
+    source = os.path.join(run_directory, folder)
+    if is_folder_below(source, OUTPUTS):
         remove_below(run_directory, OUTPUTS)
-        rename_below(run_directory, f"{inside}/{OUTPUTS}", OUTPUTS)
-    for folder, _, _ in os.walk(made, topdown=False):
+        rename_below(run_directory, f"{folder}/{OUTPUTS}", OUTPUTS)
+    for path, _, _ in os.walk(source, topdown=False):
         with contextlib.suppress(OSError):
-            os.rmdir(folder)  # only a folder without files that the script made is empty
-    if is_folder_below(run_directory, inside):
-        merge_below(run_directory, inside, WORKING_COPY)  # a script may have replaced a link by a folder
+            os.rmdir(path)  # only a folder without files that the script made is empty
+    if is_folder_below(run_directory, folder):
+        merge_below(run_directory, folder, WORKING_COPY)  # a script may have replaced a link by a folder
     remove_below(run_directory, CONTAINER_FILES)

@@ -106,17 +106,17 @@ def take(host: Host, spec: RunSpec) -> tuple[ChosenGpu, ...]:
     GPUs are free (GpusBusy if runs wait in a shared folder).
     """
     target, directory = spec.target, _directory(host, spec)
-    seen, slices = query(host, target)
+    states, slices = query(host, target)
     count = wanted_count(target)
     if not count:
-        gpus = _named(target, seen, slices, host.label)
+        gpus = _named(target, states, slices, host.label)
     else:
         # If the run has started, the processes on its GPUs are its own.
         started = supervisor.read_supervisor(directory) if host.is_local else None
-        free = [gpu for gpu in seen if started is not None or gpu.is_free]
+        free = [gpu for gpu in states if started is not None or gpu.is_free]
         if not has_reserved(spec.run_directory):
             write_below(spec.run_directory, CHOSEN, b"")  # even if the call is interrupted, the end of the run releases
-        gpus = _reserve(host, directory, count, free, seen, target)
+        gpus = _reserve(host, directory, count, free, states, target)
     write_below(spec.run_directory, CHOSEN, "".join(f"{gpu.number} {gpu.uuid}\n" for gpu in gpus).encode())
     return gpus
 
@@ -215,28 +215,30 @@ def query(host: Host, target: ComputeTarget) -> tuple[list[GpuState], list[str]]
     processes, _, listed = f"\n{rest}".partition("\n.\n")
     busy = [line.split(",")[0].strip() for line in processes.split("\n")]
     hip = dict(re.findall(r"^GPU (\d+): .* HIP (\S+)$", listed, re.MULTILINE))
-    seen = []
+    states = []
     for line in devices.split("\n"):
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) == 3 and cells[0].isdigit():
             used = float(cells[2]) if cells[2].replace(".", "").isdigit() else 0.0
-            seen.append(GpuState(int(cells[0]), cells[1], used, busy.count(cells[1]), hip.get(cells[0], "")))
+            states.append(GpuState(int(cells[0]), cells[1], used, busy.count(cells[1]), hip.get(cells[0], "")))
     slices = [part.partition(")")[0] for part in listed.split("UUID: ") if part.startswith("MIG-")]
-    return seen, slices
+    return states, slices
 
 
-def _named(target: ComputeTarget, seen: Sequence[GpuState], slices: Sequence[str], label: str) -> tuple[ChosenGpu, ...]:
+def _named(
+    target: ComputeTarget, states: Sequence[GpuState], slices: Sequence[str], label: str
+) -> tuple[ChosenGpu, ...]:
     gpus = []
     for word in target.named_gpus:
-        match = next((gpu for gpu in seen if word in (str(gpu.number), gpu.uuid)), None)
+        match = next((gpu for gpu in states if word in (str(gpu.number), gpu.uuid)), None)
         if match is not None:
             gpus.append(match.chosen)
         elif word in slices:
             gpus.append(ChosenGpu(-1, word))
         else:
-            there = ", ".join(f"GPU {gpu.number} ({gpu.uuid})" for gpu in seen)
+            available = ", ".join(f"GPU {gpu.number} ({gpu.uuid})" for gpu in states)
             raise ConfigurationError(
-                f"gpus lists '{word}', but {label} has {there or 'no GPU'}",
+                f"gpus lists '{word}', but {label} has {available or 'no GPU'}",
                 remedy="Use the numbers or IDs that `nvidia-smi -L` or `amd-smi list` prints there.",
                 file=target.path,
                 line=line_of_key(target.path, CHOSEN),
@@ -245,26 +247,26 @@ def _named(target: ComputeTarget, seen: Sequence[GpuState], slices: Sequence[str
 
 
 def _reserve(
-    host: Host, directory: str, count: int, free: Sequence[GpuState], seen: Sequence[GpuState], target: ComputeTarget
+    host: Host, directory: str, count: int, free: Sequence[GpuState], states: Sequence[GpuState], target: ComputeTarget
 ) -> tuple[ChosenGpu, ...]:
     folder = Folder(host, target)
     for _ in range(_ATTEMPTS):
         listing = folder.read(directory)
-        selection = order.choose(listing, count, [gpu.uuid for gpu in free], [gpu.uuid for gpu in seen])
+        selection = order.choose(listing, count, [gpu.uuid for gpu in free], [gpu.uuid for gpu in states])
         own = [entry for entry in listing.entries if entry.state == THIS]
         if selection.gpus:
-            had = {entry.gpu for entry in own if entry.kind == RUN}
-            new = [f"{RUN} {gpu} {directory}" for gpu in selection.gpus if gpu not in had]
+            reserved = {entry.gpu for entry in own if entry.kind == RUN}
+            new = [f"{RUN} {gpu} {directory}" for gpu in selection.gpus if gpu not in reserved]
             left = [entry.name for entry in own if entry.gpu not in selection.gpus]
             if folder.change(listing, new, left, directory):
                 return tuple(gpu.chosen for gpu in free if gpu.uuid in selection.gpus)
             continue
-        waits = folder.is_shared and count <= len(seen)
+        waits = folder.is_shared and count <= len(states)
         ticket = [f"{WAIT} {selection.missing} {order.waiting_since(listing):.0f} {directory}"] if waits else []
         if (waits and _is_fresh(own, selection.missing, listing)) or folder.change(
             listing, ticket, [entry.name for entry in own], directory
         ):
-            raise _too_few(host, count, seen, target, listing, selection.ahead, waits=waits)
+            raise _too_few(host, count, states, target, listing, selection.ahead, waits=waits)
     raise GpusBusy(f"the GPU reservations in {folder.path} on {host.label} keep changing", remedy="Try again later.")
 
 
@@ -277,28 +279,28 @@ def _is_fresh(own: Sequence[Entry], missing: int, listing: Listing) -> bool:
 def _too_few(
     host: Host,
     count: int,
-    seen: Sequence[GpuState],
+    states: Sequence[GpuState],
     target: ComputeTarget,
     listing: Listing,
     ahead: Sequence[Entry],
     *,
     waits: bool,
 ) -> WorkbenchError:
-    reasons = "; ".join([*occupied(seen, listing), *order.describe_ahead(ahead)])
+    reasons = "; ".join([*occupied(states, listing), *order.describe_ahead(ahead)])
     if waits:
         return GpusBusy(f"waits for {counted(count, 'free GPU')} on {host.label}: {reasons}")
     return WorkbenchError(
-        f"{host.label} has fewer than {counted(count, 'free GPU')}: {reasons or f'{len(seen)} in total'}",
+        f"{host.label} has fewer than {counted(count, 'free GPU')}: {reasons or f'{len(states)} in total'}",
         remedy="Wait until enough GPUs are free, request fewer GPUs, or name GPUs in `gpus`.",
         file=target.path,
         line=line_of_key(target.path, CHOSEN),
     )
 
 
-def occupied(seen: Sequence[GpuState], listing: Listing) -> list[str]:
+def occupied(states: Sequence[GpuState], listing: Listing) -> list[str]:
     """Return the reason for each GPU that this run cannot take, such as `GPU 0 is reserved by bob until 14:30`."""
     reasons = []
-    for device in seen:
+    for device in states:
         entry = order.holder(listing, device.uuid)
         if entry is not None:
             reasons.append(f"GPU {device.number} is {order.describe(entry, listing)}")

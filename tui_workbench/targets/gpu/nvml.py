@@ -206,8 +206,8 @@ class Nvml:
             if event is None:
                 break
             index = self._ask("DeviceGetIndex", event.device)
-            where, number = ("an unknown GPU", -1) if index is None else (f"GPU {index}", int(index))
-            notes.append(Note(now, f"Xid {event.eventData} on {where}", number))
+            gpu, number = ("an unknown GPU", -1) if index is None else (f"GPU {index}", int(index))
+            notes.append(Note(now, f"Xid {event.eventData} on {gpu}", number))
         return notes
 
 

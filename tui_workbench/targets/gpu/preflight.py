@@ -166,14 +166,14 @@ class Preflight:
             )
         if self._engine is None:
             _refuse_mac(self._host)
-        other = "\nIf the machine has no GPU, choose another target."
+        alternative = "\nIf the machine has no GPU, choose another target."
         wants_gpus = self._engine is not None and self._target.nvidia_docker
         if wants_gpus:
             file = shlex.quote(f"{self._target.name}.compute")
-            other = f"\nIf the machine has no GPU, run `workbench-tui config set {file} nvidiaDocker false`."
+            alternative = f"\nIf the machine has no GPU, run `workbench-tui config set {file} nvidiaDocker false`."
         raise CheckFailed(
             f"there is no NVIDIA driver (nvidia-smi not found){', and nvidiaDocker is true' if wants_gpus else ''}",
-            f"Install the NVIDIA driver. On Ubuntu and Debian, use the command shown.{other}",
+            f"Install the NVIDIA driver. On Ubuntu and Debian, use the command shown.{alternative}",
             install_command(self._target),
         )
 
@@ -240,8 +240,8 @@ class Preflight:
             imported = imported_frameworks(self._spec.project_root, self._spec.script)
             relevant = [framework for framework in installed if framework.name in imported]
             if not relevant:
-                others = ", ".join(framework.title for framework in installed)
-                text = f"the script imports none of the frameworks in {self._python} ({others})"
+                names = ", ".join(framework.title for framework in installed)
+                text = f"the script imports none of the frameworks in {self._python} ({names})"
                 return CheckResult(FRAMEWORK, WARNING, text)
         # One framework that computes is enough.
         self._best = best = max(relevant, key=lambda framework: (framework.computed, bool(framework.cuda)))
@@ -254,8 +254,8 @@ class Preflight:
         if not best.cuda and not best.devices:
             raise self._broken_framework(f"{best.title} is a CPU build: it trains on the CPU", remedy)
         if best.cuda and best.is_for_amd != self._is_amd and not best.computed:
-            other = vendors.AMD if best.is_for_amd else vendors.NVIDIA
-            message = f"{best.title} is a build for {other.name} GPUs, but the machine has {vendor.name} GPUs"
+            other_vendor = vendors.AMD if best.is_for_amd else vendors.NVIDIA
+            message = f"{best.title} is a build for {other_vendor.name} GPUs, but the machine has {vendor.name} GPUs"
             raise self._broken_framework(message, remedy)
         titles = [f"{build.title}{'' if build.cuda or build.devices else ' (CPU build)'}" for build in installed]
         return CheckResult(FRAMEWORK, OK, f"{', '.join(titles)} in {self._python}")
@@ -292,8 +292,8 @@ class Preflight:
                 return CheckFailed(message, remedy, command, file=file)
             # `gpu-ready` keeps an image that may contain CUDA, but this image does not work.
             is_kept = is_gpu_image(self._target.base_docker_image) is not False
-            other = f" --image {DEFAULT_GPU_IMAGE}" if is_kept else ""
-            return CheckFailed(message, remedy, f"workbench-tui config gpu-ready {name}{other}", file=file)
+            option = f" --image {DEFAULT_GPU_IMAGE}" if is_kept else ""
+            return CheckFailed(message, remedy, f"workbench-tui config gpu-ready {name}{option}", file=file)
         if self._target.builds_environment:
             return CheckFailed(message, remedy, "workbench-tui config check", file=file)
         package = "tensorflow[and-cuda]" if "TensorFlow" in message else "jax[cuda12]" if "JAX" in message else "torch"

@@ -88,15 +88,15 @@ class SmiLines:
                 parts = parts or ("MIG",)
             memory, limit = _number(row.get("memory.total", "")), _number(row.get("power.limit", ""))
             devices.append(Device(int(index), row[_UUID], row.get("name", "GPU"), memory, limit, parts))
-        others = {line[:1]: line[1:] for line in lines if line[:1] in ("c", "n", "s")}
-        self.tool = others.get("s", self.tool)
+        header = {line[:1]: line[1:] for line in lines if line[:1] in ("c", "n", "s")}
+        self.tool = header.get("s", self.tool)
         problem = "" if devices else message or f"{self.tool} not found"
-        hides = others.get("n", "") not in ("", FIRST_NAMESPACE)
+        hides = header.get("n", "") not in ("", FIRST_NAMESPACE)
         self._count = len(devices)
         self._index_of = {device.uuid: device.number for device in devices}
         self._index_of |= {part: device.number for device in devices for part in device.slices}
         self.heard = self._steady()
-        return Machine(tuple(devices), driver, others.get("c", ""), self.tool, problem, hides)
+        return Machine(tuple(devices), driver, header.get("c", ""), self.tool, problem, hides)
 
     def _row(self, kind: str, text: str) -> dict[str, str]:
         cells = [cell.strip() for cell in text.split(",")]

@@ -71,15 +71,15 @@ def batch_script(
     attempt: int = 1,
     requeues: bool = False,
     samples: bool = False,
-    meets: bool = False,
+    spans_nodes: bool = False,
     container: ContainerWords = _NO_CONTAINER,
 ) -> str:
     """Return the batch script of attempt `attempt` of a run whose directory is `directory`, below `root`.
 
     With `requeues`, the script runs again each time Slurm requeues the job; without it, a requeued job ends at once.
-    With `samples`, the job samples its GPUs while the script runs. With `meets`, the step starts torchrun on several
-    nodes. srun starts the step in `container`. Each item of `setup` is a shell command; the run ends if one fails. The
-    commands run in a login shell, which defines `module`.
+    With `samples`, the job samples its GPUs while the script runs. With `spans_nodes`, the step starts torchrun on
+    several nodes. srun starts the step in `container`. Each item of `setup` is a shell command; the run ends if one
+    fails. The commands run in a login shell, which defines `module`.
     """
     words = (*container.options, "--", *container.program, "/bin/sh")
     return "".join((
@@ -88,7 +88,7 @@ def batch_script(
         _arguments("yes" if requeues else ""),
         _BEGIN,
         *(("begin_setup\n", *map(_setup_command, setup), "end_setup\n") if setup else ()),
-        _arguments("yes" if meets else "", SAMPLER if samples else "", *words),
+        _arguments("yes" if spans_nodes else "", SAMPLER if samples else "", *words),
         _RUN,
     ))  # fmt: skip
 
@@ -120,7 +120,7 @@ def step_script(
     variables: Mapping[str, str],
     *,
     inherits_path: bool,
-    meets: bool = False,
+    spans_nodes: bool = False,
 ) -> str:
     """Return the shell script of the step of a run.
 
@@ -130,7 +130,7 @@ def step_script(
         command: The interpreter and its arguments; the interpreter may be a name or begin with `~/`.
         variables: The variables to set; their names and values may have any characters except NUL.
         inherits_path: Whether the login's PYTHONPATH follows that of `variables`.
-        meets: Whether the command starts torchrun on several nodes.
+        spans_nodes: Whether the command starts torchrun on several nodes.
 
     """
     interpreter, *arguments = command
@@ -142,9 +142,9 @@ def step_script(
         # $2 keeps the value of the login, because `export` in `exports` replaces it.
         exports = f'set -- "$1" "${{{name}:+:${name}}}"\n{exports}{name}="${name}$2"\n'
     words = [*map(shlex.quote, prefix), '"$1"', *map(shlex.quote, arguments)]
-    if meets:
+    if spans_nodes:
         exports += f"export {NODE_VARIABLE}=$SLURMD_NODENAME\n"
         # Only the first match is replaced: the option precedes the script, whose arguments may contain the same word.
         words[words.index(shlex.quote(RENDEZVOUS_WORD))] = f'"{RENDEZVOUS_WORD}"'
     start = f"start() {{\n{exports}exec {' '.join(words)}\n}}\n"
-    return f"run={shlex.quote(directory)}\n{start}{_arguments(interpreter, share, 'yes' if meets else '')}{_STEP}"
+    return f"run={shlex.quote(directory)}\n{start}{_arguments(interpreter, share, 'yes' if spans_nodes else '')}{_STEP}"

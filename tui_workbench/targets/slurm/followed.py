@@ -230,11 +230,11 @@ class FollowedRun:
         with contextlib.suppress(StorageError):
             for number in numbers:
                 cause = cause_of(number, self.files.attempts, lines)
-                before, begun = self.files.attempts.get(number - 1), self.files.attempts[number]
+                before, attempt = self.files.attempts.get(number - 1), self.files.attempts[number]
                 if before is not None:
                     self._report.ran(before.times)
-                self._report.attempt(number, begun.start, cause, before.exit_code if before is not None else None)
-                self._report.ran(Times(begun.times.start))
+                self._report.attempt(number, attempt.start, cause, before.exit_code if before is not None else None)
+                self._report.ran(Times(attempt.times.start))
                 self._last_attempt = number
 
     # -- copies -------------------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class SlurmTarget(Target):
             self._command(spec, root),
             self._variables(spec, root),
             inherits_path=not own_path,
-            meets=_meets(spec),
+            spans_nodes=_spans_nodes(spec),
         )
         batch = batch_script(
             spec.run_id,
@@ -142,7 +142,7 @@ class SlurmTarget(Target):
             attempt=spec.attempt,
             requeues=requeues(spec.slurm),
             samples=requested_gpus(spec.slurm) != 0,
-            meets=_meets(spec),
+            spans_nodes=_spans_nodes(spec),
             container=container_words(self.target, root, directory, _data_of(spec)),
         )
         self.report.begin("submit", "submit the job")
@@ -296,7 +296,7 @@ def _options(spec: RunSpec, directory: str) -> tuple[str, ...]:
     return job_words(spec.slurm, spec.run_id, directory, minutes=minutes, attempt=spec.attempt)
 
 
-def _meets(spec: RunSpec) -> bool:
+def _spans_nodes(spec: RunSpec) -> bool:
     """Return True if the job starts torchrun on several nodes."""
     return spec.nodes > 1 and bool(spec.run_configuration.processes_per_node)
 
