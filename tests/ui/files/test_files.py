@@ -194,7 +194,7 @@ async def test_only_a_new_script_starts_a_new_walk(pilot: Pilot[None], root: Pat
 async def test_number_of_search_results_is_limited(
     pilot: Pilot[None], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_FOUND", 2)
+    monkeypatch.setattr(files, "MOST_RESULTS", 2)
     await pilot.press("slash", "e")
     await until(lambda: "more: type more characters" in shown(pilot))
     await pilot.press("down", "down", "down", "enter")

@@ -108,8 +108,8 @@ def read_folder(root: str, folder: str) -> Listing:
     """Read a folder. Blocks; an error is returned in the listing."""
     prefix = f"{folder}/" if folder else ""
     try:
-        with os.scandir(os.path.join(root, folder)) as found:
-            shown = (item for item in found if item.name not in HIDDEN_FOLDERS and not item.name.endswith(".pyc"))
+        with os.scandir(os.path.join(root, folder)) as items:
+            shown = (item for item in items if item.name not in HIDDEN_FOLDERS and not item.name.endswith(".pyc"))
             entries = [Entry(prefix + item.name, item.name, _is_folder(item)) for item in shown]
     except OSError as error:
         return Listing(error=error.strerror or type(error).__name__)
@@ -122,18 +122,18 @@ def walk(root: str, is_canceled: Callable[[], bool] = lambda: False) -> list[str
 
     Linked and hidden folders, virtual environments and `node_modules` are left out.
     """
-    found: list[str] = []
+    files: list[str] = []
     folders = [""]
     with meter("listing", "files") as listing:
-        while folders and len(found) < WALK_LIMIT and not is_canceled():
+        while folders and len(files) < WALK_LIMIT and not is_canceled():
             folder = folders.pop()
             for entry in read_folder(root, folder).entries:
                 if not entry.is_folder:
-                    found.append(entry.path)
+                    files.append(entry.path)
                 elif not entry.name.startswith(".") and not _is_foreign(os.path.join(root, entry.path)):
                     folders.append(entry.path)
-            listing.update(len(found))
-    return sorted(found[:WALK_LIMIT], key=lambda path: (path.count("/"), path.lower()))
+            listing.update(len(files))
+    return sorted(files[:WALK_LIMIT], key=lambda path: (path.count("/"), path.lower()))
 
 
 def scripts_among(files: list[str]) -> list[str]:

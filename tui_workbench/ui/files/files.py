@@ -30,7 +30,7 @@ from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import SearchField, matches
 
-MOST_FOUND = 1000  # limit of shown search results, because each takes time at every key press
+MOST_RESULTS = 1000  # limit of shown search results, because each takes time at every key press
 
 
 class FileLooks:
@@ -51,7 +51,7 @@ class FileLooks:
         name = Piece(safe_text(row.entry.name), self._role(path, is_folder=is_folder))
         return Row(path, name, before=(Piece(indent), mark))
 
-    def found_row(self, path: str) -> Row:
+    def result_row(self, path: str) -> Row:
         return Row(path, Piece(safe_text(path), self._role(path)), before=(self._mark(path),))
 
     def _role(self, path: str, *, is_folder: bool = False) -> str:
@@ -97,7 +97,7 @@ class FilesPane(Pane):
         self._search: SearchField | None = None
         self.all_files: list[str] | None = None  # relative paths; None until the files are listed for the first time
         self._looks = FileLooks(tree.root)
-        self._wanted = ""  # the path to select when its folders are read
+        self._to_select = ""  # the path to select when its folders are read
 
     def compose(self) -> ComposeResult:
         yield self._list
@@ -138,7 +138,7 @@ class FilesPane(Pane):
 
     async def restore(self, saved: Values) -> None:
         """Restore the cursor and the search; open folders are restored with the tree."""
-        self._wanted = saved.text("cursor")
+        self._to_select = saved.text("cursor")
         self._show()
         if search := saved.text("search"):
             (await self._open_search()).value = search
@@ -173,9 +173,9 @@ class FilesPane(Pane):
             self._read(unread)
 
     def _scripts_changed(self, folder: str, listing: file_tree.Listing) -> bool:
-        known = {path for path in file_tree.scripts_among(self.all_files or []) if file_tree.parent_of(path) == folder}
-        there = set(file_tree.scripts_among([entry.path for entry in listing.entries if not entry.is_folder]))
-        return self.all_files is not None and known != there
+        before = {path for path in file_tree.scripts_among(self.all_files or []) if file_tree.parent_of(path) == folder}
+        now = set(file_tree.scripts_among([entry.path for entry in listing.entries if not entry.is_folder]))
+        return self.all_files is not None and before != now
 
     @work(thread=True, group="walk", exclusive=True)
     def walk_all(self) -> None:
@@ -208,28 +208,28 @@ class FilesPane(Pane):
 
     def _show(self) -> None:
         if self._search is not None:
-            self._show_found(self._search.value)
+            self._show_results(self._search.value)
             return
         rows = [self._looks.tree_row(row) for row in self.file_tree.rows()]
         if self._looks.problem:
             rows.append(Row("", Piece(safe_text(self._looks.problem), "error")))
-        found = any(row.key == self._wanted for row in rows)
+        is_shown = any(row.key == self._to_select for row in rows)
         self._list.show_rows(
             rows,
             empty=("This folder is empty.",) if "" not in self.file_tree.to_read() else (),
-            current=self._wanted if found else None,
+            current=self._to_select if is_shown else None,
         )
-        if found:
-            self._wanted = ""
+        if is_shown:
+            self._to_select = ""
         self.refresh_bindings()
 
-    def _show_found(self, needle: str) -> None:
-        found = matches(needle, self.all_files or ())
-        rows = [self._looks.found_row(path) for path in found[:MOST_FOUND]]
-        if len(found) > MOST_FOUND:
-            rows.append(Row("", Piece(f"{len(found) - MOST_FOUND:,} more: type more characters", "muted")))
+    def _show_results(self, needle: str) -> None:
+        paths = matches(needle, self.all_files or ())
+        rows = [self._looks.result_row(path) for path in paths[:MOST_RESULTS]]
+        if len(paths) > MOST_RESULTS:
+            rows.append(Row("", Piece(f"{len(paths) - MOST_RESULTS:,} more: type more characters", "muted")))
         self._list.show_rows(rows, empty=("No matching file.",))
-        self.set_title(f"{len(found):,} of {len(self.all_files or ()):,}" if needle else "")
+        self.set_title(f"{len(paths):,} of {len(self.all_files or ()):,}" if needle else "")
         self.refresh_bindings()
 
     @on(RowList.CursorMoved)
@@ -286,7 +286,7 @@ class FilesPane(Pane):
 
     def _toggle(self, folder: str) -> None:
         self.file_tree.toggle(folder)
-        self._wanted = ""
+        self._to_select = ""
         self._show()
         # The old content is shown until the folder is read again.
         if folder in self.file_tree.open_folders:
@@ -308,15 +308,15 @@ class FilesPane(Pane):
     def action_clear_search(self) -> None:
         if self._search is None:
             return
-        found = self._list.current
+        path = self._list.current
         self._search.remove()
         self._search = None
         self.set_title()
-        folder = file_tree.parent_of(found)
+        folder = file_tree.parent_of(path)
         while folder:
             self.file_tree.open_folders.add(folder)
             folder = file_tree.parent_of(folder)
-        self._wanted = found
+        self._to_select = path
         self._show()
         self._read_missing()
         self.post_message(self.FolderToggled())

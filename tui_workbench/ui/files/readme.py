@@ -109,9 +109,9 @@ def _table(rows: list[list[str]], width: int) -> Iterator[Line]:
     widths = [max(cell_len(row[column]) for row in body if column < len(row)) for column in range(columns)]
     gaps = COLUMN_GAP * (columns - 1)
     widest = width
-    while widest > LEAST_COLUMN and sum(min(each, widest) for each in widths) + gaps > width:
+    while widest > LEAST_COLUMN and sum(min(column_width, widest) for column_width in widths) + gaps > width:
         widest -= 1
-    widths = [min(each, widest) for each in widths]
+    widths = [min(column_width, widest) for column_width in widths]
     rules = [*(rows[1] if ruled else ()), *[""] * columns]
     for number, row in enumerate(body):
         is_head = ruled and number == 0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import textwrap
 from functools import partial
 
-from textual.geometry import Size
-
 from tui_workbench.projects.project import Project
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.screen_commands import HISTORY
@@ -48,13 +46,17 @@ class ReadmeView(TextView):
         if not width:
             return  # hidden
         if self._readme is None or self._error:
-            self.show(_centered(self._error or self._hint, Size(max(MIN_WIDTH, width), self.size.height)))
+            width = max(MIN_WIDTH, width)
+            lines = textwrap.wrap(safe_text(self._error or self._hint), width)
+            blank: list[Line] = [()] * max(0, (self.size.height - len(lines)) // 2)
+            self.show([*blank, *((Piece(line.center(width), "muted"),) for line in lines)])
         else:
-            lines = partial(readme_lines, self._readme, min(WIDEST, max(MIN_WIDTH, width)))
-            ask(self, "lines", lines, partial(self._show_lines, width))
+            render = partial(readme_lines, self._readme, min(WIDEST, max(MIN_WIDTH, width)))
+            ask(self, "lines", render, partial(self._show_lines, width))
 
     def _show_lines(self, width: int, lines: list[Line]) -> None:
         self.show(lines, keep_place=True)
+        # The width may have changed while a thread rendered the lines.
         if self.scrollable_content_region.width != width:
             self.rebuild()
 
@@ -77,9 +79,3 @@ class ReadmeScreen(HistoryScreen, inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.view.read()
-
-
-def _centered(text: str, size: Size) -> list[Line]:
-    lines = textwrap.wrap(safe_text(text), size.width)
-    blank: list[Line] = [()] * max(0, (size.height - len(lines)) // 2)
-    return [*blank, *((Piece(line.center(size.width), "muted"),) for line in lines)]
