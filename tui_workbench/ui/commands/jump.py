@@ -44,7 +44,7 @@ def places_on(screen: Screen[Any]) -> list[JumpPlace]:
     """
     places: dict[tuple[int, int], JumpPlace] = {}
     for widget in screen.walk_children(Widget):
-        if not _is_visible(widget):
+        if not (is_in_layout(widget) and widget.region.area and screen.region.contains(*widget.region.offset)):
             continue
         if widget.focusable and widget is not screen.focused:
             place = _place_of(widget)
@@ -60,10 +60,6 @@ def labels_for(count: int) -> list[str]:
     if count <= len(LETTERS):
         return list(LETTERS[:count])
     return [first + second for first in LETTERS for second in LETTERS][:count]
-
-
-def _is_visible(widget: Widget) -> bool:
-    return is_in_layout(widget) and bool(widget.region.area) and widget.screen.region.contains(*widget.region.offset)
 
 
 def _place_of(widget: Widget) -> JumpPlace:

@@ -163,17 +163,14 @@ def _checked(entry: Entry) -> Entry:
             raise entry.error(f"unknown key {written!r}", 'Write keys as f5, ctrl+r, alt+up, space or "?".')
         if name in _SENT_AS:
             raise entry.error(f"terminals send {written} as {_SENT_AS[name]}", f"Choose another key for {entry.id}.")
-        if _is_text(name) and (command.priority or SCOPE_OF[entry.id] in TYPED_SCOPES):
+        is_text = name == "space" or ("+" not in name and name not in NAMED_KEYS)
+        if is_text and (command.priority or SCOPE_OF[entry.id] in TYPED_SCOPES):
             raise entry.error(
                 f"{written!r} cannot be the key of {entry.id}, which works while you type text",
                 "Choose a key with ctrl or alt, or a function key.",
             )
         keys.append(name)
     return entry._replace(keys=tuple(dict.fromkeys(keys)))
-
-
-def _is_text(name: str) -> bool:
-    return name == "space" or ("+" not in name and name not in NAMED_KEYS)
 
 
 def _drop_clashes(usable: dict[str, Entry]) -> list[ConfigurationError]:

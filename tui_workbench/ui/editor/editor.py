@@ -67,7 +67,7 @@ class EditorPane(Pane):
         self.empty = ReadmeView(root, EMPTY)
         self._views: list[FileView] = []
         self._active: FileView | None = None
-        self._adding = asyncio.Lock()
+        self._adding = asyncio.Lock()  # held while a view is added, so that a file has one tab
         self._requested = ""  # the path of the latest call of `open_file`
         self._posted_dirty: frozenset[str] = frozenset()
         self._tabs = BorderTabs(self)

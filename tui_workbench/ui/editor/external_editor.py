@@ -96,6 +96,7 @@ def copy_to_read(path: str) -> str:
         folder = tempfile.mkdtemp(prefix="workbench-")
         copy = os.path.join(folder, os.path.basename(path))
         with open_file(path) as reading, open_new(copy) as writing:
+            # Of a log that grows meanwhile, only the bytes that were counted are copied.
             while size > 0 and (data := reading.read(min(size, _CHUNK))):
                 size -= writing.write(data)
         os.chmod(copy, 0o400)

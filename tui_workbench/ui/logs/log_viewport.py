@@ -201,7 +201,10 @@ class Viewport:
             self._shown_bytes += len(line.data) + 64
             text = safe_line(line.data)
             note = f" … {size_text(line.cut)} more" if line.cut > 0 else ""
-            shown = ShownLine(line.start, line.end, _with_note(text, note) if note else text, note)
+            if note:
+                length = len(text.plain)
+                text = SafeLine(text.plain + note, (*text.spans, (length, length + len(note), GLYPH_STYLE)))
+            shown = ShownLine(line.start, line.end, text, note)
             self._shown[key] = shown
         return shown
 
@@ -242,8 +245,3 @@ def wrap_points(text: str, width: int) -> list[int]:
             used = 0
         used += size
     return points
-
-
-def _with_note(text: SafeLine, note: str) -> SafeLine:
-    length = len(text.plain)
-    return SafeLine(text.plain + note, (*text.spans, (length, length + len(note), GLYPH_STYLE)))

@@ -36,7 +36,7 @@ _DESKTOPS = (
     ("", ("pbcopy",)),
 )
 
-_programs = threading.Lock()
+_programs = threading.Lock()  # held while a program copies, so that the latest text is copied last
 
 _WITHOUT_CLIPBOARD = re.compile(r"linux|vt\d|ansi|pcansi|cygwin|mach|hurd")
 

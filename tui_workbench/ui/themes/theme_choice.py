@@ -82,7 +82,7 @@ async def choose_theme(app: App[Any]) -> None:
     try:
         chosen = loaded.get(await app.push_screen_wait(screen))
     finally:
-        following.cancel()
+        following.cancel()  # else a file that changes now would be previewed over the choice
     if isinstance(chosen, themes.WorkbenchTheme):
         _show(app, chosen)
         await asyncio.to_thread(themes.save_theme, chosen.name)

@@ -122,6 +122,7 @@ def saved_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
     try:
         return load_theme(name or DEFAULT_THEME), None
     except WorkbenchError as error:
+        # The file of the package is read, because the user's own theme of the same name may be the invalid one.
         return read_theme(os.path.join(directories.packaged("themes"), DEFAULT_THEME + SUFFIX)), error
 
 

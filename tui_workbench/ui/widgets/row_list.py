@@ -83,7 +83,10 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
     def _show(self, key: str) -> None:
         before = self.current
         self._rows = [row for row in self.all_rows if self.admits(row.text)] if self.filter_text else self.all_rows
-        self._cursor = min(self._index_of(key, self._cursor), max(0, len(self._rows) - 1))
+        cursor = self._cursor
+        if cursor >= len(self._rows) or self._rows[cursor].key != key:
+            cursor = next((index for index, row in enumerate(self._rows) if row.key == key), cursor)
+        self._cursor = min(cursor, max(0, len(self._rows) - 1))
         self.fit()
         if self.is_mounted:
             self._reveal()
@@ -92,11 +95,6 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
     def counts(self) -> tuple[int, int]:
         return len(self._rows), len(self.all_rows)
-
-    def _index_of(self, key: str, default: int) -> int:
-        if default < len(self._rows) and self._rows[default].key == key:
-            return default
-        return next((index for index, row in enumerate(self._rows) if row.key == key), default)
 
     def move_to(self, index: int) -> None:
         """Move the cursor to the row with this index, or to the nearest row."""
