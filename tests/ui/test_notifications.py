@@ -148,19 +148,18 @@ async def test_toast_does_not_cover_the_cursor(project: Project, line: int) -> N
         assert not toast.region.contains(80, line)
 
 
+SEVERITIES: dict[SeverityLevel, str] = {"information": "success", "warning": "warning", "error": "error"}
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
-@pytest.mark.parametrize(
-    ("severity", "variable"), [("information", "success"), ("warning", "warning"), ("error", "error")]
-)
-async def test_toast_is_one_colored_row_above_the_footer(
-    project: Project, size: tuple[int, int], severity: SeverityLevel, variable: str
-) -> None:
+async def test_toasts_are_colored_rows_above_the_footer(project: Project, size: tuple[int, int]) -> None:
     async with make_app(project).run_test(size=size, notifications=True) as pilot:
         await until(lambda: screen_of(pilot).is_complete and "Commands" in seen(pilot))
         screen = screen_of(pilot)
-        screen.notify("Copied: sudo systemctl start docker", severity=severity, markup=False)
-        await until(lambda: any(toast.region.height for toast in screen.query("Toast")))
-        (toast,) = screen.query("Toast")
-        assert toast.region.height == 1
-        assert toast.region.bottom < size[1]
-        assert toast.styles.background.hex == Color.parse(pilot.app.theme_variables[variable]).hex
+        for severity in SEVERITIES:
+            screen.notify("Copied: sudo systemctl start docker", severity=severity, markup=False)
+        await until(lambda: sum(toast.region.height for toast in screen.query("Toast")) == len(SEVERITIES))
+        for toast, color in zip(screen.query("Toast"), SEVERITIES.values(), strict=True):
+            assert toast.region.height == 1
+            assert toast.region.bottom < size[1]
+            assert toast.styles.background.hex == Color.parse(pilot.app.theme_variables[color]).hex

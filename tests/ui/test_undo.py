@@ -13,8 +13,6 @@ from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.undo import MOST_STEPS, UndoSteps, forget_steps, undo_steps
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from textual.pilot import Pilot
 
     from tui_workbench.core.model import Run
@@ -155,26 +153,6 @@ async def test_undo_without_steps_shows_a_message(project: Project) -> None:
         await until(lambda: screen_of(pilot).is_complete)
         await pilot.press("5", "ctrl+z")
         await until(lambda: "Nothing to undo" in seen(pilot))
-
-
-@pytest.mark.slow
-async def test_restored_files_are_undone(project: Project, project_root: Path) -> None:
-    configuration = project_root / "aml_config" / "local.runconfig"
-    configuration.write_text(configuration.read_text().replace("TrackedRun: false", "TrackedRun: true"))
-    async with opened(project) as pilot:
-        await pilot.press("ctrl+r")
-        await until(lambda: "completed" in seen(pilot))
-        (project_root / "hello.py").write_text("print('changed')\n")
-        await table_of(pilot)
-        await pilot.press("u")
-        await until(lambda: "1 file to restore. Current versions are saved first." in seen(pilot))
-        await pilot.press("enter")
-        await until(lambda: (project_root / "hello.py").read_text() == 'print("hello")\n')
-        await until(lambda: undo_steps(pilot.app).title)
-        await pilot.press("escape", "escape")
-        await until(lambda: pilot.app.screen is screen_of(pilot))
-        await pilot.press("5", "ctrl+z")
-        await until(lambda: (project_root / "hello.py").read_text() == "print('changed')\n")
 
 
 @pytest.mark.slow

@@ -69,6 +69,8 @@ def test_duplicate_is_byte_identical(root: Path) -> None:
     plan = planned(duplicate(str(root), str(root / "aml_config/box.runconfig")))
     plan.change_set(()).apply()
     assert files(root)["box-copy.runconfig"] == files(root)["box.runconfig"]
+    (name,) = duplicate(str(root), str(root / "aml_config/box.runconfig")).asked
+    assert name.value == "box-copy-2"
 
 
 def test_rename_shows_the_new_name_and_changed_references(root: Path) -> None:

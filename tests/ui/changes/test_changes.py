@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -76,18 +75,6 @@ async def test_hunk_can_be_left_out(project: Project, folder: Path) -> None:
         await back(pilot)
         assert "nvidiaDocker" not in (folder / "box.compute").read_text()
         assert "cuda" in (folder / "box.compute").read_text()
-
-
-@pytest.mark.slow
-async def test_leaving_changes_nothing(project: Project, folder: Path) -> None:
-    async with opened(project) as pilot:
-        await at_box(pilot)
-        for key in ("m", "d", "f2", "c", "n", "N"):
-            await pilot.press(key)
-            await until(lambda: isinstance(pilot.app.screen, ChangeScreen))
-            await pilot.press("escape")
-            await back(pilot)
-        assert sorted(os.listdir(folder)) == ["box.compute", "box.runconfig", "local.compute", "local.runconfig"]
 
 
 @pytest.mark.slow
@@ -217,18 +204,6 @@ async def test_new_file_asks_for_a_name_without_an_error(project: Project, folde
         await until(lambda: "Enter a name first." in seen(pilot))
         await pilot.press(*"a", "slash", "b")
         await change_shown(pilot, "✗ 'a/b' is not a valid name")
-
-
-async def test_suggested_name_is_free(project: Project, folder: Path) -> None:
-    (folder / "box-copy.compute").write_text(BOX)
-    async with opened(project) as pilot:
-        await at_box(pilot)
-        await pilot.press("N")
-        await change_shown(pilot, "aml_config/box-2.runconfig")
-        await pilot.press("escape")
-        await back(pilot)
-        await pilot.press("c")
-        await change_shown(pilot, "aml_config/box-copy-2.compute")
 
 
 def pop_up(pilot: Workbench) -> str:

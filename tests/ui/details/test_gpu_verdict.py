@@ -72,9 +72,8 @@ def proven(project: Project) -> Project:
     return project
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
-async def test_head_shows_the_verdict_with_figures(proven: Project, size: tuple[int, int]) -> None:
-    async with details(proven, 1, size) as pilot:
+async def test_head_shows_the_verdict_with_figures(proven: Project) -> None:
+    async with details(proven, 1) as pilot:
         await until(lambda: "✓ GPU proven" in seen(pilot))
         assert "GPU 0 Tesla T4, peak 4.2 GiB" in seen(pilot)
 
@@ -184,13 +183,6 @@ async def test_stalled_run_shows_the_silence_and_advice(project: Project, size: 
         assert SILENCE in words
         assert "Advice" in words
         assert "▲ GPU 0 waited 99 times between phases of work" in words
-
-
-async def test_dashboard_without_verdicts_has_no_gpu_column(past: Project) -> None:
-    async with dashboard(past) as pilot:
-        await until(lambda: "loss" in seen(pilot))
-        (titles,) = [line for line in seen(pilot).splitlines() if "started" in line and "duration" in line]
-        assert "GPU" not in titles
 
 
 async def test_comparison_includes_the_verdict(proven: Project) -> None:

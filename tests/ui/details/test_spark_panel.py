@@ -34,10 +34,9 @@ def shown_of(folder: Path, *lines: str, active: bool = False, address: SparkAddr
     return Shown(active, tuple(read_spark(str(folder))), (address,))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
-async def test_key_shows_the_stages_of_a_spark_run(past: Project, size: tuple[int, int]) -> None:
+async def test_key_shows_the_stages_of_a_spark_run(past: Project) -> None:
     past_run(past, 90, framework="PySpark", files={"spark/local-1": LOG.encode()})
-    async with details(past, 90, size) as pilot:
+    async with details(past, 90, (80, 24)) as pilot:
         await until(lambda: "9 Spark" in seen(pilot))
         await pilot.press("9")
         await until(lambda: "count at train.py:7" in seen(pilot))
@@ -63,14 +62,6 @@ async def test_other_runs_have_no_spark_tab(past: Project) -> None:
         await pilot.press("9")
         await pilot.pause()
         assert "Spark" not in seen(pilot)
-
-
-async def test_spark_run_without_events_shows_the_reason(past: Project) -> None:
-    past_run(past, 91, framework="PySpark")
-    async with details(past, 91) as pilot:
-        await until(lambda: "9 Spark" in seen(pilot))
-        await pilot.press("9")
-        await until(lambda: NO_EVENTS[0] in seen(pilot))
 
 
 def test_active_run_shows_the_address_and_its_forwarding(tmp_path: Path) -> None:
@@ -107,6 +98,7 @@ def test_untrusted_text_is_made_safe(tmp_path: Path) -> None:
     assert "[red]" in "".join(lines)
 
 
-def test_run_without_session_shows_that_it_waits(tmp_path: Path) -> None:
+def test_run_without_session_shows_that_it_waits_or_why_it_has_none() -> None:
     assert "No Spark session yet" in texts(Shown(True, (), ()), 100)[0]
+    assert texts(Shown(False, (), ()), 100)[0] == NO_EVENTS[0]
     assert WAITING[0].startswith(texts(Shown(True, (), ()), 40)[0].split(" appear")[0][:20])

@@ -15,7 +15,7 @@ from tests.ui.waiting import until
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.ui.runs.compare import CompareScreen, DifferenceScreen, columns_of
+from tui_workbench.ui.runs.compare import CompareScreen, columns_of
 from tui_workbench.ui.terminal.safetext import truncate_middle
 
 if TYPE_CHECKING:
@@ -73,13 +73,6 @@ async def test_equal_rows_are_folded(past: Project, size: tuple[int, int]) -> No
         await until(lambda: any(line.strip().startswith("user ") for line in seen(pilot).split("\n")) or size[1] < 36)
 
 
-async def test_m_shows_the_next_metric(past: Project) -> None:
-    async with comparing(past, 1, 2, 3) as pilot:
-        await until(lambda: screen(pilot).chart.look.title == "loss")
-        await pilot.press("m")
-        await until(lambda: screen(pilot).chart.look.title == "accuracy")
-
-
 async def test_missing_metric_is_a_dash_without_curve(past: Project) -> None:
     async with comparing(past, 5, 6) as pilot:
         await until(lambda: len(screen(pilot).chart.curves) == 1)
@@ -102,23 +95,6 @@ async def test_columns_of_twenty_runs_scroll_with_the_cursor(project: Project) -
 def line_of_titles(pilot: Workbench) -> str:
     top = screen(pilot).table.content_region.y
     return seen(pilot).split("\n")[top]
-
-
-async def test_b_changes_the_base(past: Project) -> None:
-    async with comparing(past, 1, 3) as pilot:
-        assert "(base) train.py [1]" in seen(pilot)
-        await pilot.press("right", "right", "b")
-        await until(lambda: "(base) train.py [3]" in seen(pilot))
-
-
-async def test_enter_opens_the_full_difference(past: Project) -> None:
-    async with comparing(past, 1, 3) as pilot:
-        await go_to(pilot, "--lr")
-        await pilot.press("enter")
-        await until(lambda: isinstance(pilot.app.screen, DifferenceScreen))
-        await until(lambda: "0.3" in seen(pilot))
-        await pilot.press("escape")
-        await until(lambda: isinstance(pilot.app.screen, CompareScreen))
 
 
 @pytest.mark.slow

@@ -40,6 +40,7 @@ async def test_restore_shows_changes_makes_them_and_undoes_them(tracked: Project
         await pilot.press("u")
         await until(lambda: isinstance(pilot.app.screen, RestoreScreen) and "~ hello.py" in seen(pilot))
         assert "- new.py" in seen(pilot)
+        assert "2 files to restore. Current versions are saved first." in seen(pilot)
         assert text(tracked, "hello.py") == "print('changed since')\n"
         await pilot.press("enter")
         await until(lambda: "ctrl+z undoes the restore" in seen(pilot))

@@ -52,29 +52,21 @@ async def test_calls_are_listed_with_results(project: Project, size: tuple[int, 
         assert "1 failed" in text
 
 
-async def test_selected_call_is_shown_with_its_errors(project: Project) -> None:
+async def test_calls_are_filtered_and_copied_as_shell_commands(project: Project) -> None:
     async with calls(project) as pilot:
         await pilot.press("g", "slash", *"broken")
         await until(lambda: "fatal: it is broken" in seen(pilot))
         assert "git first" not in seen(pilot)
         await pilot.press("escape")
         await until(lambda: "git first" in seen(pilot))
-
-
-async def test_y_copies_a_shell_command(project: Project) -> None:
-    async with calls(project) as pilot:
-        await pilot.press("slash", *"me@there", "enter", "y")
-        await until(lambda: "copied" in seen(pilot))
-        assert pilot.app.clipboard == "ssh -p 22 me@there 'sh -c '\"'\"'echo 1\necho 2'\"'\"''\n"
-
-
-async def test_f_shows_failed_calls_only(project: Project) -> None:
-    async with calls(project) as pilot:
         await pilot.press("f")
         await until(lambda: "git first" not in seen(pilot))
         assert "git second" in seen(pilot)
         await pilot.press("escape")
         await until(lambda: "git first" in seen(pilot))
+        await pilot.press("slash", *"me@there", "enter", "y")
+        await until(lambda: "copied" in seen(pilot))
+        assert pilot.app.clipboard == "ssh -p 22 me@there 'sh -c '\"'\"'echo 1\necho 2'\"'\"''\n"
 
 
 async def test_cursor_follows_the_newest_call_or_stays(project: Project) -> None:
