@@ -45,8 +45,11 @@ def address_of(run: Run, application: SparkApplication) -> SparkAddress | None:
     """
     if application.end or not run.is_active:
         return None
-    tracked = _tracking_address(run.log_path) if application.master == _YARN else None
-    port = _port_in(run.log_path) or application.ui_port
+    head = _head_of(run.log_path)
+    tracked = _tracking_address(head) if application.master == _YARN else None
+    # If port 4040 is in use, Spark tries the next ports, so the last port in the log is the right one.
+    ports = [int(started or attempted) for started, attempted in _PORT.findall(head)]
+    port = next((port for port in reversed(ports) if 0 < port < 1 << 16), application.ui_port)
     scheme, host, port, path = tracked or ("http", application.ui_host, port, "")
     if not port or not _HOST.fullmatch(host):
         return None
@@ -67,19 +70,13 @@ def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> 
     return [SparkApplication(match[1].decode("ascii"), master=_YARN, has_events=False)] if match else []
 
 
-def _tracking_address(path: str) -> tuple[str, str, int, str] | None:
+def _tracking_address(head: bytes) -> tuple[str, str, int, str] | None:
     """Return scheme, host, port and path of YARN's tracking URL, which redirects to the user interface, or None."""
-    addresses = _TRACKING.findall(_head_of(path))
+    addresses = _TRACKING.findall(head)
     if not addresses:
         return None
     scheme, host, port, rest = (part.decode("ascii", "replace") for part in addresses[-1])
     return scheme, host, min(int(port or (443 if scheme == "https" else 80)), (1 << 16) - 1), rest
-
-
-def _port_in(path: str) -> int:
-    """Return the port in the driver's log, or 0. If port 4040 is in use, Spark tries the next ports."""
-    ports = [int(started or attempted) for started, attempted in _PORT.findall(_head_of(path))]
-    return next((port for port in reversed(ports) if 0 < port < 1 << 16), 0)
 
 
 def _head_of(path: str) -> bytes:

@@ -57,7 +57,7 @@ def copy_content(reading: BinaryIO, writing: BinaryIO, on_progress: Callable[[in
             begin += len(data)
             if on_progress is not None:
                 on_progress(begin)
-    os.ftruncate(copy, size)
+    os.ftruncate(copy, size)  # the file can end with a hole, which was not written
 
 
 def _clone(reading: BinaryIO, writing: BinaryIO) -> bool:

@@ -176,7 +176,7 @@ def _identify(record: str, path: str) -> tuple[Entry, bytes]:
     parent, name = os.path.split(record)
     folder = open_folder(parent)
     try:
-        with open(name, "rb", opener=lambda name, flags: os.open(name, flags | _SAFE, dir_fd=folder)) as file:
+        with open(name, "rb", opener=lambda file_name, flags: os.open(file_name, flags | _SAFE, dir_fd=folder)) as file:
             about, status = os.fstat(folder), os.fstat(file.fileno())
             is_ours = about.st_uid == status.st_uid == os.geteuid()
             if not is_ours or not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_RECORD:

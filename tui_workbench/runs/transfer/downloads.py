@@ -124,6 +124,7 @@ def artifact_path(directory: str, name: str) -> str:
     """Return the real path of an artifact. Raises UsageError if the run has no such artifact."""
     name = ALIASES.get(name, name)
     root = os.path.realpath(directory)
+    # Follow links first: a path out of the run directory begins with `..`, which is not the name of an artifact.
     path = os.path.realpath(os.path.join(root, name)) if "\0" not in name else root
     relative = os.path.relpath(path, root)
     first = relative.split(os.sep)[0]

@@ -79,7 +79,8 @@ def import_mlflow(project: Project, source: str) -> ImportReport:
             continue
         try:
             imported.append(_import(project, run))
-            elsewhere += _elsewhere(run)
+            if note := _note_elsewhere(run):
+                elsewhere.append(note)
         except StorageError:
             raise
         except (OSError, ValueError, TypeError, WorkbenchError) as error:
@@ -201,12 +202,12 @@ def _annotations(source: _Source) -> dict[str, Any]:
     return {"schema": SCHEMA, "tags": tags, "note": note}
 
 
-def _elsewhere(source: _Source) -> list[str]:
-    """Return a note if the artifacts are in a store such as S3, which is not read; otherwise, return []."""
+def _note_elsewhere(source: _Source) -> str:
+    """Return a note if the artifacts are in a store such as S3, which is not read; otherwise, return ""."""
     address = str(source.meta.get("artifact_uri") or "")
     if os.path.isdir(source.part(store.ARTIFACTS)) or not address or address.startswith(("file:", "/", ".")):
-        return []
-    return [f"{source.folder}: its artifacts are in {masked_address(address)} and were not copied"]
+        return ""
+    return f"{source.folder}: its artifacts are in {masked_address(address)} and were not copied"
 
 
 def _lines(values: Iterable[Any]) -> bytes:
