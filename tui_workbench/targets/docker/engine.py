@@ -221,7 +221,7 @@ class Engine:
         """Remove a container, running or not, and its anonymous volumes, and wait for the removal."""
         with self._called("remove the container", "rm", "--force", "--volumes", container), _unless_gone():
             self._api.remove_container(container, force=True, v=True)
-        # The engine refuses this call if another one is removing the container, which may take longer.
+        # The engine refuses the removal of a container that another call is already removing.
         with self.translated("wait for the removal"), contextlib.suppress(_errors().APIError):
             self._api.wait(container, timeout=TIMEOUT, condition="removed")
 

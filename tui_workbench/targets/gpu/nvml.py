@@ -132,6 +132,7 @@ class Nvml:
             part = self._ask("DeviceGetMigDeviceHandleByIndex", handle, number)
             if part is not None:
                 slices.append(_text(self._ask("DeviceGetUUID", part)))
+        # MIG is on, which callers conclude from a result that is not empty, even before a slice is made.
         return tuple(slices) or ("MIG",)
 
     def _memory(self, handle: Any) -> Any:
@@ -165,6 +166,7 @@ class Nvml:
         drawing = self._running("DeviceGetGraphicsRunningProcesses", handle)
         shares = self._shares(index, handle) if computing else {}
         processes = []
+        # A process that both draws and computes counts as one that computes.
         for pid, memory in {**drawing, **computing}.items():
             owner = self._owners.of(pid)
             used = round(memory / _MIB, 1) if memory is not None else None

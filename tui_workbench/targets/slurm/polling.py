@@ -48,6 +48,7 @@ class Poller:
         self.due = 0.0
         self._call: BackgroundCall | None = None
         self._begun = 0.0
+        self._has_event = False  # since the pending request was sent
         self._answers: list[Queue] = []
         self._positions: Mapping[str, int] = {}
         self._positions_due = 0.0
@@ -63,12 +64,14 @@ class Poller:
     def ask_soon(self) -> None:
         """Make the next request earlier, after an event that squeue may explain."""
         self.due = min(self.due, self._begun + self._soon)
+        self._has_event = True
 
     def begin(self) -> None:
         """Send a request to squeue if it is due."""
         if self._call is None and time.monotonic() >= self.due:
             self._begun = time.monotonic()
             self.due = self._begun + self._interval
+            self._has_event = False
             self._call = BackgroundCall(self._ask)
 
     def finish(self) -> bool:
@@ -88,7 +91,8 @@ class Poller:
         self.asked, self.silence = self._begun, ""
         is_new = _lasting(before) != _lasting(self.queue.jobs)
         self._interval = self._seconds if is_new else min(1.5 * self._interval, LONGEST_FACTOR * self._seconds)
-        self.due = self._begun + self._interval
+        # The answer may be older than an event that occurred during the request.
+        self.due = self._begun + (self._soon if self._has_event else self._interval)
         return True
 
     def _ask(self) -> None:
