@@ -203,6 +203,11 @@ def state_elsewhere(root: str) -> str:
     return os.path.join(user_data_directory(), "projects", root.strip("/").replace("%", "%25").replace("/", "%2F"))
 
 
+def state_of_run(run_directory: str) -> str:
+    """Return the state directory of the project of a run."""
+    return os.path.dirname(os.path.dirname(run_directory))
+
+
 def root_of_state(state_directory: str) -> str:
     """Return the project folder of a state directory."""
     folder, name = os.path.split(state_directory)

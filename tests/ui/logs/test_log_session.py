@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.projects.project import STATE_DIRECTORY, state_elsewhere
 from tui_workbench.runs.logs.log_search import Pattern
+from tui_workbench.ui.logs.log import in_project
 from tui_workbench.ui.logs.log_session import NO_LINE, LogSession, LogState
 
 LINES = b"".join(b"line %03d %s\n" % (n, b"needle" if n % 30 == 7 else b"hay") for n in range(100))
@@ -206,3 +210,13 @@ class TestTraceback:
 
 def marked(state: LogState) -> str:
     return next(row.line.plain for row in state.rows if row.line.start == state.mark)
+
+
+@pytest.mark.parametrize("is_read_only", [False, True])
+def test_error_location_leads_to_the_file_of_the_project(is_read_only: bool) -> None:
+    root = "/a/my%2Fproject"
+    directory = os.path.join(state_elsewhere(root) if is_read_only else f"{root}/{STATE_DIRECTORY}", "runs", "p_1")
+    run = Run("p_1", 1, directory, "train.py", (), "local", "local", "local", RunState.FAILED)
+    for path in (f"{directory}/work/src/train.py", f"{root}/src/train.py"):
+        assert in_project(run, path) == (root, "src/train.py")
+    assert in_project(run, "/usr/lib/python3/json/decoder.py")[1] == "/usr/lib/python3/json/decoder.py"

@@ -28,7 +28,7 @@ from tui_workbench.core.files import (
 )
 from tui_workbench.core.masking import mask_value
 from tui_workbench.core.processes import uninterrupted
-from tui_workbench.projects.project import Project
+from tui_workbench.projects.project import Project, state_of_run
 from tui_workbench.runs.store import ownership, rundir
 from tui_workbench.runs.store.ownership import BUILDING_PREFIX
 from tui_workbench.runs.store.rundir import (
@@ -294,7 +294,7 @@ def make_copy(directory: RunDirectory, record: Record) -> None:
 
     root = record.spec.project_root
     data = data_in_project(root, record.spec.run_configuration.data_references)
-    store = SnapshotStore(root, os.path.dirname(os.path.dirname(directory.path)), data)
+    store = SnapshotStore(root, state_of_run(directory.path), data)
     discard(directory.file(rundir.WORKING_COPY))
     store.check_out(record.commit_id, directory.file(rundir.WORKING_COPY))
     directory.write(rundir.COPY, b"made\n")

@@ -23,6 +23,7 @@ from tui_workbench.core.files import (
     rename_below,
 )
 from tui_workbench.core.model import RunState
+from tui_workbench.projects.project import state_of_run
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
@@ -72,7 +73,7 @@ class EndedCopy:
     """The large working copy of an ended run, after `collect_outputs` has moved it to `path`."""
 
     def __init__(self, directory: RunDirectory, record: Record) -> None:
-        state_directory = os.path.dirname(os.path.dirname(directory.path))
+        state_directory = state_of_run(directory.path)
         self._store = SnapshotStore(record.spec.project_root, state_directory)
         self._commit, self._since = record.commit_id, directory.copied_at
         self.path = ended_copy(self._store.repository, directory.run_id)

@@ -15,7 +15,7 @@ from tui_workbench.core.errors import ImportedRun, UsageError, WorkbenchError, s
 from tui_workbench.core.files import append_below, remove_below
 from tui_workbench.core.masking import find_mask
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.projects.project import Project
+from tui_workbench.projects.project import Project, state_of_run
 from tui_workbench.runs.lifecycle import queueing
 from tui_workbench.runs.lifecycle.agent_ends import end_run_of_agent
 from tui_workbench.runs.lifecycle.building import remove_unfinished, save_environment
@@ -130,7 +130,7 @@ def start_again(directory: RunDirectory) -> None:
         if directory.is_limited:
             with storage_errors("write", directory.file(WAITING)):
                 append_below(directory.path, WAITING, b"")
-        notify_index(os.path.dirname(os.path.dirname(directory.path)), directory.run_id)
+        notify_index(state_of_run(directory.path), directory.run_id)
         if not directory.is_waiting:
             hand_over(directory, lock, target)
     if directory.is_waiting:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from tui_workbench.core.errors import StorageError, WorkbenchError
+from tui_workbench.projects.project import state_of_run
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.stored import write
 from tui_workbench.runs.store.annotations import notify_index
@@ -126,7 +127,7 @@ class MetricsRecorder:
             self._is_late = False
             self._store()
             with contextlib.suppress(StorageError):
-                notify_index(os.path.dirname(os.path.dirname(self._directory.path)), self._directory.run_id)
+                notify_index(state_of_run(self._directory.path), self._directory.run_id)
         try:
             compress(self._directory)
         except OSError as error:

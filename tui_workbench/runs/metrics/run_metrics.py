@@ -11,7 +11,7 @@ from functools import partial
 from tui_workbench.config.schema.data_references import inside_project
 from tui_workbench.core.files import load_json, open_regular
 from tui_workbench.core.plaintext import counted
-from tui_workbench.projects.project import root_of_state
+from tui_workbench.projects.project import root_of_state, state_of_run
 from tui_workbench.runs.metrics.catalog import Entry, catalog, item_summaries, list_series, summary_of_curves
 from tui_workbench.runs.metrics.discovery import Discovery, Root, Window
 from tui_workbench.runs.metrics.output import MAYBE_METRIC, MOST_POINTS, Output
@@ -305,7 +305,7 @@ def _project_of(directory: str) -> tuple[str, bool, frozenset[str]]:
 
     The data is a set of paths relative to the project.
     """
-    root = root_of_state(os.path.dirname(os.path.dirname(directory)))
+    root = root_of_state(state_of_run(directory))
     try:
         record = load_json(f"{directory}/{RECORD}")
         is_tracked = bool(record["run_configuration"]["tracked_run"] or record["snapshot"] != "none")

@@ -19,7 +19,7 @@ from tui_workbench.core.errors import LargeFiles, StorageError, storage_errors
 from tui_workbench.core.model import Plan, RunSpec, Step
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
-from tui_workbench.projects.project import COMPUTE_SUFFIX, Project
+from tui_workbench.projects.project import COMPUTE_SUFFIX, Project, state_of_run
 from tui_workbench.runs.snapshots.file_copy import can_clone
 from tui_workbench.runs.snapshots.ignore import pattern_of
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
@@ -301,7 +301,7 @@ def plan_files(spec: RunSpec, plan: Plan, *, is_again: bool) -> Plan:
 
     Raises StorageError.
     """
-    contents = _contents_of(spec, os.path.dirname(os.path.dirname(spec.run_directory)), is_again=is_again)
+    contents = _contents_of(spec, state_of_run(spec.run_directory), is_again=is_again)
     texts = [f"note: {text}" for text in notes_on(contents)]
     try:
         refuse_large(contents, spec.run_configuration.path)

@@ -23,6 +23,7 @@ from tui_workbench.core.files import leads_through_folders, open_regular, remove
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import BYTES, meter
+from tui_workbench.projects.project import state_of_run
 from tui_workbench.runs.snapshots.contents import SNAPSHOT_FILE_BYTES
 from tui_workbench.runs.snapshots.file_copy import clone_file, copy_file
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
@@ -155,7 +156,7 @@ def files_of_run(record: Record, *, changed_since: int = 0) -> FileList:
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
     identities: dict[str, str] = {}  # by path
     links: dict[str, Entry | None] = {}
-    state_directory = os.path.dirname(os.path.dirname(spec.run_directory))
+    state_directory = state_of_run(spec.run_directory)
     # Git takes seconds to find the sizes of 100,000 files. `sync` measures those that it sends.
     snapshot = snapshot_entries(state_directory, record.commit_id) if record.snapshot == "git" else ()
     for path, (mode, _, name) in snapshot:

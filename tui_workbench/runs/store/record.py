@@ -20,7 +20,7 @@ from tui_workbench.core.masking import (
 )
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step, SweepTask
 from tui_workbench.core.trace import agent_name
-from tui_workbench.projects.project import root_of_state
+from tui_workbench.projects.project import root_of_state, state_of_run
 from tui_workbench.runs.store.ownership import DELETED_PREFIX
 from tui_workbench.runs.store.status import END_OF_TIME
 
@@ -171,7 +171,7 @@ def record_from_json(stored: Any, directory: str) -> Record:
     if content.run_id != os.path.basename(directory).removeprefix(DELETED_PREFIX):
         raise ValueError(f"it belongs to run {shown(content.run_id)}")
     _check_slurm(content.target.slurm, "target.slurm")
-    root = root_of_state(os.path.dirname(os.path.dirname(directory)))
+    root = root_of_state(state_of_run(directory))
     spec = RunSpec(
         run_id=content.run_id,
         run_directory=directory,

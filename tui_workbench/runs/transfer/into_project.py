@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.files import make_folders, open_below, open_regular, replacing_below
 from tui_workbench.core.plaintext import counted
+from tui_workbench.projects.project import state_of_run
 from tui_workbench.runs.snapshots.file_copy import copy_content
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, parse
 from tui_workbench.runs.snapshots.project_files import NEVER_TAKEN, is_never_taken
@@ -57,7 +58,7 @@ def keep_outputs(directory: RunDirectory, record: Record) -> None:
     is_missing = "fetch" in status.begun - status.done
     if not record.spec.keep_outputs or is_missing or os.path.lexists(directory.file(FOLLOWED)):
         return
-    state_directory = os.path.dirname(os.path.dirname(directory.path))
+    state_directory = state_of_run(directory.path)
     try:
         text = kept_outputs(directory.path, record.spec.project_root, state_directory, record.spec.keep_outputs).text
     except (OSError, ValueError) as error:

@@ -20,6 +20,7 @@ from tui_workbench.config.schema.retry import LOST
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.shell_scripts import shell_script
+from tui_workbench.projects.project import state_of_run
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.spark import variables as spark_variables
@@ -144,7 +145,7 @@ def mounts(spec: RunSpec, placement: Placement) -> list[Mount]:
     binds.append(Mount(placement.share, SHARE_DIRECTORY.rstrip("/")))
     if placement.project_root and not placement.copied:
         binds.append(Mount(placement.project_root, PROJECT_IN_CONTAINER))
-        state = os.path.dirname(os.path.dirname(spec.run_directory))
+        state = state_of_run(spec.run_directory)
         if state.startswith(f"{placement.project_root}/"):
             binds.append(Mount("", PROJECT_IN_CONTAINER + state[len(placement.project_root) :], read_only=True))
     if placement.sdk:

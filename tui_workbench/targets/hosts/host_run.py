@@ -42,6 +42,7 @@ from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.shell_scripts import shell_script
+from tui_workbench.projects.project import state_of_run
 from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.base.sdk import sdk_archive, sdk_version
 from tui_workbench.targets.base.values import Outcome, Report, Times
@@ -144,7 +145,7 @@ class HostRun:
         return self._state_file("lock")
 
     def _state_file(self, kind: str) -> str:
-        state, target = os.path.dirname(os.path.dirname(self._spec.whole_directory)), self._spec.target
+        state, target = state_of_run(self._spec.whole_directory), self._spec.target
         # Several targets can have the same login. They share the tree.
         machine = f"{target.username}@{target.address}" if target.address else target.name
         return os.path.join(state, f"sync-{quote(machine, safe='@')}.{kind}")

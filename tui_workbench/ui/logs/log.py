@@ -18,6 +18,7 @@ from tui_workbench.core import target_types
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
+from tui_workbench.projects.project import root_of_state, state_of_run
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG
 from tui_workbench.runs.logs.ranks import Ranks, read_ranks
 from tui_workbench.runs.store.cluster_job import job_words, left_words, warning_words
@@ -345,9 +346,10 @@ def in_project(run: Run | None, path: str) -> tuple[str, str]:
 
     The path of a file outside both is returned unchanged.
     """
-    directory = run.directory if run is not None else ""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(directory)))
-    for base in (os.path.join(directory, WORKING_COPY), root):
+    if run is None:
+        return "", path
+    root = root_of_state(state_of_run(run.directory))
+    for base in (os.path.join(run.directory, WORKING_COPY), root):
         if path.startswith(base + os.sep):
             return root, path[len(base) + 1 :]
     return root, path
