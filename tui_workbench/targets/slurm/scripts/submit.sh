@@ -45,9 +45,9 @@ look() {
     # Only active jobs, because the job of an earlier attempt had the same working directory.
     [ -n "$found" ] || found=$(squeue -h -t PENDING,RUNNING,SUSPENDED -u "$(id -un)" -o '%A|%Z' | in_folder "$run")
     [ -n "$found" ] || found=$(sacct -n -P -X -S now-7days --name "$name" -o JobIDRaw,State 2>/dev/null)
-    for one in $(printf '%s\n' "$found" | grep -v -e '|FAILED|BadConstraints$' -e '|FAILED$' | cut -d'|' -f1 | sort -n)
+    for job in $(printf '%s\n' "$found" | grep -v -e '|FAILED|BadConstraints$' -e '|FAILED$' | cut -d'|' -f1 | sort -n)
     do
-        if [ -z "$first" ]; then first=$one; else others="$others $one"; fi
+        if [ -z "$first" ]; then first=$job; else others="$others $job"; fi
     done
     # shellcheck disable=SC2086  # several IDs
     [ -z "$others" ] || scancel $others 2>/dev/null
