@@ -75,34 +75,34 @@ class Approval(NamedTuple):
 
 def read_approvals() -> list[Approval]:
     """Return all requests, the newest first. Raises StorageError; unreadable files are left out."""
-    found = map(_read, _numbers())
-    return sorted((each for each in found if each is not None), key=lambda each: each.number, reverse=True)
+    approvals = [approval for approval in map(_read, _numbers()) if approval is not None]
+    return sorted(approvals, key=lambda approval: approval.number, reverse=True)
 
 
 def find_approval(number: int) -> Approval:
     """Return a request. Raises UsageError if it does not exist, and StorageError if its file is damaged."""
-    found = _read(number)
-    if found is None and os.path.lexists(_path(number)):
+    approval = _read(number)
+    if approval is None and os.path.lexists(_path(number)):
         raise StorageError(
             f"request {number} cannot be read",
             remedy="Remove the file. The agent can then request the run again.",
             file=_path(number),
         )
-    if found is None:
+    if approval is None:
         raise UsageError(f"no request {number}", remedy="`workbench-tui agent list` lists the requests.")
-    return found
+    return approval
 
 
 def find_waiting(number: int) -> Approval:
     """Return a request that waits. Raises UsageError if there is no such request, or if it has been decided."""
-    found = find_approval(number)
-    if found.state != WAITING:
-        new = f" Request {found.replaced_by} has the new plan." if found.replaced_by else ""
+    approval = find_approval(number)
+    if approval.state != WAITING:
+        new = f" Request {approval.replaced_by} has the new plan." if approval.replaced_by else ""
         raise UsageError(
-            f"request {number} is not waiting for approval: its state is {found.state}",
+            f"request {number} is not waiting for approval: its state is {approval.state}",
             remedy=f"`workbench-tui agent list` lists the requests that wait.{new}",
         )
-    return found
+    return approval
 
 
 def add_approval(
@@ -114,10 +114,10 @@ def add_approval(
     caller closes the old request. Raises UsageError if too many requests wait or the request is too large, and
     StorageError.
     """
-    known = read_approvals()
-    waiting = [each for each in known if each.state == WAITING and each.number != replaced]
-    seen = fingerprint_of(project, request, prepared.spec)
-    same = next((each for each in waiting if (each.request, each.fingerprint) == (request, seen)), None)
+    stored = read_approvals()
+    waiting = [other for other in stored if other.state == WAITING and other.number != replaced]
+    fingerprint = fingerprint_of(project, request, prepared.spec)
+    same = next((other for other in waiting if (other.request, other.fingerprint) == (request, fingerprint)), None)
     if same is not None:
         return same
     if len(waiting) >= MOST_WAITING:
@@ -127,9 +127,9 @@ def add_approval(
         )
     # Unreadable files keep their numbers.
     number = max(_numbers(), default=0) + 1
-    text = plan_text(mask_plan(prepared.plan))
+    summary, plan = summary_of(prepared.spec), plan_text(mask_plan(prepared.plan))
     approval = Approval(
-        number, request.agent, time.time(), project.root, request, seen, summary_of(prepared.spec), text, tuple(reasons)
+        number, request.agent, time.time(), project.root, request, fingerprint, summary, plan, tuple(reasons)
     )
     if len(_content(approval)) > LARGEST:
         raise UsageError(
@@ -137,7 +137,7 @@ def add_approval(
             remedy="Pass fewer or shorter arguments and variables, or write them to a file of the project.",
         )
     write_approval(approval)
-    for old in [each for each in known if each.state != WAITING][MOST_KEPT:]:
+    for old in [other for other in stored if other.state != WAITING][MOST_KEPT:]:
         os.unlink(_path(old.number))
     return approval
 

@@ -106,11 +106,7 @@ def _now(use: Use) -> Use:
     if times.ended:
         # The end may have been noted late, for example because its machine was not reachable.
         return use._replace(is_active=False, has_ended=True, hours=min(times.hours, longest))
-    is_waiting = bool(use.run) and not times.started and _is_waiting(RunDirectory(use.run))
+    run = RunDirectory(use.run)
+    is_waiting = bool(use.run) and not times.started and run.is_own and not run.status().end
     is_active = is_waiting or time.time() < use.deadline
     return use._replace(is_active=is_active, hours=longest, is_waiting=is_waiting)
-
-
-def _is_waiting(run: RunDirectory) -> bool:
-    """Return True if the run is still this user's own, and its files say that it has not ended."""
-    return run.is_own and not run.status().end

@@ -48,8 +48,10 @@ def load_limits() -> AgentLimits:
     if not os.path.lexists(path):
         return AgentLimits()
     document = Document.open(path)
-    for found in document.problems():
-        raise ConfigurationError(found.message, remedy=found.remedy, file=path, line=found.line, column=found.column)
+    for problem in document.problems():
+        raise ConfigurationError(
+            problem.message, remedy=problem.remedy, file=path, line=problem.line, column=problem.column
+        )
     return AgentLimits(**document.values)
 
 
@@ -67,16 +69,15 @@ def gpus_of(spec: RunSpec) -> int | None:
         extra = " ".join(spec.slurm.get("extra", ())).lower()
         return None if any(word in extra for word in _GPU_OPTIONS) else requested_gpus(spec.slurm)
     counts = [_gpus_of_part(part) for part in spec.parts]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def _gpus_of_part(spec: RunSpec) -> int | None:
     target = spec.target
     if not (target.kind.has_gpus and target.can_use_gpus):
         return 0
-    if wanted := wanted_count(target) or len(target.named_gpus):
-        return wanted
+    if number := wanted_count(target) or len(target.named_gpus):
+        return number
     return None if target.kind.is_remote else count_gpus()
 
 

@@ -1,6 +1,7 @@
-"""The programs that a run executes on this machine, so that an approval does not cover other programs.
+"""The programs that a run of an agent executes: the scripts that it may run, and the programs that an approval covers.
 
-A digest of them consists of facts that change if a file is written or replaced: programs cannot set the ctime.
+An approval does not cover other programs than those that the user reviewed. It compares facts that change if a file is
+written or replaced: programs cannot set the ctime.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import stat
 from collections.abc import Iterator
 
 from tui_workbench.core.errors import UsageError, WorkbenchError, storage_errors
+from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.registry import target_for
 
@@ -18,6 +20,27 @@ MOST_LINKS = 40
 
 MOST_FILES = 300_000
 """Maximum number of files of an environment in the project."""
+
+SUFFIXES = (".py", ".ipynb")
+"""Suffixes of scripts. Python quotes lines of any other file in its error message, which agents can read."""
+
+
+def require_script(spec: RunSpec) -> None:
+    """Raise UsageError unless the script is a Python file or notebook of the project, and not a file with secrets.
+
+    A link counts as the file to which it points.
+    """
+    path = os.path.join(spec.project_root, spec.script)
+    real, root = os.path.realpath(path), os.path.realpath(spec.project_root)
+    remedy = "Name a Python file or a notebook of the project."
+    if not real.startswith(root + os.sep):
+        raise UsageError(f"the script {spec.script} is a link to a file outside the project", remedy=remedy)
+    names = (spec.script, os.path.relpath(real, root))
+    if any(is_secret_file(name) for name in names):
+        raise UsageError(f"the script {spec.script} is a file with secrets, which agents cannot run", remedy=remedy)
+    is_file = os.path.isfile(real) and not os.path.islink(real)
+    if not is_file or not all(name.endswith(SUFFIXES) for name in names):
+        raise UsageError(f"the script {spec.script} is not a Python file or a notebook", remedy=remedy)
 
 
 def facts_of(path: str) -> tuple[int, ...]:

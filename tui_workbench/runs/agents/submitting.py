@@ -19,7 +19,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.agents import approvals, ledger, timekeeper
 from tui_workbench.runs.agents.approvals import Approval
 from tui_workbench.runs.agents.limits import excess, load_limits, use_of
-from tui_workbench.runs.agents.scripts import require_script
+from tui_workbench.runs.agents.programs import require_script
 from tui_workbench.runs.store import agent_runs
 from tui_workbench.runs.submission import launch
 from tui_workbench.runs.submission.planning import Prepared, prepare
@@ -93,12 +93,16 @@ def approve(number: int) -> Run:
     with ledger.exclusive():
         approval = approvals.find_waiting(number)
         project = Project.find(approval.project)
-        require_same = partial(_require_same, project, approval)
+
+        def mark_submitted(spec: RunSpec) -> None:
+            approvals.write_approval(approval._replace(state=approvals.SUBMITTED, run_id=spec.run_id))
+
         try:
-            return _submit(project, approval.request, require_same, partial(_mark_submitted, approval))
+            return _submit(project, approval.request, partial(_require_same, project, approval), mark_submitted)
         except PlanChanged:
-            raise
+            raise  # `_require_same` has closed the request
         except BaseException:
+            # The start of the run may have failed after the request was marked as submitted.
             approvals.write_approval(approval)
             raise
 
@@ -130,10 +134,6 @@ def _limited(request: RunRequest, minutes: int) -> RunRequest:
             remedy="Set the secret in EnvironmentVariables of the run configuration, and read it in the script.",
         )
     return request._replace(max_minutes=minutes)
-
-
-def _mark_submitted(approval: Approval, spec: RunSpec) -> None:
-    approvals.write_approval(approval._replace(state=approvals.SUBMITTED, run_id=spec.run_id))
 
 
 def _require_same(project: Project, approval: Approval, spec: RunSpec) -> None:
@@ -174,6 +174,7 @@ def _submit(
 
     def admit(spec: RunSpec) -> None:
         check(spec)
+        # The second call of `create_run`, after the snapshot was taken, has the final ID and directory of the run.
         if added:
             agent_runs.add(spec, request.agent)
             ledger.write_uses([*others, added[0]._replace(run=spec.run_directory)])

@@ -121,6 +121,8 @@ def main() -> None:
         try:
             timekeeper.look(time.time())
             with ledger.exclusive():
+                # A submission holds the same lock until its run is in the list and `ensure` has returned. So either
+                # this process sees the run, or `ensure` finds that this process has released its own lock.
                 if not unfinished():
                     os.close(descriptor)
                     return

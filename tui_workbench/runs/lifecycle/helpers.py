@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.runs.lifecycle import starting
 from tui_workbench.runs.metrics.recording import MetricsRecorder
-from tui_workbench.runs.notify.announcing import announce
+from tui_workbench.runs.notify.announcing import MetricWatch, announce
 from tui_workbench.runs.notify.channels import STALLED
-from tui_workbench.runs.notify.metric_watch import MetricWatch
 from tui_workbench.runs.store import rundir
 from tui_workbench.runs.store.rundir import Record, RunDirectory
 from tui_workbench.targets.gpu.vendors import may_have_gpu_here

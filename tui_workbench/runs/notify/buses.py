@@ -30,11 +30,11 @@ class Address(NamedTuple):
 
 def remember_bus() -> None:
     """Record the address of the bus of this session, if the user has channels. Errors are ignored."""
-    own, known = os.environ.get(BUS), _recorded()
-    if own and own not in known[:1] and os.path.lexists(channels_path()):
+    own, recorded = os.environ.get(BUS), _recorded()
+    if own and own not in recorded[:1] and os.path.lexists(channels_path()):
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(_path()), mode=0o700, exist_ok=True)
-            newest = [own, *(each for each in known if each != own)][:MOST_BUSES]
+            newest = [own, *(bus for bus in recorded if bus != own)][:MOST_BUSES]
             write_atomically(_path(), json_bytes(newest), mode=0o600)
 
 
@@ -57,10 +57,12 @@ def read_address(channel: Channel) -> Address:
 def _recorded() -> list[str]:
     """Return the recorded addresses, the newest first."""
     try:
-        found = load_json(_path())
+        addresses = load_json(_path())
     except (OSError, ValueError):
         return []
-    return [each for each in found if isinstance(each, str)][:MOST_BUSES] if isinstance(found, list) else []
+    if not isinstance(addresses, list):
+        return []
+    return [address for address in addresses if isinstance(address, str)][:MOST_BUSES]
 
 
 def _path() -> str:

@@ -56,17 +56,17 @@ def add_channel(
             remedy="Unlock your keyring. If you have no keyring, `workbench-tui doctor` shows how to get one.",
         )
     with cache_lock(_LOCK):
-        known = {each.name: each for each in load_channels()}
-        save_channels([*(known | {name: channel}).values()])
+        channels = {other.name: other for other in load_channels()}
+        save_channels([*(channels | {name: channel}).values()])
     remember_bus()
-    if name in known:
-        SecretStore().forget(known[name].reference)
+    if name in channels:
+        SecretStore().forget(channels[name].reference)
     return channel
 
 
 def remove_channel(channel: Channel) -> None:
     """Remove a channel, its URL and its unsent notifications. Raises ConfigurationError and StorageError."""
     with cache_lock(_LOCK):
-        save_channels([each for each in load_channels() if each.name != channel.name])
+        save_channels([other for other in load_channels() if other.name != channel.name])
     SecretStore().forget(channel.reference)
     pending.discard(channel.name)

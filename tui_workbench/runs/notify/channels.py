@@ -76,7 +76,7 @@ def policy_that_ended(run: Run) -> str:
     """Return the name of the policy that ended a run, such as `MaxDurationMinutes`, or ""."""
     policies = (STOP_IF_STALLED, STOP_IF_IDLE, MAX_DURATION)
     # The reason of a later attempt begins with its number.
-    return next((each for each in policies if run.state == RunState.CANCELED and f"{each}: " in run.reason), "")
+    return next((policy for policy in policies if run.state == RunState.CANCELED and f"{policy}: " in run.reason), "")
 
 
 def load_channels() -> list[Channel]:
@@ -86,8 +86,8 @@ def load_channels() -> list[Channel]:
         return []
     with storage_errors("read", path):
         try:
-            found = load_json(path)
-            return sorted(_channel(name, values) for name, values in found.items())
+            stored = load_json(path)
+            return sorted(_channel(name, values) for name, values in stored.items())
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise ConfigurationError(
                 "this file does not contain valid notification channels",
@@ -99,12 +99,13 @@ def load_channels() -> list[Channel]:
 def save_channels(channels: list[Channel]) -> None:
     """Write all channels. Raises StorageError."""
     path = channels_path()
-    found = {
-        each.name: {"url": each.reference, "events": each.events, "metrics": each.metrics} for each in sorted(channels)
+    stored = {
+        channel.name: {"url": channel.reference, "events": channel.events, "metrics": channel.metrics}
+        for channel in sorted(channels)
     }
     with storage_errors("write", path):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        write_atomically(path, (json.dumps(found, indent=2) + "\n").encode(), mode=0o600)
+        write_atomically(path, (json.dumps(stored, indent=2) + "\n").encode(), mode=0o600)
 
 
 def check_name(name: str) -> None:
@@ -118,12 +119,12 @@ def check_name(name: str) -> None:
 
 def parse_condition(text: str) -> Condition:
     """Parse a condition such as `loss < 0.1`. Raises UsageError."""
-    found = _CONDITION.fullmatch(text)
-    if found is None:
+    match = _CONDITION.fullmatch(text)
+    if match is None:
         raise UsageError(
             f"{text!r} is not a condition on a metric", remedy="Write a metric, `<` or `>`, and a number: `loss < 0.1`."
         )
-    return Condition(found[1], found[2], float(found[3]))
+    return Condition(match[1], match[2], float(match[3]))
 
 
 def _channel(name: str, values: dict[str, Any]) -> Channel:

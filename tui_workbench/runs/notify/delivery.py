@@ -102,11 +102,11 @@ class _Log(logging.Handler):
 
 def _handled_errors() -> set[str]:
     """Return the names of the types of the exception that this thread handles, and of its causes."""
-    error, found = sys.exception(), set()
+    error, names = sys.exception(), set()
     while error is not None:
-        found.add(type(error).__name__)
+        names.add(type(error).__name__)
         error = error.__cause__ or error.__context__
-    return found
+    return names
 
 
 def _apprise() -> ModuleType:

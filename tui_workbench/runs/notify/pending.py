@@ -1,4 +1,7 @@
-"""Events whose notifications are not sent yet: a folder for each channel, with a file for each event."""
+"""Events whose notifications are not sent yet: a folder for each channel, with a file for each event.
+
+Each announced event starts a process that first loads only this module (`sender`), so it imports little.
+"""
 
 from __future__ import annotations
 

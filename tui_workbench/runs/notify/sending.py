@@ -70,14 +70,14 @@ def send_pending(name: str) -> None:
     An event is removed when all of its notifications are sent, so that the next process continues after a killed one.
     Raises OSError if a folder is not accessible, and WorkbenchError if the file of the channels cannot be used.
     """
-    channel = next((each for each in load_channels() if each.name == name), None)
+    channel = next((candidate for candidate in load_channels() if candidate.name == name), None)
     address = read_address(channel) if channel else Address()  # once: a locked keyring takes long to answer
     folder = pending.folder_of(name)
     for event_name in pending.names(name):
         try:
             if channel is not None:  # it may have been removed
                 path, event = parse_json(read_below(folder, event_name, LARGEST_EVENT))
-                send_all(RunDirectory(path), event, channel, address)
+                _send_event(RunDirectory(path), event, channel, address)
         except (OSError, WorkbenchError, *FAULTS):
             pass  # the run was removed or has malformed files
         finally:
@@ -85,7 +85,7 @@ def send_pending(name: str) -> None:
                 unlink_below(folder, event_name)
 
 
-def send_all(directory: RunDirectory, event: str, channel: Channel, address: Address) -> None:
+def _send_event(directory: RunDirectory, event: str, channel: Channel, address: Address) -> None:
     """Send the notifications about an event that the channel reports and that no process has sent yet.
 
     A notification that cannot be sent is omitted. Raises OSError and WorkbenchError if the run cannot be read.
@@ -200,11 +200,15 @@ def _send_once(directory: RunDirectory, channel: Channel, address: Address, noti
     make_folders(directory.path, NOTIFICATIONS)
     pauses = list(PAUSES)
     while True:
+        # The file is the mark that the notification is being sent, and only one process can create it.
         try:
             append_below(directory.path, name, b"", exclusive=True)
         except FileExistsError:
             return
-        delivery = _deliver(address, notification)
+        try:
+            delivery = deliver(address, notification.title, notification.body, notification.kind)
+        except WorkbenchError as error:
+            delivery = Delivery(str(error))
         if not (delivery.may_repeat and pauses):
             break
         unlink_below(directory.path, name)  # if this process is killed in the pause, the next process sends
@@ -215,10 +219,3 @@ def _send_once(directory: RunDirectory, channel: Channel, address: Address, noti
     append_below(directory.path, name, (json.dumps(result) + "\n").encode())
     if delivery.error:
         directory.append_event("step", step="notify", reason=f"not sent to {channel.name}: {delivery.error}")
-
-
-def _deliver(address: Address, notification: Notification) -> Delivery:
-    try:
-        return deliver(address, notification.title, notification.body, notification.kind)
-    except WorkbenchError as error:
-        return Delivery(str(error))
