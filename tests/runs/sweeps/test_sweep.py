@@ -22,7 +22,7 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.runs.submission.launch import create_run
 from tui_workbench.runs.sweeps import sweep
-from tui_workbench.runs.sweeps.sweep_values import grid, parameter
+from tui_workbench.runs.sweeps.sweep_values import grid, parse_parameter
 
 REQUEST = RunRequest("local", "say.py")
 SAY = "import os, sys\nprint('first', *sys.argv[1:], os.environ.get('WORD'))\n"
@@ -44,7 +44,7 @@ class Bench:
         write_configuration(self.root, TrackedRun=True, EnvironmentVariables={"WORD": word})
 
     def members(self, *words: str, arguments: tuple[str, ...] = ()) -> tuple[sweep.Member, ...]:
-        return sweep.members_of(arguments, grid([parameter(word) for word in words]))
+        return sweep.members_of(arguments, grid([parse_parameter(word) for word in words]))
 
     def gated(self, number: int) -> tuple[RunRequest, tuple[sweep.Member, ...]]:
         """Members that start and wait for a gate file."""
@@ -78,7 +78,7 @@ def bench(project: Project, tmp_path: Path) -> Iterator[Bench]:
 
 
 def test_values_replace_placeholders_or_are_appended() -> None:
-    members = sweep.members_of(("--rate={lr}", "{x}"), grid([parameter("lr=0.1"), parameter("b=1,2")]))
+    members = sweep.members_of(("--rate={lr}", "{x}"), grid([parse_parameter("lr=0.1"), parse_parameter("b=1,2")]))
     assert [member.arguments for member in members] == [
         ("--rate=0.1", "{x}", "--b=1"),
         ("--rate=0.1", "{x}", "--b=2"),

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tui_workbench.core.errors import StorageError, UsageError
-from tui_workbench.runs.sweeps.sweep_values import chosen, grid, listed, parameter
+from tui_workbench.runs.sweeps.sweep_values import chosen, grid, listed, parse_parameter
 
 
 def test_grid_lists_all_combinations() -> None:
-    sets = grid([parameter("lr=0.1,0.01"), parameter("batch=32,64")])
+    sets = grid([parse_parameter("lr=0.1,0.01"), parse_parameter("batch=32,64")])
     assert sets == [
         {"lr": "0.1", "batch": "32"},
         {"lr": "0.1", "batch": "64"},
@@ -21,47 +21,47 @@ def test_grid_lists_all_combinations() -> None:
 
 
 def test_values_are_unique_and_without_commas() -> None:
-    assert parameter("path=a b,x=y,a b").values == ("a b", "x=y")
-    assert parameter("lr=1 , 2,\t3 ").values == ("1", "2", "3")
-    assert parameter("f=round(3)").values == ("round(3)",)
+    assert parse_parameter("path=a b,x=y,a b").values == ("a b", "x=y")
+    assert parse_parameter("lr=1 , 2,\t3 ").values == ("1", "2", "3")
+    assert parse_parameter("f=round(3)").values == ("round(3)",)
 
 
 def test_quoted_values_can_contain_commas() -> None:
-    assert parameter('lr="a,b",c').values == ("a,b", "c")
-    assert parameter('f="f(1,2)", "say ""hi"""').values == ("f(1,2)", 'say "hi"')
-    assert parameter('size=5"').values == ('5"',)
+    assert parse_parameter('lr="a,b",c').values == ("a,b", "c")
+    assert parse_parameter('f="f(1,2)", "say ""hi"""').values == ("f(1,2)", 'say "hi"')
+    assert parse_parameter('size=5"').values == ('5"',)
 
 
 @pytest.mark.parametrize("text", ['lr="a,b', 'lr="a"b,c'])
 def test_incomplete_quotation_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="cannot read the quotation marks") as raised:
-        parameter(text)
+        parse_parameter(text)
     assert repr(text) in raised.value.message
 
 
 @pytest.mark.parametrize("text", ["lr=", "lr= ", "lr=1,,2", "lr=1,2,", "lr=,1", 'lr=""'])
 def test_empty_value_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="has an empty value"):
-        parameter(text)
+        parse_parameter(text)
 
 
 @pytest.mark.parametrize("text", ["lr=gauss(1,2)", "lr=0.1,gauss(1,2)", "lr=Uniform(0,1)"])
 def test_unknown_distribution_is_named(text: str) -> None:
     with pytest.raises(UsageError, match=r"unknown distribution '(gauss|Uniform)'") as raised:
-        parameter(text)
+        parse_parameter(text)
     assert "`uniform(0,0.5)`, `loguniform(1e-5,1e-1)` or `randint(1,4)`" in raised.value.remedy
 
 
 def test_list_in_brackets_is_refused_with_the_right_form() -> None:
     with pytest.raises(UsageError, match="a list of values has no brackets") as raised:
-        parameter("lr=[1,2]")
+        parse_parameter("lr=[1,2]")
     assert "`--param lr=1,2`" in raised.value.remedy
 
 
 @pytest.mark.parametrize("text", ["", "lr", "=1", "-lr=1", "a b=1", "{x}=1"])
 def test_parameter_without_a_name_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="needs a valid name and values"):
-        parameter(text)
+        parse_parameter(text)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_parameter_without_a_name_is_refused(text: str) -> None:
 )
 def test_invalid_distribution_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="the smaller first"):
-        parameter(text)
+        parse_parameter(text)
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_invalid_distribution_is_refused(text: str) -> None:
 )
 def test_value_with_an_open_bracket_is_refused(text: str, value: str) -> None:
     with pytest.raises(UsageError, match="unbalanced brackets") as raised:
-        parameter(text)
+        parse_parameter(text)
     assert repr(value) in raised.value.message
 
 
 def test_random_combinations_are_unique_and_repeatable() -> None:
-    parameters = [parameter("lr=0.1,0.01,0.001"), parameter("batch=32,64")]
+    parameters = [parse_parameter("lr=0.1,0.01,0.001"), parse_parameter("batch=32,64")]
     assert chosen(parameters, 4, 7) == chosen(parameters, 4, 7) != chosen(parameters, 4, 8)
     everything = chosen(parameters, 100, 1)
     assert sorted(map(str, everything)) == sorted(map(str, grid(parameters)))
@@ -92,7 +92,13 @@ def test_random_combinations_are_unique_and_repeatable() -> None:
 
 def test_drawn_values_are_in_range() -> None:
     sets = chosen(
-        [parameter("lr=loguniform(1e-5,0.1)"), parameter("layers=randint(1,3)"), parameter("p=uniform(0,1)")], 50, 0
+        [
+            parse_parameter("lr=loguniform(1e-5,0.1)"),
+            parse_parameter("layers=randint(1,3)"),
+            parse_parameter("p=uniform(0,1)"),
+        ],
+        50,
+        0,
     )
     assert len(sets) == 50
     assert all(1e-5 <= float(each["lr"]) <= 0.1 and 0 <= float(each["p"]) <= 1 for each in sets)
@@ -101,18 +107,18 @@ def test_drawn_values_are_in_range() -> None:
 
 
 def test_small_range_gives_fewer_values() -> None:
-    assert len(chosen([parameter("n=randint(1,3)")], 50, 0)) == 3
+    assert len(chosen([parse_parameter("n=randint(1,3)")], 50, 0)) == 3
 
 
 def test_distribution_needs_random() -> None:
     with pytest.raises(UsageError, match="--random N"):
-        grid([parameter("lr=uniform(0,1)")])
+        grid([parse_parameter("lr=uniform(0,1)")])
 
 
 def test_duplicate_name_is_refused() -> None:
     for combine in (grid, lambda parameters: chosen(parameters, 1, 0)):
         with pytest.raises(UsageError, match="given more than once"):
-            combine([parameter("lr=1"), parameter("lr=2")])
+            combine([parse_parameter("lr=1"), parse_parameter("lr=2")])
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ examples:
 
 def run_sweep(arguments: argparse.Namespace) -> int:
     seeds = seeds_of(arguments)
-    parameters = [sweep_values.parameter(text) for text in arguments.param]
+    parameters = [sweep_values.parse_parameter(text) for text in arguments.param]
     if bool(parameters) == bool(arguments.list):
         raise UsageError("expected either --param or --list", remedy="Use one, for example `--param lr=0.1,0.01`.")
     if arguments.list:

@@ -10,9 +10,12 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from tui_workbench.core.errors import UsageError
 from tui_workbench.core.files import LARGEST, read_below
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.runs.lifecycle.limits import Demand, read_demand
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.lifecycle.limits import Demand, Dependency, label_of, read_demand
+from tui_workbench.runs.store.index import find_run
 from tui_workbench.runs.store.rundir import DEPENDENTS, RunDirectory
 
 OK, ANY, FAILED = "ok", "any", "failed"
@@ -20,6 +23,33 @@ CONDITIONS = {OK: "completes", ANY: "ends", FAILED: "fails"}
 """By condition, the verb for the event that the queued run waits for."""
 
 MET_BY = {OK: {RunState.COMPLETED}, ANY: RunState.TERMINAL, FAILED: {RunState.FAILED}}
+
+
+def parse_dependency(project: Project, text: str) -> Dependency:
+    """Parse RUN[:CONDITION]. RUN is the ID or number of a run of the project.
+
+    Raises RunNotFound, or UsageError if the run is imported, or if the condition is unknown or can no longer be met.
+    """
+    name, colon, given = text.partition(":")
+    if colon and given not in CONDITIONS:
+        raise UsageError(f"unknown condition {given!r}", remedy=f"Write RUN:{OK}, RUN:{ANY} or RUN:{FAILED}.")
+    directory = find_run(project, name)
+    record, run = directory.read_record(), directory.run()
+    if run.imported:
+        raise UsageError(
+            f"cannot wait for run {run.run_id}: you did not submit it on this machine",
+            remedy="Name one of your own runs. If the run has not started, you can take it over: "
+            f"`workbench-tui experiment resume -r {run.run_id}`.",
+        )
+    condition = given or OK
+    if not run.is_active and run.state not in MET_BY[condition]:
+        raise UsageError(
+            f"the new run would never start: it waits until run {run.run_id} {CONDITIONS[condition]}, but that run has "
+            f"already ended ({run.state})",
+            remedy=f"Use `--after {name}:{ANY}`, or omit `--after`.",
+        )
+    label = label_of(record.spec, record.run_number)
+    return Dependency(directory.path, condition, label, f"after {label} {CONDITIONS[condition]}")
 
 
 def obstacle(demand: Demand) -> str:
@@ -43,11 +73,11 @@ def reason_to_wait(demand: Demand) -> str:
 
 def dependents_of(directory: RunDirectory) -> list[Run]:
     """Return the queued runs that could not start if this run were canceled, directly or through other runs."""
-    found = []
+    dependents = []
     for other, demand in _waiting(directory):
         if demand.after_condition != ANY:
-            found += [other.run(), *dependents_of(other)]
-    return found
+            dependents += [other.run(), *dependents_of(other)]
+    return dependents
 
 
 def waiting_for(directory: RunDirectory) -> list[RunDirectory]:
@@ -56,16 +86,14 @@ def waiting_for(directory: RunDirectory) -> list[RunDirectory]:
 
 
 def _waiting(directory: RunDirectory) -> Iterator[tuple[RunDirectory, Demand]]:
-    for run_id in _listed(directory):
-        other = RunDirectory(os.path.join(os.path.dirname(directory.path), run_id))
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            if other.is_waiting and (demand := read_demand(other)).after == directory.path:
-                yield other, demand
-
-
-def _listed(directory: RunDirectory) -> list[str]:
     try:
         names = read_below(directory.path, DEPENDENTS, LARGEST).decode("utf-8", "replace").split("\n")
     except OSError:
-        return []
-    return [name for name in dict.fromkeys(names) if name and name == os.path.basename(name)]
+        return
+    for name in dict.fromkeys(names):
+        # The file is in a run directory, which other users may be able to write, so check the ID and the demand.
+        if name and name == os.path.basename(name):
+            other = RunDirectory(os.path.join(os.path.dirname(directory.path), name))
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                if other.is_waiting and (demand := read_demand(other)).after == directory.path:
+                    yield other, demand

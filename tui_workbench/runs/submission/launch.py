@@ -86,10 +86,17 @@ def submit(
 
 
 def _enter_queue(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
-    """Queue a new run; return True if it can start now. See `queued.enqueue`."""
-    from tui_workbench.runs.submission.queued import enqueue
+    """Queue a new run. Return True if the caller must start it now; otherwise, its lock is released.
 
-    return enqueue(project, directory, lock)
+    Active runs of the project on the same target count, even if no limit applied when they started. Raises
+    StorageError.
+    """
+    from tui_workbench.runs.lifecycle.queueing import enter
+    from tui_workbench.runs.store.index import RunIndex
+
+    with RunIndex(project) as index:
+        active = index.active()
+    return enter(directory, lock, active)
 
 
 def create_run(

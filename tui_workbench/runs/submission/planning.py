@@ -24,9 +24,7 @@ from tui_workbench.runs.lifecycle.building import likely_run_id
 from tui_workbench.runs.lifecycle.limits import Dependency, is_limited, step_of
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import WORKING_COPY, Record, RunDirectory
-from tui_workbench.runs.submission.configuration_check import require_valid_files
-from tui_workbench.runs.submission.data_check import data_step, require_data
-from tui_workbench.runs.submission.repeating import commit_of
+from tui_workbench.runs.submission.configuration_check import data_step, require_data, require_valid_files
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.gpu.gpus import asked_for
@@ -57,24 +55,13 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
     The plan contains the run ID that a run submitted now would get.
     """
     configuration, target, commit, origin = basis_of(project, request)
-    if request.starts_jupyter:
-        # torchrun starts no Jupyter, and Jupyter is not started again without its user.
-        configuration = configuration._replace(processes_per_node="", retry={})
-    elif origin is not None and origin.spec.starts_jupyter and request.script in ("", JUPYTER):
+    repeats_jupyter = origin is not None and origin.spec.starts_jupyter and request.script in ("", JUPYTER)
+    if repeats_jupyter and not request.starts_jupyter:
         raise UsageError(
             f"run {request.origin} started Jupyter, and cannot be repeated",
             remedy="Start Jupyter again: `workbench-tui notebook -c NAME`. Or name a script.",
         )
-    if request.environment:
-        configuration = _with_variables(configuration, request.environment)
-    _require_nodes(configuration, target)
-    if request.slurm:
-        configuration = _with_slurm_options(configuration, target, request.slurm)
-    _require_retry(configuration, target)
-    if request.max_minutes and not configuration.max_duration_minutes:
-        # The limit applies to each attempt.
-        minutes = max(1, request.max_minutes // (1 + retry.retry_of(configuration).times))
-        configuration = configuration._replace(max_duration_minutes=minutes)
+    configuration = _configuration_of(request, configuration, target)
     if origin is not None and not request.script:
         request = request._replace(script=origin.spec.script, arguments=origin.spec.arguments, exact_arguments=True)
     if origin is not None and commit:
@@ -126,7 +113,7 @@ def dependency_of(project: Project, request: RunRequest) -> Dependency | None:
     """Return the run after which the requested run starts, or None. Raises RunNotFound or UsageError."""
     if not request.after:
         return None
-    from tui_workbench.runs.submission.queued import parse_dependency
+    from tui_workbench.runs.lifecycle.dependencies import parse_dependency
 
     return parse_dependency(project, request.after)
 
@@ -172,11 +159,33 @@ def basis_of(project: Project, request: RunRequest) -> Basis:
         path = os.path.join(project.config_directory, recorded.name + RUN_CONFIGURATION_SUFFIX)
         configuration = recorded._replace(path=path)
         target = project.target(request.target) if request.target else _target_of(project, origin.spec.target)
-    commit = commit_of(origin) if origin is not None else ""
+    commit = ""
+    if origin is not None:
+        from tui_workbench.runs.submission.tracked import commit_of
+
+        commit = commit_of(origin)
     if commit:
         # A snapshot is always executed in a working copy.
         configuration = configuration._replace(tracked_run=True)
     return Basis(configuration, target, commit, origin)
+
+
+def _configuration_of(request: RunRequest, configuration: RunConfiguration, target: ComputeTarget) -> RunConfiguration:
+    """Return the run configuration with the changes of the request. Raises UsageError or ConfigurationError."""
+    if request.starts_jupyter:
+        # torchrun starts no Jupyter, and Jupyter is not started again without its user.
+        configuration = configuration._replace(processes_per_node="", retry={})
+    if request.environment:
+        configuration = _with_variables(configuration, request.environment)
+    _require_nodes(configuration, target)
+    if request.slurm:
+        configuration = _with_slurm_options(configuration, target, request.slurm)
+    _require_retry(configuration, target)
+    if request.max_minutes and not configuration.max_duration_minutes:
+        # The limit applies to each attempt.
+        minutes = max(1, request.max_minutes // (1 + retry.retry_of(configuration).times))
+        configuration = configuration._replace(max_duration_minutes=minutes)
+    return configuration
 
 
 def _with_variables(configuration: RunConfiguration, variables: tuple[tuple[str, str], ...]) -> RunConfiguration:
@@ -262,8 +271,8 @@ def _script_and_arguments(
         )
     path = os.path.join(project.root, relative)
     if not os.path.isfile(path):
-        what = "is a folder" if os.path.isdir(path) else "does not exist"
-        raise UsageError(f"the script {script} {what}", remedy=f"Name a file in {project.root}.")
+        state = "is a folder" if os.path.isdir(path) else "does not exist"
+        raise UsageError(f"the script {script} {state}", remedy=f"Name a file in {project.root}.")
     problem = script_problem(path, relative)
     if problem is not None:
         raise problem
@@ -297,13 +306,16 @@ def _target_of(project: Project, target: ComputeTarget) -> ComputeTarget:
     path = os.path.join(project.config_directory, target.name + COMPUTE_SUFFIX)
     target = target._replace(path=path)
     try:
-        now = project.target(target.name)
+        current = project.target(target.name)
     except ConfigurationError:
         return target
-    if (now.type, now.address, now.username) != (target.type, target.address, target.username):
+    if (current.type, current.address, current.username) != (target.type, target.address, target.username):
+        # Secrets are sent only to the machine and the login for which the user has entered them.
         return target
     return target._replace(
-        password=now.password, private_key=now.private_key, private_key_passphrase=now.private_key_passphrase
+        password=current.password,
+        private_key=current.private_key,
+        private_key_passphrase=current.private_key_passphrase,
     )
 
 

@@ -1,4 +1,4 @@
-"""Plan tracked runs, and check the snapshot and the script of a repeated run."""
+"""Plan tracked runs, and find and check the snapshot and the script of a repeated run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from tui_workbench.runs.snapshots.project_files import is_never_taken
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.snapshots.snapshot_view import damage
 from tui_workbench.runs.store.rundir import Record
-from tui_workbench.runs.submission.repeating import no_snapshot
 
 
 def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, Step]:
@@ -41,6 +40,17 @@ def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, 
     )
 
 
+def commit_of(record: Record) -> str:
+    """Return the commit to run, or "" for an untracked run. Raises UsageError if the snapshot is not available."""
+    if record.snapshot == "git":
+        return record.commit_id
+    if record.snapshot == "copy":
+        raise _no_snapshot(record, "git was not available, so it has no snapshot")
+    if record.commit_id:
+        raise _no_snapshot(record, "its snapshot is on the machine that submitted it")
+    return ""
+
+
 def script_in_snapshot(project: Project, request: RunRequest, origin: Record) -> str:
     """Return the script of a request that runs a snapshot, relative to the project.
 
@@ -54,14 +64,24 @@ def script_in_snapshot(project: Project, request: RunRequest, origin: Record) ->
     if store.holds(origin.commit_id, script):
         return script
     if not store.holds(origin.commit_id):
-        why = damage(project.state_directory, origin.commit_id)
-        raise no_snapshot(origin, why or "git is not installed, or its commit is no longer in the project's snapshots")
-    if why := damage(project.state_directory, origin.commit_id, script):
-        raise no_snapshot(origin, why)
+        problem = damage(project.state_directory, origin.commit_id)
+        raise _no_snapshot(
+            origin, problem or "git is not installed, or its commit is no longer in the project's snapshots"
+        )
+    if problem := damage(project.state_directory, origin.commit_id, script):
+        raise _no_snapshot(origin, problem)
     # An ignored script is not in the snapshot. The working copy gets it from the project.
     if script == origin.spec.script and os.path.isfile(os.path.join(project.root, script)):
         return script
     raise UsageError(
         f"the snapshot of run {request.origin} has no script {request.script}",
         remedy="Choose a script in the snapshot, or submit a new run of the current project.",
+    )
+
+
+def _no_snapshot(record: Record, reason: str) -> UsageError:
+    """Return the error for a run that cannot be repeated because its snapshot is not available."""
+    return UsageError(
+        f"cannot repeat run {record.run_id}: {reason}",
+        remedy="Run the current project: `workbench-tui experiment submit -c NAME SCRIPT`.",
     )

@@ -74,7 +74,7 @@ def members_of(
             f"{seeds.name!r} is both a parameter of the sweep and the name of the seed",
             remedy="Choose another name for the seed with `--seed-argument NAME`, or omit the parameter.",
         )
-    unique = [dict(values) for values in dict.fromkeys(tuple(each.items()) for each in value_sets)]
+    unique = [dict(values) for values in dict.fromkeys(tuple(values.items()) for values in value_sets)]
     total = len(unique) * (seeds.number if seeds is not None else 1)
     if not 0 < total <= MOST_MEMBERS:
         remedy = f"Use fewer values or rows, or run at most {MOST_MEMBERS} combinations of `--param` with `--random N`."
@@ -117,18 +117,18 @@ def _with_option(arguments: list[str], name: str, value: str) -> list[str]:
     """Replace the value of an option, or add the option in the form of the other arguments. Raises UsageError."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     arguments, positional = arguments[:end], arguments[end:]
-    places = [place for place, word in enumerate(arguments) if _is_named(word, name)]
-    if len(places) > 1:
-        raise _unclear(name, f"the script gets {name!r} more than once")
-    if not places:
+    indexes = [index for index, word in enumerate(arguments) if _is_named(word, name)]
+    if len(indexes) > 1:
+        raise _ambiguous(name, f"the script gets {name!r} more than once")
+    if not indexes:
         return [*arguments, *_new_option(arguments, name, value), *positional]
-    before, (word, *rest) = arguments[: places[0]], arguments[places[0] :]
+    before, (word, *rest) = arguments[: indexes[0]], arguments[indexes[0] :]
     option, equals, _ = word.partition("=")
     if equals:
         return [*before, f"{option}={value}", *rest, *positional]
-    values = list(itertools.takewhile(lambda each: not is_option(each), rest))
+    values = list(itertools.takewhile(lambda argument: not is_option(argument), rest))
     if len(values) > 1:
-        raise _unclear(name, f"cannot tell which words after {option} are values of this option")
+        raise _ambiguous(name, f"cannot tell which words after {option} are values of this option")
     return [*before, option, value, *rest[len(values) :], *positional]
 
 
@@ -147,8 +147,8 @@ def _new_option(arguments: list[str], name: str, value: str) -> list[str]:
     return [f"--{name}", value]
 
 
-def _unclear(name: str, what: str) -> UsageError:
-    return UsageError(what, remedy=f"Write `{{{name}}}` in the arguments where the value belongs.")
+def _ambiguous(name: str, message: str) -> UsageError:
+    return UsageError(message, remedy=f"Write `{{{name}}}` in the arguments where the value belongs.")
 
 
 def check_parallel(number: int) -> None:
@@ -207,7 +207,7 @@ def _make(project: Project, sweep: Sweep, made: Callable[[Run], object] | None) 
         if member.family:
             request = request._replace(family=f"{sweep.group}.{member.family}")
         directory, lock, _ = create_run(project, request)
-        lock.release()
+        lock.release()  # the queue starts only runs whose lock is free
         present[number] = directory
         new.append(directory)
         if made is not None:
@@ -215,6 +215,7 @@ def _make(project: Project, sweep: Sweep, made: Callable[[Run], object] | None) 
         if len(new) == sweep.max_parallel:
             resume(new)  # start these runs before the others are created
     resume(new)
+    # Mark the sweep last: if this process is killed before, another process creates the missing runs.
     _mark(project, sweep.group, _COMPLETE)
     _forget(project, sweep.group)
 
@@ -306,10 +307,10 @@ def read(project: Project, group: str) -> Sweep:
         )
         # Earlier versions wrote lists.
         stored_members = (
-            (*each, (), 0)
-            if isinstance(each, list)
-            else (each["values"], each["arguments"], each.get("environment", ()), each.get("family", 0))
-            for each in stored["members"]
+            (*member, (), 0)
+            if isinstance(member, list)
+            else (member["values"], member["arguments"], member.get("environment", ()), member.get("family", 0))
+            for member in stored["members"]
         )
         members = tuple(
             Member(values, tuple(arguments), tuple((name, value) for name, value in environment), family)
@@ -339,6 +340,7 @@ def _write(project: Project, sweep: Sweep) -> None:
         "members": [member._asdict() for member in sweep.members],
     }
     environment = json.dumps(without_secrets(os.environ)).encode()
+    # The request is written first, because its exclusive creation takes the name of the sweep.
     write_below(project.state_directory, _name(sweep.group, _REQUEST), json.dumps(stored).encode(), exclusive=True)
     write_below(project.state_directory, _name(sweep.group, _ENVIRONMENT), environment)
     for suffix in (_ENVIRONMENT, _REQUEST):

@@ -50,7 +50,7 @@ class Parameter(NamedTuple):
     range: Range | None = None
 
 
-def parameter(text: str) -> Parameter:
+def parse_parameter(text: str) -> Parameter:
     """Parse `name=value,value...` or `name=uniform(low,high)`.
 
     Values that contain commas are quoted as in CSV. Spaces around a value are ignored. Raises UsageError.
@@ -127,15 +127,15 @@ def grid(parameters: Sequence[Parameter]) -> list[dict[str, str]]:
     Raises UsageError for a distribution, and for a parameter that is given twice.
     """
     _refuse_twice(parameters)
-    drawn = [each.name for each in parameters if each.range is not None]
+    drawn = [parameter.name for parameter in parameters if parameter.range is not None]
     if drawn:
         raise UsageError(
             f"{drawn[0]} has a distribution, but the number of runs is missing", remedy="Add it: `--random N`."
         )
     sets: list[dict[str, str]] = [{}]
-    for each in parameters:
+    for parameter in parameters:
         # Limit the memory. `members_of` refuses this number of combinations.
-        sets = [{**known, each.name: value} for known in sets[:100_000] for value in each.values]
+        sets = [{**values, parameter.name: value} for values in sets[:100_000] for value in parameter.values]
     return sets
 
 
@@ -148,15 +148,20 @@ def chosen(parameters: Sequence[Parameter], number: int, seed: int) -> list[dict
     if number < 1:
         raise UsageError(f"--random {number} starts no runs", remedy="Use 1 or more.")
     generator = random.Random(seed)
-    found: dict[tuple[str, ...], None] = {}
-    count = math.prod(len(each.values) for each in parameters) if all(not each.range for each in parameters) else 0
-    wanted = min(number, count) if count else number
-    for _ in range(100 * wanted + 1000):
-        if len(found) == wanted:
+    is_finite = all(parameter.range is None for parameter in parameters)
+    size = min(number, math.prod(len(parameter.values) for parameter in parameters)) if is_finite else number
+    draws: dict[tuple[str, ...], None] = {}
+    # Draws can repeat, and a distribution such as `randint(1,2)` has few values. So the number of draws is limited.
+    for _ in range(100 * size + 1000):
+        if len(draws) == size:
             break
-        draw = (each.range.draw(generator) if each.range else generator.choice(each.values) for each in parameters)
-        found.setdefault(tuple(draw))
-    return [dict(zip((each.name for each in parameters), values, strict=True)) for values in found]
+        draw = (
+            parameter.range.draw(generator) if parameter.range is not None else generator.choice(parameter.values)
+            for parameter in parameters
+        )
+        draws.setdefault(tuple(draw))
+    names = [parameter.name for parameter in parameters]
+    return [dict(zip(names, values, strict=True)) for values in draws]
 
 
 def listed(path: str) -> list[dict[str, str]]:
@@ -182,16 +187,16 @@ def listed(path: str) -> list[dict[str, str]]:
         rows = list(_json_rows(path, text, by_line=suffix != ".json"))
     else:
         rows = list(_table_rows(path, text, "\t" if suffix == ".tsv" else ","))
-    for place, row in rows:
+    for location, row in rows:
         for name in row:
             if not _is_name(name):
                 remedy = "Use letters, digits, `-`, `_` and `.`, and do not start the name with `-`."
-                raise _bad_row(place, f"invalid parameter name {name!r}", remedy)
+                raise _bad_row(location, f"invalid parameter name {name!r}", remedy)
     return [row for _, row in rows]
 
 
 def _table_rows(path: str, text: str, delimiter: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the place of each row (`FILE:LINE`) and its values."""
+    """Yield the location of each row (`FILE:LINE`) and its values."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         names = [name.strip() for name in next(reader, [])]
@@ -201,35 +206,35 @@ def _table_rows(path: str, text: str, delimiter: str) -> Iterator[tuple[str, dic
         for row in reader:
             if not row:
                 continue
-            place = f"{path}:{reader.line_num}"
+            location = f"{path}:{reader.line_num}"
             if len(row) != len(names):
-                raise _bad_row(place, f"expected {counted(len(names), 'value')}, found {len(row)}")
+                raise _bad_row(location, f"expected {counted(len(names), 'value')}, found {len(row)}")
             cells = {name: value.strip() for name, value in zip(names, row, strict=True)}
-            yield place, {name: value for name, value in cells.items() if value}
+            yield location, {name: value for name, value in cells.items() if value}
     except csv.Error as error:
         raise _bad_row(f"{path}:{reader.line_num}", str(error), "Check that every quotation mark is closed.") from error
 
 
 def _json_rows(path: str, text: str, *, by_line: bool) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the place of each object (`FILE:LINE` with `by_line`, or `FILE: item NUMBER`) and its values."""
+    """Yield the location of each object (`FILE:LINE` with `by_line`, or `FILE: item NUMBER`) and its values."""
     if by_line:
         parts = [(f"{path}:{line}", part) for line, part in enumerate(text.split("\n"), 1) if part.strip()]
-        objects = [(place, _parsed(place, part)) for place, part in parts]
+        objects = [(location, _parsed(location, part)) for location, part in parts]
     else:
-        found = _parsed(path, text)
-        items = found if isinstance(found, list) else [found]
+        content = _parsed(path, text)
+        items = content if isinstance(content, list) else [content]
         objects = [(f"{path}: item {number}", item) for number, item in enumerate(items, 1)]
-    for place, item in objects:
+    for location, item in objects:
         if not isinstance(item, dict):
-            raise _bad_row(place, "not a JSON object", _OBJECTS)
-        yield place, {name: _word(value) for name, value in item.items() if value is not None}
+            raise _bad_row(location, "not a JSON object", _OBJECTS)
+        yield location, {name: _word(value) for name, value in item.items() if value is not None}
 
 
-def _parsed(place: str, text: str) -> Any:
+def _parsed(location: str, text: str) -> Any:
     try:
         return parse_json(text, bits=MOST_BITS)
     except ValueError as error:
-        raise _bad_row(place, f"not JSON: {error}", _OBJECTS) from error
+        raise _bad_row(location, f"not JSON: {error}", _OBJECTS) from error
 
 
 def _word(value: Any) -> str:
@@ -240,12 +245,12 @@ _COLUMNS = "Write one value per column, and quote values that contain the separa
 _OBJECTS = "Write a JSON object of names and values for each run."
 
 
-def _bad_row(place: str, what: str, remedy: str = _COLUMNS) -> UsageError:
-    return UsageError(f"{place}: {what}", remedy=remedy)
+def _bad_row(location: str, message: str, remedy: str = _COLUMNS) -> UsageError:
+    return UsageError(f"{location}: {message}", remedy=remedy)
 
 
 def _refuse_twice(parameters: Sequence[Parameter]) -> None:
-    names = [each.name for each in parameters]
+    names = [parameter.name for parameter in parameters]
     twice = next((name for name in names if names.count(name) > 1), "")
     if twice:
         raise UsageError(f"--param {twice} is given more than once", remedy="Give all its values in one `--param`.")

@@ -13,7 +13,7 @@ from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunRequest, Seeds
 from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.sweeps.sweep import Member, members_of
-from tui_workbench.runs.sweeps.sweep_values import chosen, grid, parameter
+from tui_workbench.runs.sweeps.sweep_values import chosen, grid, parse_parameter
 from tui_workbench.ui.commands.screen_commands import RUN_EDIT
 from tui_workbench.ui.formatting import error_text
 from tui_workbench.ui.starting.run_bar import parse_arguments
@@ -65,7 +65,7 @@ class SweepScreen(DialogScreen["SweepChoice | None"], inherit_bindings=False):
 
     def _choice(self) -> SweepChoice:
         """Return the runs that the fields describe. Raises UsageError."""
-        parameters = [parameter(word) for word in parse_arguments(self.values.value)]
+        parameters = [parse_parameter(word) for word in parse_arguments(self.values.value)]
         repeats, drawn = _number("Seeds", self.seeds.value), _number("Random", self.random.value)
         if not parameters and not repeats:
             raise UsageError("the sweep has no values", remedy="Write values such as `lr=0.1,0.01`, or the seeds.")
