@@ -59,8 +59,8 @@ def run_open(arguments: argparse.Namespace) -> int:
 def keep_open(opened: OpenPort, arguments: argparse.Namespace) -> int:
     """Print the address of a port, and show a server in the browser. If the port stays open, wait for its end."""
     try:
-        if opened.record.port != opened.wanted:
-            notify(f"port {opened.wanted} of this machine is in use, so port {opened.record.port} is used")
+        if opened.record.port != opened.preferred_port:
+            notify(f"port {opened.preferred_port} of this machine is in use, so port {opened.record.port} is used")
         emit(opened.record._asdict(), arguments, text=[opened.record.url])
         if opened.record.kind != PORT and not arguments.no_browser:
             opened.show_in_browser()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections.abc import Iterable
 from typing import TextIO
 
 # Source: Unicode's Default_Ignorable_Code_Point, and the categories Cc, Cf, Cs, Zl and Zp. They include control
@@ -80,6 +81,17 @@ def counted(number: int, noun: str) -> str:
     """Format a number with its noun: `1 file`, `2 files`, `3 processes`."""
     ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
     return f"{number:,} {noun}{ending}"
+
+
+def number_ranges(numbers: Iterable[int]) -> str:
+    """Format numbers in ascending order as ranges: `1-3, 5`."""
+    ranges: list[list[int]] = []  # the first and the last number, or a single number
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    return ", ".join("-".join(map(str, ends)) for ends in ranges)
 
 
 class SafeStream(io.TextIOWrapper):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tui_workbench.core.errors import RunNotFound, StorageError, UsageError
 from tui_workbench.core.files import load_json
 from tui_workbench.core.model import Run
-from tui_workbench.core.plaintext import counted
+from tui_workbench.core.plaintext import counted, number_ranges
 from tui_workbench.runs.history import History
 from tui_workbench.runs.metrics.stored import read_summary
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
@@ -73,24 +73,24 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
     if len(runs) < 2:
         raise UsageError("cannot compare a single run", remedy="Give two or more different runs.")
     notes: list[tuple[Run, str]] = []
-    facts = [facts_of(run.directory) for run in runs]
+    all_facts = [facts_of(run.directory) for run in runs]
     origins = [_provenance(run.directory) for run in runs]
     columns: dict[str, Sequence[_Column]] = {
-        "run": [_of_run(run, known) for run, known in zip(runs, facts, strict=True)],
-        "metrics": [known.metrics for known in facts],
+        "run": [_of_run(run, facts) for run, facts in zip(runs, all_facts, strict=True)],
+        "metrics": [facts.metrics for facts in all_facts],
         "arguments": [{"script": run.script_name, **arguments_by_name(run.words)} for run in runs],
         "configuration": [_of_configuration(run) for run in runs],
         "code": _of_code(history.project.state_directory, runs, notes),
         "git": [_of_git(_mapping(origin.get("git"))) for origin in origins],
         "data": [describe_data(origin.get("data")) for origin in origins],
-        "gpu": [_of_gpu(known.gpu, origin.get("gpus")) for known, origin in zip(facts, origins, strict=True)],
+        "gpu": [_of_gpu(facts.gpu, origin.get("gpus")) for facts, origin in zip(all_facts, origins, strict=True)],
     }
     for section in ("packages", "python", "image", "host"):
         columns[section] = [_mapping(origin.get(section)) for origin in origins]
-    for run, known in zip(runs, facts, strict=True):
-        notes += [(run, note) for note in damage_notes(known.damages)]
-    for run, known, origin in zip(runs, facts, origins, strict=True):
-        if not origin and PROVENANCE not in known.damages:
+    for run, facts in zip(runs, all_facts, strict=True):
+        notes += [(run, note) for note in damage_notes(facts.damages)]
+    for run, facts, origin in zip(runs, all_facts, origins, strict=True):
+        if not origin and PROVENANCE not in facts.damages:
             missing = "packages, interpreter and machine were not recorded"
             notes.append((run, missing if run.tracked else f"untracked, so {missing}"))
         incomplete = (read_summary(run.directory) or {}).get("notes")
@@ -99,9 +99,9 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
     rows: list[ComparedRow] = []
     left_out = []
     for section in SECTIONS:
-        found = _rows(section, columns[section])
-        rows += itertools.islice(found, MOST_ROWS)
-        if more := sum(1 for _ in found):
+        section_rows = _rows(section, columns[section])
+        rows += itertools.islice(section_rows, MOST_ROWS)
+        if more := sum(1 for _ in section_rows):
             left_out.append(f"{section}: {counted(more, 'row')} after the first {MOST_ROWS:,} are not compared")
     rows.sort(key=lambda row: not row.differs)
     return Comparison(tuple(runs), tuple(rows), (*_sentences(notes, len(runs)), *left_out))
@@ -112,23 +112,12 @@ def _sentences(notes: Iterable[tuple[Run, str]], count: int) -> tuple[str, ...]:
     about: dict[str, dict[str, Run]] = {}
     for run, note in notes:
         about.setdefault(note, {})[run.run_id] = run
-    found = []
+    sentences = []
     for note, runs in about.items():
-        numbers = _ranges(sorted(run.run_number for run in runs.values()))
+        numbers = number_ranges(run.run_number for run in runs.values())
         several = f"all {count} runs" if len(runs) == count else f"runs {numbers}"
-        found.append(f"{several if len(runs) > 1 else next(iter(runs))}: {note}")
-    return tuple(found)
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Format sorted numbers as `1-3, 5`."""
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and number == found[-1][-1] + 1:
-            found[-1][1:] = [number]
-        else:
-            found.append([number])
-    return ", ".join("-".join(map(str, part)) for part in found)
+        sentences.append(f"{several if len(runs) > 1 else next(iter(runs))}: {note}")
+    return tuple(sentences)
 
 
 def _rows(section: str, columns: Iterable[_Column]) -> Iterator[ComparedRow]:
@@ -163,19 +152,19 @@ def _of_run(run: Run, facts: Facts) -> _Column:
 
 
 def _of_configuration(run: Run) -> _Column:
-    found: dict[str, Any] = {"runconfig": run.run_configuration, "target": run.target}
+    values: dict[str, Any] = {"runconfig": run.run_configuration, "target": run.target}
     try:
         spec = RunDirectory(run.directory).read_record().spec
     except RunNotFound:
-        return found
+        return values
     configuration, target = spec.run_configuration, spec.target
     for field in _CONFIGURATION:
-        found["".join(word.capitalize() for word in field.split("_"))] = getattr(configuration, field)
+        values["".join(word.capitalize() for word in field.split("_"))] = getattr(configuration, field)
     for field in _TARGET:
         first, *words = field.split("_")
-        found[f"target {first}{''.join(map(str.capitalize, words))}"] = getattr(target, field)
+        values[f"target {first}{''.join(map(str.capitalize, words))}"] = getattr(target, field)
     variables = sorted(configuration.environment_variables.items())
-    return found | {f"EnvironmentVariables {name}": value for name, value in variables}
+    return values | {f"EnvironmentVariables {name}": value for name, value in variables}
 
 
 def _of_code(state_directory: str, runs: Sequence[Run], notes: list[tuple[Run, str]]) -> list[_Column]:
@@ -193,9 +182,8 @@ def _of_code(state_directory: str, runs: Sequence[Run], notes: list[tuple[Run, s
                 trees[run.commit_id] = {file.path: file.name[:12] for file in files}
             except StorageError as error:
                 notes.append((run, str(error)))
-    known = list(trees.values())
-    paths = sorted({path for tree in known for path in tree})
-    changed = [path for path in paths if any(tree.get(path) != known[0].get(path) for tree in known)]
+    paths = sorted({path for tree in trees.values() for path in tree})
+    changed = [path for path in paths if len({tree.get(path) for tree in trees.values()}) > 1]
     columns: list[_Column] = []
     for run in runs:
         column: dict[str, Any] = {"commit": run.commit_id[:12]}
@@ -215,10 +203,10 @@ def _of_git(git: _Column) -> _Column:
 def _of_gpu(verdict: _Column, gpus: Any) -> _Column:
     """Return the values of section `gpu`: the GPU use of a run, and the GPUs of its machine."""
     names = {VERDICT: "verdict", "GPU seconds": "gpu_seconds", "energy Wh": "energy_wh"}
-    found = {name: verdict.get(key) for name, key in names.items()}
+    values = {name: verdict.get(key) for name, key in names.items()}
     for number, gpu in enumerate(gpus if isinstance(gpus, list) else ()):
-        found |= {f"GPU {number} {name}": _mapping(gpu).get(name) for name in ("name", "driver", "memory")}
-    return found
+        values |= {f"GPU {number} {name}": _mapping(gpu).get(name) for name in ("name", "driver", "memory")}
+    return values
 
 
 def _provenance(directory: str) -> _Column:

@@ -131,12 +131,12 @@ def outdated(project: Project, keep: int) -> list[Run]:
     """
     with RunIndex(project) as index:
         old = index.runs()[keep:]
-    found = []
+    runs = []
     for run in old:
         annotations = read_annotations(run.directory)
         if not (run.is_active or run.lacks_outputs or annotations.pinned or annotations.problem):
-            found.append(run)
-    return found
+            runs.append(run)
+    return runs
 
 
 def restore(project: Project, run_id: str) -> str:
@@ -170,23 +170,23 @@ def purge(
         for run_id in run_ids:
             with _noted(problems, run_id), contextlib.suppress(FileNotFoundError):
                 rename_below(project.runs_directory, DELETED_PREFIX + run_id, PURGED_PREFIX + run_id)
-        known = unfinished_purge(project)
-        freed = 0
+        unfinished = unfinished_purge(project)
+        snapshot_size = 0
         snapshots = SnapshotStore(project.root, project.state_directory)
         with _noted(problems, "snapshots"):
-            freed = snapshots.discard()
+            snapshot_size = snapshots.discard()
             remove_unneeded_values(project, snapshots)
-        problems += delete_copies(frozenset(run_id for run_id in known if _is_own_purged(project, run_id)))
+        problems += delete_copies(frozenset(run_id for run_id in unfinished if _is_own_purged(project, run_id)))
         size, done = 0, []
-        for run_id in metered("deleting", "runs", known):
+        for run_id in metered("deleting", "runs", unfinished):
             with _noted(problems, run_id):
-                room = folder_size(os.path.join(project.runs_directory, PURGED_PREFIX + run_id))
+                run_size = folder_size(os.path.join(project.runs_directory, PURGED_PREFIX + run_id))
                 delete_below(project.runs_directory, PURGED_PREFIX + run_id)
                 if not ownership.has_folder(project.runs_directory, run_id):
                     ownership.forget(os.path.join(project.runs_directory, run_id, RECORD))
-                size += room
+                size += run_size
                 done.append(run_id)
-    return Purged(tuple(done), size, freed, tuple(problems))
+    return Purged(tuple(done), size, snapshot_size, tuple(problems))
 
 
 def _is_own_purged(project: Project, run_id: str) -> bool:
@@ -200,11 +200,11 @@ def _is_own_purged(project: Project, run_id: str) -> bool:
 
 
 @contextlib.contextmanager
-def _noted(problems: list[str], what: str) -> Iterator[None]:
+def _noted(problems: list[str], subject: str) -> Iterator[None]:
     """Add a StorageError or OSError to `problems` instead of raising it."""
     try:
         yield
     except StorageError as error:
-        problems.append(f"{what}: {error.message}")
+        problems.append(f"{subject}: {error.message}")
     except OSError as error:
-        problems.append(f"{what}: {_CAUSES.get(error.errno or 0) or error.strerror or error}")
+        problems.append(f"{subject}: {_CAUSES.get(error.errno or 0) or error.strerror or error}")

@@ -96,20 +96,20 @@ def plus_minus(value: float, spread: float) -> str:
     return f"{value:.6g} ± {spread:.2g}"
 
 
-def estimate_text(found: Estimate | None) -> str:
+def estimate_text(statistics: Estimate | None) -> str:
     """Format a mean, with its standard deviation if there is one; "" without an estimate."""
-    if found is None:
+    if statistics is None:
         return ""
-    return f"{found.mean:.6g}" if found.sd is None else plus_minus(found.mean, found.sd)
+    return f"{statistics.mean:.6g}" if statistics.sd is None else plus_minus(statistics.mean, statistics.sd)
 
 
-def verdict(names: tuple[str, str], metric: str, found: tuple[Estimate | None, Estimate | None]) -> str:
+def verdict(names: tuple[str, str], metric: str, estimates: tuple[Estimate | None, Estimate | None]) -> str:
     """Return a sentence that says which family has the better or higher mean, or why the means cannot be compared."""
-    for name, each in zip(names, found, strict=True):
-        if each is None or each.n < 2:
-            have = "no value" if each is None else "only 1 value"
+    for name, statistics in zip(names, estimates, strict=True):
+        if statistics is None or statistics.n < 2:
+            have = "no value" if statistics is None else "only 1 value"
             return f"not distinguishable yet: {name} has {have} of {metric}, but 2 are needed"
-    first, second = (each for each in found if each is not None)
+    first, second = (statistics for statistics in estimates if statistics is not None)
     counts = f"n = {first.n} each" if first.n == second.n else f"n = {first.n} and {second.n}"
     compared = difference(first, second)
     if compared is None:

@@ -75,7 +75,7 @@ def _reason(row: RunRow, metric: str) -> str:
 def family_of(name: str, rows: Sequence[RunRow]) -> Family:
     """Return the family of one or more runs, with the arguments that all of them share."""
     first, *others = (arguments_by_name(row.run.words) for row in rows)
-    shared = {key: value for key, value in first.items() if all(each.get(key) == value for each in others)}
+    shared = {key: value for key, value in first.items() if all(arguments.get(key) == value for arguments in others)}
     return Family(name, tuple(rows), shared)
 
 
@@ -83,9 +83,10 @@ def family_record(family: Family) -> dict[str, Any]:
     """Return a family as values for JSON: its runs, its shared arguments, and the statistics of each metric."""
     metrics = {}
     for name in family.metrics:
-        found, left_out = family.sample(name)
-        if found is not None:
-            metrics[name] = {**found._asdict(), "left_out": {str(run): reason for run, reason in left_out.items()}}
+        statistics, left_out = family.sample(name)
+        if statistics is not None:
+            reasons = {str(number): reason for number, reason in left_out.items()}
+            metrics[name] = {**statistics._asdict(), "left_out": reasons}
     return {
         "family": family.name,
         "script_name": family.rows[0].run.script_name,
@@ -102,22 +103,23 @@ def compare_families(families: Sequence[Family]) -> list[ComparedMetric]:
     first, second = families
     compared = []
     for metric in dict.fromkeys((*first.metrics, *second.metrics)):
-        found = first.sample(metric).estimate, second.sample(metric).estimate
-        sentence = verdict((first.name, second.name), metric, found)
-        compared.append(ComparedMetric(metric, found, difference(*found), sentence))
+        estimates = first.sample(metric).estimate, second.sample(metric).estimate
+        sentence = verdict((first.name, second.name), metric, estimates)
+        compared.append(ComparedMetric(metric, estimates, difference(*estimates), sentence))
     return compared
 
 
 def compared_record(families: Sequence[Family], compared: ComparedMetric) -> dict[str, Any]:
     """Return the comparison of a metric as values for JSON."""
-    found = compared.difference
+    delta = compared.difference
+    estimates = zip(families, compared.estimates, strict=True)
     return {
         "metric": compared.name,
         "goal": goal_of(compared.name) or None,
-        **{each.name: known and known._asdict() for each, known in zip(families, compared.estimates, strict=True)},
-        "difference": found and found.value,
-        "margin": found and found.margin,
-        "degrees_of_freedom": found and found.degrees,
+        **{family.name: statistics and statistics._asdict() for family, statistics in estimates},
+        "difference": delta and delta.value,
+        "margin": delta and delta.margin,
+        "degrees_of_freedom": delta and delta.degrees,
         "verdict": compared.verdict,
     }
 

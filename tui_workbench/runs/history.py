@@ -65,11 +65,11 @@ class History:
     def families(self, names: builtins.list[str] | None = None) -> builtins.list[Family]:
         """Return the families with these names in this order, or all families, the newest first. Raises RunNotFound."""
         with RunIndex(self.project) as index:
-            found = index.families(names)
-        missing = next((name for name in names or () if name not in found), None)
+            rows_of = index.families(names)
+        missing = next((name for name in names or () if name not in rows_of), None)
         if missing is not None:
             raise RunNotFound(f"no family {missing!r}", remedy="`workbench-tui history families` lists the families.")
-        return [family_of(name, found[name]) for name in names or found]
+        return [family_of(name, rows_of[name]) for name in names or rows_of]
 
     def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
         """Return at most `limit` rows of the table of runs, starting at `offset`; see `runs.store.table`.
@@ -77,14 +77,14 @@ class History:
         Raises UsageError if no run matches a filter with a name that no column, metric or argument has.
         """
         with RunIndex(self.project) as index:
-            found = index.page(query, offset, limit)
-            unknown = index.unknown_names(query.filter) if not found.total else []
+            page = index.page(query, offset, limit)
+            unknown = index.unknown_names(query.filter) if not page.total else []
         if unknown:
             raise UsageError(
                 f"no column, metric or argument is named {unknown[0]!r}",
                 remedy="Names of metrics are case-sensitive. `workbench-tui history list` shows all names.",
             )
-        return found
+        return page
 
     def facts(self, run_id: str) -> Facts:
         """Return the metrics, annotations and GPU use of a run. Raises RunNotFound."""
@@ -139,10 +139,10 @@ class History:
         Archived runs are returned only if they are given, or with `hidden`. Raises RunNotFound, and UsageError for a
         given run that is active.
         """
-        wanted = [History.get(self, run_id) for run_id in run_ids]
-        for run in wanted:
+        requested = [History.get(self, run_id) for run_id in run_ids]
+        for run in requested:
             if run.is_active:
                 raise UsageError(f"run {run.run_id} has not ended yet", remedy="Wait until it ends, then export it.")
-        ended = (run for run in wanted or History.list(self) if not run.is_active)
+        ended = (run for run in requested or History.list(self) if not run.is_active)
         every = (RunRow(run, facts_of(run.directory)) for run in ended)
-        return [each for each in every if wanted or hidden or not each.facts.annotations.archived]
+        return [row for row in every if requested or hidden or not row.facts.annotations.archived]

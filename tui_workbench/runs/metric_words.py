@@ -48,11 +48,11 @@ _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 @functools.lru_cache(2000)
 def words_of(name: str) -> frozenset[str]:
     """Return the words in the name of a metric, in lower case."""
-    found: set[str] = set()
+    words: set[str] = set()
     for word in _split(name):
         # `loss2` and `loss` are the same word; `f1` and `top5` are different words.
-        found |= {word, *({word.rstrip("0123456789")} & _DIRECTED)}
-    return frozenset(found)
+        words |= {word, *({word.rstrip("0123456789")} & _DIRECTED)}
+    return frozenset(words)
 
 
 @functools.lru_cache(2000)

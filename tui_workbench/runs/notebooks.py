@@ -79,11 +79,12 @@ def notebook_owner(project: Project, configuration: str = "") -> PortOwner:
 
 def _only_configuration(project: Project, compute: ComputeTarget) -> RunConfiguration:
     """Return the run configuration of a target. Raises UsageError if there are several, or none."""
-    found = [each for each in project.run_configurations() if each.target == compute.name and each.problem is None]
-    if len(found) == 1:
-        return found[0]
+    valid = (configuration for configuration in project.run_configurations() if configuration.problem is None)
+    usable = [configuration for configuration in valid if configuration.target == compute.name]
+    if len(usable) == 1:
+        return usable[0]
     raise UsageError(
-        f"Jupyter on {compute.name} needs a run configuration, and {len(found) or 'no'} run configurations have this "
+        f"Jupyter on {compute.name} needs a run configuration, and {len(usable) or 'no'} run configurations have this "
         "target",
         remedy=f"Name one: `workbench-tui notebook -t {compute.name} -c NAME`.",
     )
@@ -92,14 +93,14 @@ def _only_configuration(project: Project, compute: ComputeTarget) -> RunConfigur
 def changes_of(run: Run, root: str) -> list[str]:
     """Return lines about the files that the user changed in an ended run, and how to copy them into the project."""
     written = (in_project(path) for path in files_outside_outputs(run.directory))
-    found = sorted(path for path in written if not is_never_taken(path))  # without the checkpoints of Jupyter
-    if not found:
+    changed = sorted(path for path in written if not is_never_taken(path))  # without the checkpoints of Jupyter
+    if not changed:
         return []
-    times = {path: time for path in found if (time := _modified(root, path))}
-    both = [path for path, time in times.items() if time > run.created]
+    times = {path: modified for path in changed if (modified := _modified(root, path))}
+    both = [path for path, modified in times.items() if modified > run.created]
     command = f"workbench-tui history download -r {run.run_number} --into-project"
     return [
-        f"changed in run {run.run_number}: {_names(found)}",
+        f"changed in run {run.run_number}: {_names(changed)}",
         *([f"meanwhile also changed in the project: {_names(both)}"] if both else []),
         f"Copy the files into the project, and save those that are replaced: {command} --overwrite"
         if times

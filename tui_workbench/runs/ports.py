@@ -145,11 +145,11 @@ class OpenPort:
                 in_run = kind == JUPYTER and spec.starts_jupyter
                 self._server = Server(place, kind, token, spec.run_directory, in_run=in_run)
                 undo.callback(self._server.close)
-                address, port, self.wanted = place.address, self._server.port, PORTS[kind]
+                address, port, self.preferred_port = place.address, self._server.port, PORTS[kind]
             else:
                 address, port = destination.host or place.address, destination.port
-                self.wanted = local_port(port)
-            self._forward = place.host.forward_port(address, port, self.wanted)
+                self.preferred_port = local_port(port)
+            self._forward = place.host.forward_port(address, port, self.preferred_port)
             if self._forward is None:
                 if destination is not None and not destination.host and owner.has_ended:
                     # Another program of this machine may use the port now.
@@ -177,7 +177,7 @@ class OpenPort:
             ends[self._forward.connection.fileno()] = "the connection has ended"
         while True:
             ready = wait_ready([self._asked.fileno(), *ends])
-            why = next((ends[each] for each in ready if each in ends), "")
+            why = next((ends[descriptor] for descriptor in ready if descriptor in ends), "")
             if why or self._answer():
                 return why
 
@@ -282,11 +282,11 @@ def _folder() -> str:
 
 def open_ports() -> list[PortRecord]:
     """Return the open ports of the user, oldest first. Raises StorageError."""
-    found = []
+    records = []
     for path in _paths():
         with contextlib.suppress(OSError, ValueError, TypeError), _call(path, LIST_SECONDS) as connection:
-            found.append(_received(connection))
-    return sorted(found, key=lambda record: (record.since, record.port))
+            records.append(_received(connection))
+    return sorted(records, key=lambda record: (record.since, record.port))
 
 
 def close_ports(name: str = "") -> Iterator[PortRecord]:
@@ -336,16 +336,16 @@ def _close(path: str, name: str) -> PortRecord | None:
 
 def _paths() -> list[str]:
     """Return the paths of the sockets, and remove other files of processes that were killed. Raises StorageError."""
-    folder, found = _folder(), []
+    folder, sockets = _folder(), []
     with storage_errors("read", folder):
         names = os.listdir(folder)
     for name in names:
         path = os.path.join(folder, name)
         if not name.endswith((NEW, PAGE)):
-            found.append(path)
+            sockets.append(path)
         elif not ((pid := name.partition("-")[0]).isdecimal() and is_alive(int(pid))):
             _remove(path)
-    return found
+    return sockets
 
 
 def _call(path: str, seconds: float) -> socket.socket:

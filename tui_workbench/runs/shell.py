@@ -79,8 +79,9 @@ def run_shell(project: Project, directory: RunDirectory, *, is_interactive: bool
 
 def _first_here(project: Project) -> RunConfiguration | None:
     here = {target.name for target in project.targets() if target.kind.runs_here and target.problem is None}
-    found = [each for each in project.run_configurations() if each.problem is None and each.target in here]
-    return next((each for each in found if each.name == "local"), found[0] if found else None)
+    valid = (configuration for configuration in project.run_configurations() if configuration.problem is None)
+    usable = {configuration.name: configuration for configuration in valid if configuration.target in here}
+    return usable.get("local") or next(iter(usable.values()), None)
 
 
 def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
@@ -150,8 +151,8 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
 
 def _lay_over(source: str, destination: str) -> None:
     """Copy the contents of a folder over another folder. Existing files are replaced; links are not followed."""
-    with os.scandir(source) as found:
-        entries = list(found)
+    with os.scandir(source) as scan:
+        entries = list(scan)
     for entry in entries:
         target = os.path.join(destination, entry.name)
         is_folder = entry.is_dir(follow_symlinks=False)
@@ -180,8 +181,8 @@ def _shell(
     path = environment.get("PATH", os.defpath).split(os.pathsep)
     kept = [folder for folder in path if os.path.dirname(folder) != commands_folder()]
     environment["PATH"] = os.pathsep.join([*front, *kept])
-    theirs = environment.get(PYTHON_PATH_VARIABLE, "").split(os.pathsep)
-    others = os.pathsep.join(folder for folder in theirs if folder != SDK_FOLDER)
+    python_paths = environment.get(PYTHON_PATH_VARIABLE, "").split(os.pathsep)
+    others = os.pathsep.join(folder for folder in python_paths if folder != SDK_FOLDER)
     environment[PYTHON_PATH_VARIABLE] = python_path(SDK_FOLDER, others)
     program = environment.get("SHELL", "")
     if not os.access(program, os.X_OK):
@@ -211,8 +212,8 @@ def _commands(interpreter: str) -> str:
     Return its path. Raises StorageError.
     """
     folder = os.path.join(commands_folder(), f"{zlib.crc32(os.fsencode(f'{sys.executable} {interpreter}')):08x}")
-    ours = f"exec {shlex.quote(sys.executable)} -P -m tui_workbench"
-    commands = {"az": f"{ours} az", "workbench-tui": ours}
+    workbench = f"exec {shlex.quote(sys.executable)} -P -m tui_workbench"
+    commands = {"az": f"{workbench} az", "workbench-tui": workbench}
     if interpreter:
         for name in ("python", "python3"):
             beside = os.path.join(os.path.dirname(interpreter), name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from tui_workbench.core.installation import package_command
 from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.masking import mask_words
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.core.plaintext import counted
+from tui_workbench.core.plaintext import counted, number_ranges
 from tui_workbench.runs.store.history_record import utc
 from tui_workbench.runs.store.rundir import STACKS, RunDirectory, json_bytes
 from tui_workbench.targets.base.registry import target_for
@@ -84,8 +84,8 @@ def take_stacks(directory: RunDirectory) -> Stacks:
         reading = target.read_stacks(record.spec)
     _refuse_unread(reading, run, target.host.label)
     processes = tuple(
-        each._replace(stacks=each.stacks._replace(command=tuple(mask_words(each.stacks.command))))
-        for each in name_processes(reading.processes)
+        process._replace(stacks=process.stacks._replace(command=tuple(mask_words(process.stacks.command))))
+        for process in name_processes(reading.processes)
     )
     return _keep(directory, Stacks(run.run_id, begin, round(time.monotonic() - started, 3), reading.total, processes))
 
@@ -98,7 +98,7 @@ def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
             remedy="Stacks can be read only while a Python process of the run is running. If the script is starting, "
             "try again.",
         )
-    problems = [each.problem for each in reading.processes]
+    problems = [process.problem for process in reading.processes]
     if not all(problems):
         return
     if _REFUSED not in problems[0]:
@@ -147,11 +147,6 @@ def _names(directory: str) -> list[str]:
     return sorted(name for name in names if name.endswith(".json") and name[:1].isdigit())
 
 
-def has_stacks(directory: str) -> bool:
-    """Return True if stacks of the run at `directory` are kept."""
-    return bool(_names(directory))
-
-
 def last_stacks(directory: str) -> Stacks:
     """Return the last stacks of the run at `directory`. Raises RunNotFound if none are kept, or StorageError."""
     names, run_id = _names(directory), os.path.basename(directory)
@@ -168,7 +163,11 @@ def read_stacks(directory: str, path: str) -> Stacks:
     with storage_errors("read", os.path.join(directory, path)):
         data = read_below(directory, path, LARGEST)
     try:
-        return _from_record(parse_json(data))
+        record = parse_json(data)
+        processes = tuple(map(_process_from_record, record["processes"]))
+        moment = datetime.fromisoformat(record["time_utc"]).timestamp()
+        seconds, total = float(record["seconds"]), int(record["process_count"])
+        return Stacks(str(record["run_id"]), moment, seconds, total, processes)
     except _INVALID as error:
         raise StorageError(
             "this file does not contain valid stacks", remedy="Remove the file.", file=os.path.join(directory, path)
@@ -182,7 +181,7 @@ def stacks_record(stacks: Stacks) -> dict[str, Any]:
         "time_utc": utc(stacks.time),
         "seconds": stacks.seconds,
         "process_count": stacks.total,
-        "processes": [_process_record(each) for each in stacks.processes],
+        "processes": [_process_record(process) for process in stacks.processes],
     }
 
 
@@ -195,14 +194,7 @@ def _process_record(named: NamedProcess) -> dict[str, Any]:
     return {"role": named.title, "rank": named.rank, **rest, "command": list(process.command), "threads": threads}
 
 
-def _from_record(found: dict[str, Any]) -> Stacks:
-    processes = tuple(map(_process_from_record, found["processes"]))
-    moment = datetime.fromisoformat(found["time_utc"]).timestamp()
-    seconds, total = float(found["seconds"]), int(found["process_count"])
-    return Stacks(str(found["run_id"]), moment, seconds, total, processes)
-
-
-def _process_from_record(found: dict[str, Any]) -> NamedProcess:
+def _process_from_record(record: dict[str, Any]) -> NamedProcess:
     threads = tuple(
         ThreadStack(
             str(thread["name"]),
@@ -214,13 +206,13 @@ def _process_from_record(found: dict[str, Any]) -> NamedProcess:
                 for frame in thread["frames"]
             ),
         )
-        for thread in found["threads"]
+        for thread in record["threads"]
     )
-    rank = int(found["rank"]) if found["rank"] is not None else None
-    command, problem = tuple(map(str, found["command"])), str(found["problem"])
-    node = str(found["node"])
-    process = ProcessStacks(int(found["pid"]), int(found["parent"]), node, rank, None, command, threads, problem)
-    return NamedProcess(str(found["role"]), rank, process)
+    rank = int(record["rank"]) if record["rank"] is not None else None
+    command, problem = tuple(map(str, record["command"])), str(record["problem"])
+    node = str(record["node"])
+    process = ProcessStacks(int(record["pid"]), int(record["parent"]), node, rank, None, command, threads, problem)
+    return NamedProcess(str(record["role"]), rank, process)
 
 
 # --- Text
@@ -234,31 +226,22 @@ def rank_places(processes: Iterable[NamedProcess]) -> list[tuple[str, tuple[Fram
     the cause is often a rank that is in a different call.
     """
     ranks: dict[tuple[Frame, ...], list[int]] = {}
-    for each in processes:
-        frames = next((thread.frames for thread in each.stacks.threads if thread.is_main), ())
-        if each.rank is not None and frames:
+    for process in processes:
+        frames = next((thread.frames for thread in process.stacks.threads if thread.is_main), ())
+        if process.rank is not None and frames:
             own = next((frame for frame in frames if not is_library(frame)), frames[0])
-            ranks.setdefault(tuple(dict.fromkeys((own, frames[0]))), []).append(each.rank)
+            ranks.setdefault(tuple(dict.fromkeys((own, frames[0]))), []).append(process.rank)
     if sum(map(len, ranks.values())) < 2:
         return []
-    places = sorted(ranks.items(), key=lambda place: (-len(place[1]), place[1]))
-    return [(f"{'ranks' if len(found) > 1 else 'rank'} {_ranges(sorted(found))}", frames) for frames, found in places]
+    places = sorted(ranks.items(), key=lambda item: (-len(item[1]), item[1]))
+    return [
+        (f"{'ranks' if len(numbers) > 1 else 'rank'} {number_ranges(numbers)}", frames) for frames, numbers in places
+    ]
 
 
 def is_library(frame: Frame) -> bool:
     """Return True for a call in the standard library or in an installed package."""
     return any(part in frame.file for part in _LIBRARIES)
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Return sorted numbers as a text such as `0-2, 5`."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
 def thread_state(thread: ThreadStack) -> str:
@@ -279,7 +262,7 @@ def process_title(named: NamedProcess, *, has_nodes: bool) -> str:
 
 def has_several_nodes(processes: Iterable[NamedProcess]) -> bool:
     """Return True if the processes are on more than one machine."""
-    return len({each.stacks.node for each in processes}) > 1
+    return len({process.stacks.node for process in processes}) > 1
 
 
 def left_out_text(stacks: Stacks) -> str:

@@ -129,8 +129,8 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
 
     def _port_opened(self, opened: OpenPort) -> None:
         record, taken = opened.record, ""
-        if record.port != opened.wanted:
-            taken = f" Port {opened.wanted} of this machine is in use."
+        if record.port != opened.preferred_port:
+            taken = f" Port {opened.preferred_port} of this machine is in use."
         self.say(f"{record.kind}: {record.url}{taken}")
         self._look()
 
