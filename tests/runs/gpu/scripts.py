@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.runs.gpu.samples import START
-from tui_workbench.runs.gpu.file_watch import FileWatch
+from tui_workbench.runs.gpu.recording import FileWatch
 from tui_workbench.runs.gpu.usage import OWN, Usage
 from tui_workbench.runs.store.rundir import OUTPUT
 from tui_workbench.targets.gpu.sample import Device, Machine, Process, Reading, Sample

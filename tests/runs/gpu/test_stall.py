@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runs.gpu.scripts import HOUR, KINDS, MINUTE, Kind, every, simulate, until
-from tui_workbench.runs.gpu.file_watch import FileWatch
 from tui_workbench.runs.gpu.judging import judge
+from tui_workbench.runs.gpu.recording import FileWatch
 from tui_workbench.runs.gpu.stall import Progress
 from tui_workbench.runs.gpu.usage import Usage, read_usage, sum_line
 from tui_workbench.runs.gpu.verdict import IDLE, PROVEN, STALLED, time_text

@@ -34,7 +34,7 @@ def advice_on(usage: Usage) -> tuple[str, ...]:
     held = {number: use for number, use in sorted(usage.devices.items()) if use.held > 0}
     if max((use.held for use in held.values()), default=0.0) < SHORTEST_SECONDS:
         return ()
-    names = {each.number: each.name for each in usage.machine.devices}
+    names = {device.number: device.name for device in usage.machine.devices}
     return tuple(
         sentence
         for sentence in (
@@ -74,14 +74,14 @@ def _idle(names: _Names, held: dict[int, DeviceUse]) -> str:
 
 
 def _waiting(names: _Names, held: dict[int, DeviceUse]) -> str:
-    found = [
+    waiting = [
         (number, use)
         for number, use in held.items()
         if use.pauses >= WAITING_PAUSES and use.paused >= WAITING_PART * use.held
     ]
-    if not found:
+    if not waiting:
         return ""
-    number, use = max(found, key=lambda each: each[1].paused / each[1].held)
+    number, use = max(waiting, key=lambda item: item[1].paused / item[1].held)
     return (
         f"{gpus_text([number], names)} waited {use.pauses} times between phases of work, "
         f"{100 * use.paused / use.held:.0f} % of the time, as when a script waits for data: "
@@ -110,7 +110,7 @@ def _limited(names: _Names, held: dict[int, DeviceUse]) -> str:
 def _full(machine: Machine, names: _Names, held: dict[int, DeviceUse]) -> str:
     sizes = {device.number: device.memory for device in machine.devices if device.memory}
     parts = {number: (use.peak_held or 0.0) / sizes[number] for number, use in held.items() if number in sizes}
-    number = max(parts, key=lambda each: parts[each], default=-1)
+    number = max(parts, key=lambda device_number: parts[device_number], default=-1)
     if number < 0 or parts[number] < FULL_PART:
         return ""
     return (
@@ -127,4 +127,4 @@ def _most(held: dict[int, DeviceUse], seconds: Sequence[float]) -> tuple[int, fl
     parts: Iterator[tuple[int, float]] = (
         (number, spent / use.held) for (number, use), spent in zip(held.items(), seconds, strict=True)
     )
-    return max(parts, key=lambda each: each[1])
+    return max(parts, key=lambda item: item[1])

@@ -88,10 +88,10 @@ def evidence_in(path: str, start: int = 0, end: int | None = None) -> tuple[Evid
                 tail = file.read(max(0, end - begin))
     except OSError:
         return ()
-    found: dict[tuple[object, ...], Evidence] = {}
-    for each in itertools.chain(_evidence(head), (each._replace(line=0) for each in _evidence(tail))):
-        found.setdefault((each.speaks, each.framework, each.cause, each.quote[:1]), each)
-    return tuple(found.values())[:_MOST]
+    messages: dict[tuple[object, ...], Evidence] = {}
+    for message in itertools.chain(_evidence(head), (message._replace(line=0) for message in _evidence(tail))):
+        messages.setdefault((message.speaks, message.framework, message.cause, message.quote[:1]), message)
+    return tuple(messages.values())[:_MOST]
 
 
 def _evidence(text: bytes) -> Iterator[Evidence]:
@@ -111,7 +111,7 @@ def _evidence(text: bytes) -> Iterator[Evidence]:
             if rule.framework == "PyTorch" and len(quote) == 1 and b"major:" not in line:
                 continue  # a single line `name: ...` may have any meaning
         taken = number + len(quote)
-        shown = tuple(each.decode("utf-8", "replace").strip()[:_LONGEST_LINE] for each in quote)
+        shown = tuple(part.decode("utf-8", "replace").strip()[:_LONGEST_LINE] for part in quote)
         yield Evidence(AGAINST if rule.cause else FOR, rule.framework, shown, number + 1, rule.cause)
 
 

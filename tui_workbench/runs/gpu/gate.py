@@ -91,10 +91,10 @@ def admit(spec: RunSpec) -> RunSpec:
 
 def _refusal(spec: RunSpec, result: CheckResult) -> NoGpu:
     setting = asked_for(spec.target, spec.run_configuration)
-    place = f" on {spec.target.address}" if result.there and spec.target.address else ""
+    where = f" on {spec.target.address}" if result.there and spec.target.address else ""
     cause = result.message.removesuffix(f", and {setting}")
     first, *others = result.remedy.split("\n")
-    fix_of_check = "\n".join([f"{first} Fix{place}: {result.command}".strip(), *others])
+    fix_of_check = "\n".join([f"{first} Fix{where}: {result.command}".strip(), *others])
     return NoGpu(
         f"this run would not use a GPU, but {setting}: {cause}",
         remedy=fix_of_check,

@@ -76,27 +76,28 @@ class GroupSamples(contextlib.AbstractContextManager["GroupSamples"]):
     @property
     def silent_seconds(self) -> float:
         """Seconds since the last line of the member that has been silent the longest; 0.0 without members."""
-        return max((each.feed.silent_seconds for each in self._with_gpus.values()), default=0.0)
+        return max((member.feed.silent_seconds for member in self._with_gpus.values()), default=0.0)
 
     @property
     def _with_gpus(self) -> dict[int, _Member]:
         """The members that have GPUs, or have not answered yet."""
-        return {number: each for number, each in self._members.items() if each.machine is None or each.machine.devices}
+        members = self._members.items()
+        return {number: member for number, member in members if member.machine is None or member.machine.devices}
 
     def read(self) -> list[Machine | Sample | Note]:
         """Return the new records. Samples that members took at about the same time are joined. Raises StorageError."""
-        is_over = self._is_over()
-        found: list[Machine | Sample | Note] = []
+        is_over = self._is_over()  # before the members are read, so that the last call joins all their samples
+        records: list[Machine | Sample | Note] = []
         for member in self._members.values():
-            found += member.read()
-        machines = [each.machine for each in self._members.values() if each.machine is not None]
+            records += member.read()
+        machines = [member.machine for member in self._members.values() if member.machine is not None]
         is_complete = len(machines) == len(self._members)
-        if machines and (is_complete or any(each.devices for each in machines)):
-            machine = joined_machine(machines)
-            if machine != self.machine:
-                self.machine = machine
-                found.insert(0, machine)
-        return [*found, *(sample for sample, _ in join(self._with_gpus, is_last=is_over))]
+        if machines and (is_complete or any(machine.devices for machine in machines)):
+            group_machine = joined_machine(machines)
+            if group_machine != self.machine:
+                self.machine = group_machine
+                records.insert(0, group_machine)
+        return [*records, *(sample for sample, _ in join(self._with_gpus, is_last=is_over))]
 
 
 class _Member(Source):
@@ -116,20 +117,16 @@ class _Member(Source):
         notes = []
         for record in self.feed.read():
             if isinstance(record, Machine):
-                devices = tuple(on_node(each, self._first, self._name) for each in record.devices)
+                devices = tuple(on_node(device, self._first, self._name) for device in record.devices)
                 self.machine = record._replace(devices=devices)
             elif isinstance(record, Note):
-                device = self._first + record.device if record.device >= 0 else -1
-                notes.append(Note(record.time, f"{self._name}: {record.text}", device))
+                number = self._first + record.device if record.device >= 0 else -1
+                notes.append(Note(record.time, f"{self._name}: {record.text}", number))
             else:
-                self.samples.append(self._numbered(self._owners.seen(record)))
+                sample = self._owners.seen(record)
+                on_gpus = (process for process in sample.processes if process.device >= 0)
+                readings = tuple(reading._replace(device=self._first + reading.device) for reading in sample.readings)
+                processes = tuple(process._replace(device=self._first + process.device) for process in on_gpus)
+                self.samples.append(sample._replace(readings=readings, processes=processes))
                 self.last = record.time
         return notes
-
-    def _numbered(self, sample: Sample) -> Sample:
-        return sample._replace(
-            readings=tuple(each._replace(device=self._first + each.device) for each in sample.readings),
-            processes=tuple(
-                each._replace(device=self._first + each.device) for each in sample.processes if each.device >= 0
-            ),
-        )

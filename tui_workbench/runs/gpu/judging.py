@@ -61,7 +61,7 @@ def judge(
     """
     held = {number: use for number, use in usage.devices.items() if use.held > 0}
     figures = tuple(
-        sorted((_figures(usage, number, use) for number, use in held.items()), key=lambda each: -each.gpu_seconds)
+        sorted((_figures(usage, number, use) for number, use in held.items()), key=lambda figure: -figure.gpu_seconds)
     )
     if stop_minutes is not None and usage.progress.is_stalled(stop_minutes):
         word, text, cause = _stalled(usage.progress)
@@ -102,7 +102,7 @@ def _decide(
         cause = "the model may be on the GPU and the work on the CPU, or the script waits for data"
         return IDLE, "its processes held GPU memory but hardly computed", _against(evidence) or cause
     if sum(use.shared for use in held.values()) > SHARED_PART * seconds:
-        others = ", ".join(dict.fromkeys(name for each in figures for name in each.others))
+        others = ", ".join(dict.fromkeys(name for figure in figures for name in figure.others))
         return SHARED, f"its processes computed, but other processes may have computed too ({others})", ""
     return PROVEN, f"its processes computed on {_where(usage, held)}{_idle_ranks(figures)}", ""
 
@@ -119,21 +119,21 @@ def _where(usage: Usage, held: Mapping[int, DeviceUse]) -> str:
 def _idle_ranks(figures: Sequence[DeviceFigures]) -> str:
     """Return a text that names the ranks whose GPUs were idle for a large part of the time, or ""."""
     idle = [
-        (each.idle, each.ranks)
-        for each in figures
-        if each.ranks and each.seconds >= advice.SHORTEST_SECONDS and (each.idle or 0.0) >= IDLE_PERCENT
+        (figure.idle, figure.ranks)
+        for figure in figures
+        if figure.ranks and figure.seconds >= advice.SHORTEST_SECONDS and (figure.idle or 0.0) >= IDLE_PERCENT
     ]
-    idle.sort(key=lambda each: -(each[0] or 0.0))
-    said = [f"; {ranks_text(ranks)} idle {part:.0f} % of the time" for part, ranks in idle[:MOST_NAMED]]
-    left = len(idle) - len(said)
+    idle.sort(key=lambda item: -(item[0] or 0.0))
+    texts = [f"; {ranks_text(ranks)} idle {part:.0f} % of the time" for part, ranks in idle[:MOST_NAMED]]
+    left = len(idle) - len(texts)
     if left > 0:
-        said.append(f"; {counted(left, 'more GPU')} idle at least {IDLE_PERCENT:.0f} % of the time")
-    return "".join(said)
+        texts.append(f"; {counted(left, 'more GPU')} idle at least {IDLE_PERCENT:.0f} % of the time")
+    return "".join(texts)
 
 
 def _decide_unheld(usage: Usage, evidence: Sequence[Evidence], variables: Mapping[str, str]) -> tuple[str, str, str]:
     against = _against(evidence)
-    speaks_for = any(each.speaks == FOR for each in evidence)
+    speaks_for = any(message.speaks == FOR for message in evidence)
     watched = max((use.watched for use in usage.devices.values()), default=0.0)
     if against and not speaks_for:
         return NOT_USED, f"{UNUSED}{against}", against
@@ -154,11 +154,11 @@ def _cause_of_absence(usage: Usage, variables: Mapping[str, str]) -> str:
     name = next((name for name in vendor.visible if name in variables), vendor.visible[0])
     visible = usage.facts.get("visible", variables.get(name))
     if visible is not None:
-        known = {str(number_on_node(device.number, device.name)) for device in usage.machine.devices}
-        wanted = [part.strip() for part in str(visible).split(",")]
-        if not wanted[0] or wanted[0] == "-1":
+        numbers = {str(number_on_node(device.number, device.name)) for device in usage.machine.devices}
+        listed = [part.strip() for part in str(visible).split(",")]
+        if not listed[0] or listed[0] == "-1":
             return f"{name} is {str(visible)!r}, which hides every device"
-        if wanted[0].isdigit() and wanted[0] not in known:
+        if listed[0].isdigit() and listed[0] not in numbers:
             return f"{name} is {str(visible)!r}, but there is no such device"
     if usage.facts.get("cuda") is False:
         why = "the framework is a CPU build, or the script requests no GPU"
@@ -169,41 +169,41 @@ def _cause_of_absence(usage: Usage, variables: Mapping[str, str]) -> str:
 
 
 def _against(evidence: Sequence[Evidence]) -> str:
-    return next((each.cause for each in evidence if each.speaks == AGAINST), "")
+    return next((message.cause for message in evidence if message.speaks == AGAINST), "")
 
 
 def _meanwhile(usage: Usage) -> str:
     """Return a text about the use of the GPUs by all processes during the run, or "" if no GPU was used."""
-    said = []
+    texts = []
     names = _names(usage)
     for number, use in sorted(usage.devices.items()):
         if use.watched and (use.work or (use.peak_all or 0.0) > (use.first_memory or 0.0)):
             load = f"{100 * use.work / use.watched:.0f} %"
             grown = (use.peak_all or 0.0) - (use.first_memory or 0.0)
-            said.append(f"{gpus_text([number], names)} was at {load} and its memory grew by {size_text(grown)}")
-    return f"; meanwhile {', '.join(said)}" if said else ""
+            texts.append(f"{gpus_text([number], names)} was at {load} and its memory grew by {size_text(grown)}")
+    return f"; meanwhile {', '.join(texts)}" if texts else ""
 
 
 def _names(usage: Usage) -> dict[int, str]:
-    return {each.number: each.name for each in usage.machine.devices}
+    return {device.number: device.name for device in usage.machine.devices}
 
 
 def _unseen(usage: Usage, held: Mapping[int, DeviceUse]) -> tuple[str, ...]:
-    said = [text for _, text in usage.notes]
+    texts = [text for _, text in usage.notes]
     if usage.unseen >= 1.0:
-        said.append(f"no samples for {time_text(usage.unseen)}")
+        texts.append(f"no samples for {time_text(usage.unseen)}")
     if usage.machine.hides_processes:
-        said.append("the host's process IDs are not visible in the container (Docker shows them with `--pid=host`)")
+        texts.append("the host's process IDs are not visible in the container (Docker shows them with `--pid=host`)")
     names = _names(usage)
     for number, use in sorted(held.items()):
         gpu = gpus_text([number], names)
         if use.peak is None:
-            said.append(f"the driver does not report the memory of processes on {gpu}")
+            texts.append(f"the driver does not report the memory of processes on {gpu}")
         if 0 < use.untold < use.held:
-            said.append(f"no utilization of {gpu} for {time_text(use.untold)}")
+            texts.append(f"no utilization of {gpu} for {time_text(use.untold)}")
         if not use.energy:
-            said.append(f"the driver does not report the power of {gpu}")
-    return tuple(dict.fromkeys(said))
+            texts.append(f"the driver does not report the power of {gpu}")
+    return tuple(dict.fromkeys(texts))
 
 
 def _figures(usage: Usage, number: int, use: DeviceUse) -> DeviceFigures:

@@ -33,31 +33,31 @@ class Owners:
         own = [process for process in processes if process.user == OWN]
         self._own = frozenset(process.pid for process in own)
         if self._spec.target.gpus not in ("", "all"):
-            self._devices = self._devices or frozenset(each.number for each in chosen(self._spec.run_directory))
+            self._devices = self._devices or frozenset(device.number for device in chosen(self._spec.run_directory))
         if not self._devices or -1 in self._devices:
             return sample._replace(processes=processes)
-        wanted = self._devices | {process.device for process in own}
+        devices = self._devices | {process.device for process in own}
         return Sample(
             sample.time,
-            tuple(reading for reading in sample.readings if reading.device in wanted),
-            tuple(process for process in processes if process.device in wanted),
+            tuple(reading for reading in sample.readings if reading.device in devices),
+            tuple(process for process in processes if process.device in devices),
         )
 
     def _owner(self, process: Process) -> str:
-        if process.run == self._spec.run_id or self._is_in_our_container(process) or self._is_in_our_session(process):
+        if process.run == self._spec.run_id or self._is_in_own_container(process) or self._is_in_own_session(process):
             return OWN
         # The driver may list a process that has just ended and whose owner cannot be read.
         if not process.user and not process.name and process.pid in self._own:
             return OWN
         return process.run or process.user
 
-    def _is_in_our_session(self, process: Process) -> bool:
+    def _is_in_own_session(self, process: Process) -> bool:
         if not process.session or not self._spec.target.kind.runs_here:
             return False
         shell = supervisor.read_supervisor(self._spec.run_directory)
         return shell is not None and shell.same_boot and shell.pid == process.session
 
-    def _is_in_our_container(self, process: Process) -> bool:
+    def _is_in_own_container(self, process: Process) -> bool:
         if not process.container or not self._spec.target.kind.runs_in_container:
             return False
         if self._container is None:

@@ -22,11 +22,10 @@ from tui_workbench.config.schema.limits import MAX_DURATION, STOP_IF_IDLE, STOP_
 from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.files import open_below
-from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
+from tui_workbench.core.model import RunConfiguration, RunSpec
 from tui_workbench.core.moments import this_moment
 from tui_workbench.core.waiting import Backoff
 from tui_workbench.runs.gpu.evidence import AGAINST, evidence_in
-from tui_workbench.runs.gpu.file_watch import FileWatch
 from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.gpu.group_samples import GroupSamples, files_of_parts, may_use_gpus
 from tui_workbench.runs.gpu.owners import Owners
@@ -44,7 +43,7 @@ from tui_workbench.runs.gpu.usage import (
 )
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, LIMIT, OUTPUT, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.gpu.activity import facts_of, file_mark
+from tui_workbench.targets.gpu import activity
 from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.job_samples import JobSamples
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, encode
@@ -117,7 +116,7 @@ class Recorder:
             elif self._spec.target.parts:
                 self._record_group()
             elif (host := self._host()) is not None:
-                self._record(host)
+                self._record_machine(host)
             elif not self._stopped.is_set():
                 # Runs on other types of targets may use GPUs that the workbench cannot read.
                 self._enforce_without_samples(has_no_gpu=self._spec.target.kind.has_gpus)
@@ -146,6 +145,7 @@ class Recorder:
 
     def _continues(self) -> bool:
         """Return True if another process has recorded the samples until now."""
+        # A file that does not exist is not created here: it would give a run on a machine without a GPU a verdict.
         if self._file < 0 and os.path.lexists(self._directory.file(GPU_SAMPLES)):
             self._open()
         return self._usage.continues_at(time.time())
@@ -180,8 +180,8 @@ class Recorder:
             self._directory.append_event("step", step=LIMIT, reason=f"not warned: {error}")
         self._policies.is_warned = True
 
-    def _record(self, host: Host) -> None:
-        watch = FileWatch(self._directory.path, lambda: file_mark(host, self._spec))
+    def _record_machine(self, host: Host) -> None:
+        watch = FileWatch(self._directory.path, lambda: activity.file_mark(host, self._spec))
         contacts.record(self._spec.target)  # a run of an earlier version of the workbench has no entry
         with Feed(self._spec.target, MISSED_BYTES if self._continues() else 0) as feed:
             self._quiet = lambda sample: watch.quiet(time.monotonic())
@@ -218,7 +218,7 @@ class Recorder:
 
     def _follow(self, feed: Feed | JobSamples | GroupSamples, inspect: Callable[[], object]) -> bool:
         """Record samples until the run has ended. Return False at once if its machine has no GPU."""
-        known, before = self._usage.last, self._usage.samples
+        recorded_until, before = self._usage.last, self._usage.samples
         while True:
             is_last = self._stopped.wait(LOOK_SECONDS)
             if self._spec.target.kind.has_scheduler:
@@ -227,10 +227,10 @@ class Recorder:
             if self._usage.samples == before and isinstance(feed.machine, Machine) and not feed.machine.devices:
                 return False
             for record in records:
-                if isinstance(record, Machine) or record.time > known:
+                if isinstance(record, Machine) or record.time > recorded_until:
                     self._take(record)
             if records and not self._spec.target.kind.has_scheduler:
-                known = 0.0  # all further samples are new, even if the clock is set back
+                recorded_until = 0.0  # all further samples are new, even if the clock is set back
             if is_last:
                 # Record a gap at the end, because the driver may hang.
                 if self._usage.samples and feed.silent_seconds > LONGEST_GAP:
@@ -238,7 +238,9 @@ class Recorder:
                     self._take(Note(time.time(), text))
                 return True
             inspect()
-            self._report_stall()
+            if not self._has_stalled and self._usage.progress.is_stalled():
+                self._has_stalled = True
+                self._on_stall()
             self._enforce_time()
             if reason := self._policies.by_use(self._usage):
                 self._policies.disable()
@@ -255,18 +257,13 @@ class Recorder:
         else:
             # After a cancel request, changes of the files are not progress.
             quiet = None if self._directory.cancel_requested else self._quiet(record)
-            seen = self._owned(record)._replace(quiet=quiet)
+            owned = self._owned(record)._replace(quiet=quiet)
             before = self._usage.last
-            self._usage.add(seen)
-            self._policies.count(seen, self._usage, seen.time - before if before else 0.0)
-            self._write(encode(seen))
+            self._usage.add(owned)
+            self._policies.count(owned, self._usage, owned.time - before if before else 0.0)
+            self._write(encode(owned))
             if self._usage.samples % SUM_EVERY == 0:
                 self._write(sum_line(self._usage))
-
-    def _report_stall(self) -> None:
-        if not self._has_stalled and self._usage.progress.is_stalled():
-            self._has_stalled = True
-            self._on_stall()
 
     def _note_attempt(self) -> None:
         """Mark the beginning of another attempt. A scheduler may start the script again while this thread runs."""
@@ -288,7 +285,7 @@ class Recorder:
         self._facts_at = max(watched, 0.1)
         for host in hosts:
             with contextlib.suppress(WorkbenchError):
-                self._keep_facts(facts_of(host, self._spec.run_id))
+                self._keep_facts(activity.facts_of(host, self._spec.run_id))
 
     @property
     def _is_seen(self) -> bool:
@@ -308,13 +305,14 @@ class Recorder:
     def _open(self) -> None:
         """Open `gpu.jsonl`, and load the totals of an earlier controller."""
         machine, gives_all = self._usage.machine, self._usage.gives_all
-        known = read_usage(self._directory.file(GPU_SAMPLES))
-        if known is not None and known.samples:
-            self._usage = known
-            self._usage.machine, self._usage.gives_all = machine if machine.devices else known.machine, gives_all
-            self._policies.resume(known)
+        stored = read_usage(self._directory.file(GPU_SAMPLES))
+        if stored is not None and stored.samples:
+            self._usage = stored
+            self._usage.machine, self._usage.gives_all = machine if machine.devices else stored.machine, gives_all
+            self._policies.resume(stored)
         self._file = open_below(self._directory.path, GPU_SAMPLES, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         size = os.fstat(self._file).st_size
+        # A process that was killed, or a full disk, may have left a part of a line.
         if size and os.pread(self._file, 1, size - 1) != b"\n":
             os.write(self._file, b"\n")
         self._note_attempt()
@@ -322,12 +320,10 @@ class Recorder:
 
 def _gives_all(spec: RunSpec) -> bool:
     """Return True if all GPUs in the samples were assigned to the run; False if they were merely available to it."""
-    return all(_gives_gpus(part.target) for part in spec.parts)
-
-
-def _gives_gpus(target: ComputeTarget) -> bool:
-    kind = target.kind
-    return kind.has_scheduler or (target.gives_gpus if kind.runs_in_container else bool(target.gpus))
+    return all(
+        target.kind.has_scheduler or (target.gives_gpus if target.kind.runs_in_container else bool(target.gpus))
+        for target in (part.target for part in spec.parts)
+    )
 
 
 # Seconds after which a run that requires a GPU is ended if it has used none. Scripts often prepare data first.
@@ -347,7 +343,7 @@ class Policies:
         self.is_warned = bool(status.limit)
         self._log = directory.file(OUTPUT)
         self._is_over = False
-        self.begin_attempt(next((each.start for each in reversed(directory.attempts())), 0))
+        self.begin_attempt(next((attempt.start for attempt in reversed(directory.attempts())), 0))
 
     def begin_attempt(self, log_start: int) -> None:
         """Judge only the attempt whose output begins at this offset of the log."""
@@ -423,7 +419,44 @@ class Policies:
         if usage.last - self._read_log < 10:
             return ""
         self._read_log = usage.last
-        found = evidence_in(self._log, self._log_start)
-        if found and all(each.speaks == AGAINST for each in found):
-            return f"{REQUIRED}: {found[0].cause}"
+        messages = evidence_in(self._log, self._log_start)
+        if messages and all(message.speaks == AGAINST for message in messages):
+            return f"{REQUIRED}: {messages[0].cause}"
         return ""
+
+
+class FileWatch:
+    """The time since the files of the run in `directory` last changed.
+
+    The run directory on this machine contains the logs of the run, or copies of them. Listing the files of the run may
+    need a connection to another machine, so `files` is called only while the logs do not change. `files` returns a text
+    that changes with the files, including the logs on that machine; "" if the files cannot be listed.
+    """
+
+    def __init__(self, directory: str, files: Callable[[], str]) -> None:
+        self._directory = directory
+        self._files = files
+        self._silence = activity.Silence()
+        self._due = 0.0
+
+    def quiet(self, now: float) -> float | None:
+        """Return the seconds since the last change, or None if unknown. `now` is the current time in seconds."""
+        is_first = not self._silence.is_known
+        self._silence.see_logs(activity.log_mark(self._directory), now)
+        if is_first:
+            self._due = now
+            return None
+        quiet = self._silence.seconds(now)
+        if quiet < activity.LOOK_SECONDS:
+            self._due = now - quiet + activity.LOOK_SECONDS
+        elif now >= self._due:
+            # List the files at multiples of LOOK_SECONDS, so that they are listed before a limit in minutes is reached.
+            self._due += activity.LOOK_SECONDS * ((now - self._due) // activity.LOOK_SECONDS + 1)
+            mark = ""
+            with contextlib.suppress(WorkbenchError, OSError):
+                mark = self._files()
+                self._silence.see_files(mark, now)
+            if not mark:
+                self._silence = activity.Silence()
+                return None
+        return self._silence.seconds(now)

@@ -100,10 +100,12 @@ class Progress:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Progress:
         """Read the output of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
-        made = cls()
-        made.quiet, made.moving, made.longest, made.second, made.absent = (
+        progress = cls()
+        progress.quiet, progress.moving, progress.longest, progress.second, progress.absent = (
             float(values[name]) for name in ("quiet", "moving", "longest", "second", "absent")
         )
-        made.changes = int(values["changes"])
-        made.load, made.last = (None if values[name] is None else float(values[name]) for name in ("load", "last"))
-        return made
+        progress.changes = int(values["changes"])
+        progress.load, progress.last = (
+            None if values[name] is None else float(values[name]) for name in ("load", "last")
+        )
+        return progress

@@ -89,25 +89,25 @@ class DeviceUse:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> DeviceUse:
         """Read the output of `to_json`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
-        made = cls()
+        use = cls()
         # Files of earlier versions lack some of the totals.
-        vars(made).update({name: values[name] for name in vars(made) if name in values})
-        made.histogram = {int(key): float(seconds) for key, seconds in values["histogram"].items()}
-        made.others = [str(each) for each in values["others"]]
-        made.ranks = [int(each) for each in values.get("ranks", ())]
-        return made
+        vars(use).update({name: values[name] for name in vars(use) if name in values})
+        use.histogram = {int(key): float(seconds) for key, seconds in values["histogram"].items()}
+        use.others = [str(name) for name in values["others"]]
+        use.ranks = [int(rank) for rank in values.get("ranks", ())]
+        return use
 
     @property
     def mean_utilization(self) -> float | None:
         """Mean utilization in % while the run held memory of the device; None if the driver did not report it."""
-        known = self.held - self.untold
-        return 100 * self.gpu_seconds / known if known > 0 else None
+        reported = self.held - self.untold
+        return 100 * self.gpu_seconds / reported if reported > 0 else None
 
     @property
     def idle_percent(self) -> float | None:
         """Percentage of `held` in which the device did not compute; None if the utilization was not reported."""
-        known = self.held - self.untold
-        return max(0.0, 100 * (1 - self.busy / known)) if known > 0 else None
+        reported = self.held - self.untold
+        return max(0.0, 100 * (1 - self.busy / reported)) if reported > 0 else None
 
     @property
     def has_computed(self) -> bool:
@@ -231,8 +231,8 @@ class Usage:
         self.last, self._previous = max(self.last, sample.time), sample.time
         self.samples += 1
         for reading in sample.readings:
-            there = [process for process in sample.processes if process.device == reading.device]
-            self.devices.setdefault(reading.device, DeviceUse()).add(reading, there, passed)
+            processes = [process for process in sample.processes if process.device == reading.device]
+            self.devices.setdefault(reading.device, DeviceUse()).add(reading, processes, passed)
         self._add_progress(sample, passed)
         if self.of_attempt is not None:
             self.of_attempt.machine = self.machine
@@ -242,9 +242,10 @@ class Usage:
         held = {process.device for process in sample.processes if process.user == OWN}
         if self.machine.hides_processes:
             # The owners of processes are not visible, so GPU use by any process counts.
-            held = {each.device for each in sample.readings if (each.utilization or 0.0) >= BUSY_PERCENT}
+            held = {reading.device for reading in sample.readings if (reading.utilization or 0.0) >= BUSY_PERCENT}
             held |= {process.device for process in sample.processes}
-        loads = [each.utilization for each in sample.readings if each.device in held and each.utilization is not None]
+        readings = [reading for reading in sample.readings if reading.device in held]
+        loads = [reading.utilization for reading in readings if reading.utilization is not None]
         self.progress.add(sample.quiet, passed, max(loads, default=None), is_held=bool(held))
 
     def note(self, time: float, text: str) -> None:
@@ -280,21 +281,21 @@ class Usage:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Usage:
         """Read the output of `to_json`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
-        made = cls()
-        made.machine = read_as(Machine, values["machine"])
-        made.devices = {int(number): DeviceUse.from_json(use) for number, use in values["devices"].items()}
-        made.first, made.last, made.unseen = (float(values[name]) for name in ("first", "last", "unseen"))
-        made._previous = made.last
-        made.samples = int(values["samples"])
-        made.notes = [(float(time), str(text)) for time, text in values["notes"]]
-        made.facts = dict(values["facts"])
+        usage = cls()
+        usage.machine = read_as(Machine, values["machine"])
+        usage.devices = {int(number): DeviceUse.from_json(use) for number, use in values["devices"].items()}
+        usage.first, usage.last, usage.unseen = (float(values[name]) for name in ("first", "last", "unseen"))
+        usage._previous = usage.last
+        usage.samples = int(values["samples"])
+        usage.notes = [(float(time), str(text)) for time, text in values["notes"]]
+        usage.facts = dict(values["facts"])
         if "progress" in values:
-            made.progress = Progress.from_json(values["progress"])
-        made.gives_all = bool(values.get("gives_all"))
-        made.attempt = int(values.get("attempt", 1))
+            usage.progress = Progress.from_json(values["progress"])
+        usage.gives_all = bool(values.get("gives_all"))
+        usage.attempt = int(values.get("attempt", 1))
         if "of_attempt" in values:
-            made.of_attempt = cls.from_json(values["of_attempt"])
-        return made
+            usage.of_attempt = cls.from_json(values["of_attempt"])
+        return usage
 
     def add_line(self, line: bytes) -> None:
         """Add a line of `gpu.jsonl`; skip an invalid line."""
@@ -333,7 +334,9 @@ def sample_in(line: bytes) -> Machine | Sample | Note | None:
     """Return the record in a line of `gpu.jsonl`, or None for a line of another kind and for an invalid line."""
     record = None if line.startswith((_SUM_MARK, _ATTEMPT_MARK)) else decode(line)
     if isinstance(record, Sample):
-        return record._replace(readings=tuple(each for each in record.readings if isinstance(each.device, int)))
+        return record._replace(
+            readings=tuple(reading for reading in record.readings if isinstance(reading.device, int))
+        )
     return record
 
 
@@ -371,12 +374,12 @@ def read_attempt(path: str, number: int) -> Usage | None:
                 usage.add_line(line)
     except OSError:
         return None
-    found = usage if number == 1 else usage.of_attempt
-    if found is None or not found.samples:
+    attempt = usage if number == 1 else usage.of_attempt
+    if attempt is None or not attempt.samples:
         return None
-    found.machine, found.gives_all, found.facts = usage.machine, usage.gives_all, usage.facts
-    found.attempt = number
-    return found
+    attempt.machine, attempt.gives_all, attempt.facts = usage.machine, usage.gives_all, usage.facts
+    attempt.attempt = number
+    return attempt
 
 
 def _seek_attempt(file: BinaryIO, number: int) -> Usage:
@@ -399,10 +402,10 @@ def _seek_attempt(file: BinaryIO, number: int) -> Usage:
         file.seek(0, os.SEEK_END)
         return usage
     with contextlib.suppress(*UNSOUND):
-        known = Usage.from_json(parse_json(totals)["sum"])
-        if known.samples and (number == 1 or known.of_attempt is not None):
+        stored = Usage.from_json(parse_json(totals)["sum"])
+        if stored.samples and (number == 1 or stored.of_attempt is not None):
             file.seek(after)
-            return known
+            return stored
     file.seek(first)
     return usage
 
@@ -458,11 +461,11 @@ class GpuCurves:
 
     def refresh(self) -> bool:
         """Read new lines. Return True if there were any."""
-        found = False
+        has_new_lines = False
         for block in self._tail.blocks():
-            if self._tail.restarted and not found:
+            if self._tail.restarted and not has_new_lines:
                 self._begin()
-            found = True
+            has_new_lines = True
             for line in block.splitlines():
                 record = sample_in(line)
                 if isinstance(record, Machine):
@@ -470,16 +473,17 @@ class GpuCurves:
                 elif isinstance(record, Sample):
                     with contextlib.suppress(TypeError, ValueError, OverflowError):  # invalid values
                         self._add(record)
-        return found
+        return has_new_lines
 
     def _add(self, sample: Sample) -> None:
         for reading in sample.readings:
             if self.points >= MOST_POINTS:
                 self.left_out += 1
                 continue
-            own = (each.memory or 0.0 for each in sample.processes if (each.device, each.user) == (reading.device, OWN))
-            new = (sample.time, reading.utilization, reading.memory, reading.power, sum(own))
-            values = [nan if each is None else float(each) for each in new]
+            own = (process for process in sample.processes if (process.device, process.user) == (reading.device, OWN))
+            memory = sum(process.memory or 0.0 for process in own)
+            point = (sample.time, reading.utilization, reading.memory, reading.power, memory)
+            values = [nan if value is None else float(value) for value in point]
             curves = self.devices.setdefault(reading.device, DeviceCurves(*(array("d") for _ in DeviceCurves._fields)))
             for column, value in zip(curves, values, strict=True):
                 column.append(value)

@@ -78,22 +78,22 @@ class Verdict(NamedTuple):
 
 def figures_text(figures: Sequence[DeviceFigures]) -> str:
     """Return the totals of one or more devices in one line."""
-    names = {each.number: each.name for each in figures}
+    names = {figure.number: figure.name for figure in figures}
     node, model = split_name(figures[0].name)
-    said = [f"{gpus_text(sorted(names), names)}{',' if node else ''} {model}"]
-    peaks = [each.peak_memory for each in figures if each.peak_memory is not None]
+    parts = [f"{gpus_text(sorted(names), names)}{',' if node else ''} {model}"]
+    peaks = [figure.peak_memory for figure in figures if figure.peak_memory is not None]
     if peaks:
-        said.append(f"peak {size_text(max(peaks))}" + (" each" if len(peaks) > 1 else ""))
-    known = [each for each in figures if each.mean_utilization is not None]
-    if known:
-        seconds = sum(each.seconds for each in known) or 1.0
-        mean = sum((each.mean_utilization or 0.0) * each.seconds for each in known) / seconds
-        said.append(f"{mean:.0f} % mean, {max(each.p95_utilization or 0.0 for each in known):.0f} % p95")
-        said.append(f"{time_text(sum(each.gpu_seconds for each in figures))} of GPU time")
-    energy = sum(each.energy for each in figures)
+        parts.append(f"peak {size_text(max(peaks))}" + (" each" if len(peaks) > 1 else ""))
+    reported = [figure for figure in figures if figure.mean_utilization is not None]
+    if reported:
+        seconds = sum(figure.seconds for figure in reported) or 1.0
+        mean = sum((figure.mean_utilization or 0.0) * figure.seconds for figure in reported) / seconds
+        parts.append(f"{mean:.0f} % mean, {max(figure.p95_utilization or 0.0 for figure in reported):.0f} % p95")
+        parts.append(f"{time_text(sum(figure.gpu_seconds for figure in figures))} of GPU time")
+    energy = sum(figure.energy for figure in figures)
     if energy:
-        said.append(f"{energy:.3g} Wh" if energy < 1000 else f"{energy / 1000:.3g} kWh")
-    return ", ".join(said)
+        parts.append(f"{energy:.3g} Wh" if energy < 1000 else f"{energy / 1000:.3g} kWh")
+    return ", ".join(parts)
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -120,8 +120,8 @@ def gpus_text(numbers: Sequence[int], names: Mapping[int, str]) -> str:
     if len(by_node) > MOST_NODES:
         return f"{len(numbers)} GPUs on {len(by_node)} nodes"
     return ", ".join(
-        f"{'GPU' if len(there) == 1 else 'GPUs'} {','.join(map(str, there))}{f' on {node}' if node else ''}"
-        for node, there in by_node.items()
+        f"{'GPU' if len(local) == 1 else 'GPUs'} {','.join(map(str, local))}{f' on {node}' if node else ''}"
+        for node, local in by_node.items()
     )
 
 
@@ -134,10 +134,10 @@ def summary(verdict: Verdict, width: int = 65) -> list[str]:
     """Return the verdict as lines for a terminal: the sentence, the figures, the advice, and the missing samples."""
     figures = figures_text(verdict.devices) if verdict.devices else ""
     sentence = verdict.text.removesuffix(f": {figures}").removeprefix(UNUSED)
-    said = [f"GPU {verdict.word}: {sentence}", *([f"  {figures}"] if figures else [])]
-    said += [f"  {text}" for text in verdict.advice]
-    said += [f"  incomplete: {text}" for text in verdict.unseen]
-    return [line for text in said for line in textwrap.wrap(text, width, subsequent_indent="  ")]
+    texts = [f"GPU {verdict.word}: {sentence}", *([f"  {figures}"] if figures else [])]
+    texts += [f"  {text}" for text in verdict.advice]
+    texts += [f"  incomplete: {text}" for text in verdict.unseen]
+    return [line for text in texts for line in textwrap.wrap(text, width, subsequent_indent="  ")]
 
 
 def size_text(mib: float) -> str:
@@ -160,8 +160,8 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
         "cause": verdict.cause or None,
         "gpu_seconds": round(verdict.gpu_seconds, 2),
         "energy_wh": round(verdict.energy, 3),
-        "devices": [each._asdict() for each in verdict.devices],
-        "evidence": [each._asdict() for each in verdict.evidence],
+        "devices": [figures._asdict() for figures in verdict.devices],
+        "evidence": [message._asdict() for message in verdict.evidence],
         "unseen": list(verdict.unseen),
         "advice": list(verdict.advice),
         "samples": verdict.samples,
@@ -185,10 +185,10 @@ class _Stored(NamedTuple):
 
 def from_json(value: Any) -> Verdict:
     """Read the output of `to_json`. Raises ValueError for anything else."""
-    found = read_as(_Stored, value)
+    stored = read_as(_Stored, value)
     return Verdict(
-        found.verdict, found.text, found.cause or "", found.devices, found.evidence, found.unseen, found.samples,
-        found.final, found.advice,
+        stored.verdict, stored.text, stored.cause or "", stored.devices, stored.evidence, stored.unseen, stored.samples,
+        stored.final, stored.advice,
     )  # fmt: skip
 
 
