@@ -58,12 +58,13 @@ def adopt_runs(project: Project, name: str) -> list[str]:
     project.prepare_state()
     adopted = []
     with contextlib.closing(implementation):
-        known = [run for run in run_folders(implementation.host) if run.project == project.name]
-    for run_id, text in ((run.run_id, run.record) for run in known):
-        is_name = run_id == os.path.basename(run_id) and not run_id.startswith(".")
-        paths = [os.path.join(project.runs_directory, prefix + run_id) for prefix in ("", ownership.DELETED_PREFIX)]
-        if is_name and not any(map(os.path.lexists, paths)) and _adopt(project, target, run_id, text):
-            adopted.append(run_id)
+        folders = [run for run in run_folders(implementation.host) if run.project == project.name]
+    for run in folders:
+        # The names come from the target, which is not trusted, and become parts of paths here.
+        is_name = run.run_id == os.path.basename(run.run_id) and not run.run_id.startswith(".")
+        paths = [os.path.join(project.runs_directory, prefix + run.run_id) for prefix in ("", ownership.DELETED_PREFIX)]
+        if is_name and not any(map(os.path.lexists, paths)) and _adopt(project, target, run.run_id, run.record):
+            adopted.append(run.run_id)
     return adopted
 
 

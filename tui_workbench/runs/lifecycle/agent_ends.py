@@ -37,16 +37,13 @@ def end_run_of_agent(run_directory: str, grace: float) -> bool:
 
 
 def _stop(spec: RunSpec, grace: float) -> None:
+    attempts = 1
+    if spec.target.kind.has_scheduler:
+        # Each attempt is a job with another name. The user may have started the run more often than `Retry` says. The
+        # number comes from the files of the run, so it is limited.
+        recorded = min(attempt_number(RunDirectory(spec.run_directory)), 100)
+        attempts = max(1 + retry_of(spec.run_configuration).times, recorded)
     target = target_for(spec.target)
     with contextlib.closing(target):
-        for attempt in _attempts(spec):
+        for attempt in range(1, attempts + 1):
             target.stop(spec._replace(attempt=attempt), grace=grace)
-
-
-def _attempts(spec: RunSpec) -> range:
-    """Return the attempts that may have processes. Each attempt of a Slurm job has another name."""
-    if not spec.target.kind.has_scheduler:
-        return range(1, 2)
-    # The run may have another number of attempts, because its user has started it again.
-    recorded = min(attempt_number(RunDirectory(spec.run_directory)), 100)
-    return range(1, max(1 + retry_of(spec.run_configuration).times, recorded) + 1)

@@ -278,18 +278,13 @@ def wait_for_clock_tick(directory: RunDirectory, moment: int) -> None:
             os.utime(clock.fileno())
 
 
-def is_copy_deferred(directory: RunDirectory) -> bool:
-    """Return True if the working copy must be made when the run starts."""
-    try:
-        return os.stat(directory.file(rundir.COPY)).st_size == 0
-    except OSError:
-        return False
-
-
 def make_copy(directory: RunDirectory, record: Record) -> None:
     """Create a deferred working copy, if it is not complete. Raises StorageError or LargeFiles."""
-    if not is_copy_deferred(directory):
-        return
+    try:
+        if os.stat(directory.file(rundir.COPY)).st_size:
+            return  # the copy is complete
+    except OSError:
+        return  # the submitter made the copy, or the run has none
     from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 
     root = record.spec.project_root

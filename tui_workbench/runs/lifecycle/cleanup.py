@@ -37,12 +37,14 @@ class Cleanup:
         project: Project = runs.project
         self._names = ProjectNames(project.name, project.root)
         # Outputs that have not been fetched exist only on the target.
-        known = [*runs.list(), *runs.deleted()]
-        self._active = {run.run_id for run in known if run.is_active or run.lacks_outputs}
+        all_runs = [*runs.list(), *runs.deleted()]
+        self._active = {run.run_id for run in all_runs if run.is_active or run.lacks_outputs}
         targets = [project.target(name) for name in names] if names else project.targets()
         self._not_contacted: list[CleanupResult] = []
         self._targets: dict[str, Target] = {}
-        for target in filter(lambda target: target.problem is None, targets):
+        for target in targets:
+            if target.problem is not None:
+                continue
             try:
                 self._targets[target.name] = target_for(target) if names else target_to_look_at(target)
             except NotContacted as error:
@@ -55,34 +57,37 @@ class Cleanup:
 
         An item that targets share is returned once.
         """
-        found = list(self._not_contacted)
+        results = list(self._not_contacted)
         seen: set[tuple[str, str, str]] = set()
         for name, target in self._targets.items():
             try:
                 with contextlib.closing(target):
                     items = target.cleanup_items(self._names, self._active)
             except WorkbenchError as error:
-                found.append(CleanupResult(name, problem=str(error)))
+                results.append(CleanupResult(name, problem=str(error)))
                 continue
             for item in items:
                 key = (target.host.label, item.kind, item.name)
                 if key not in seen:
                     seen.add(key)
-                    found.append(CleanupResult(name, item))
-        return found
+                    results.append(CleanupResult(name, item))
+        return results
 
     def remove_runs(self, run_ids: Collection[str]) -> list[CleanupResult]:
         """Remove the folders of these runs on the targets. Return the results, also for targets that did not answer."""
-        found = (each for each in self.find() if each.item is None or each.item.kind == "run")
-        return [self.remove(each) for each in found if each.item is None or each.item.name in run_ids]
+        return [
+            self.remove(result)
+            for result in self.find()
+            if result.item is None or (result.item.kind == "run" and result.item.name in run_ids)
+        ]
 
-    def remove(self, found: CleanupResult) -> CleanupResult:
+    def remove(self, result: CleanupResult) -> CleanupResult:
         """Remove an item, and return the result. `problem` is set if the item could not be removed."""
-        if found.item is None:
-            return found
+        if result.item is None:
+            return result
         try:
-            with contextlib.closing(self._targets[found.target]):
-                found.item.remove()
+            with contextlib.closing(self._targets[result.target]):
+                result.item.remove()
         except WorkbenchError as error:
-            return found._replace(problem=str(error))
-        return found
+            return result._replace(problem=str(error))
+        return result

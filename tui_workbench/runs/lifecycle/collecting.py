@@ -161,6 +161,8 @@ def _set_aside(directory: str, since_ns: int, aside: str, *, is_unused: bool) ->
     if not begun:
         if unchanged < SPARE_FILES or not can_move(directory, aside):
             return False
+        # After this rename, an interrupted call can be repeated: the files of the run that are not moved back yet are
+        # still in UNCHANGED.
         rename_below(directory, WORKING_COPY, UNCHANGED)
     for path in changed:
         make_folders(directory, os.path.join(WORKING_COPY, os.path.dirname(path)))
@@ -186,14 +188,14 @@ def _changed_files(directory: str, name: str, since_ns: int) -> tuple[list[str],
             if status.st_uid != os.geteuid() or status.st_mode & FOLDER_MODE != FOLDER_MODE:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
             is_cache = os.path.basename(folder) == CACHE
-            for each in files + folders:
-                status = os.lstat(each, dir_fd=descriptor)
+            for entry in files + folders:
+                status = os.lstat(entry, dir_fd=descriptor)
                 if stat.S_ISDIR(status.st_mode):
                     continue
                 if is_cache or status.st_ctime_ns <= since_ns:
                     unchanged += 1
                 else:
-                    changed.append(os.path.normpath(os.path.join(folder, each)))
+                    changed.append(os.path.normpath(os.path.join(folder, entry)))
     finally:
         os.close(top)
     return changed, unchanged

@@ -277,7 +277,7 @@ class Controller:
 
     def _ending(self, outcome: Outcome) -> Ending:
         """Return the ending of the script. After a warning about the time limit, the limit counts as the cause."""
-        ending = _ending(outcome, self._directory.end_time())
+        ending = _ending_of(outcome, self._directory.end_time())
         # The recording thread may be sending the warning. The time until another attempt must not count as idle time.
         self._helpers.stop_recording()
         limit = self._directory.status().limit
@@ -289,18 +289,24 @@ class Controller:
             return
         grace = self._directory.cancel_request.grace
         forced = self._lifecycle.stop(grace)
-        wanted = self._directory.cancel_request.reason
-        reason = f"{wanted or 'canceled'}; its processes were killed after {grace:g} s" if forced else wanted
-        state = RunState.FAILED if wanted.startswith(f"{REQUIRED}: ") else RunState.CANCELED
+        requested = self._directory.cancel_request.reason
+        reason = f"{requested or 'canceled'}; its processes were killed after {grace:g} s" if forced else requested
+        state = RunState.FAILED if requested.startswith(f"{REQUIRED}: ") else RunState.CANCELED
         self._wrap_up(Ending(state, reason or "canceled"))
 
     def _wrap_up(self, ending: Ending) -> None:
-        """Collect the files of the run and record its end. The ending is recorded before the target is cleaned up."""
+        """Collect the files of the run and record its end.
+
+        A killed controller is replaced by one that repeats these steps, so the ending is recorded before the files that
+        show it are removed from the target.
+        """
         ending = self._conclude_gpu(ending)
-        self._end_leftovers()
+        if agent_runs.times_of(self._directory.path).started:
+            # End all processes of an agent's run: a file that says that the script has ended may have been forged.
+            self._lifecycle.persist(lambda: end_run_of_agent(self._directory.path, rundir.DEFAULT_GRACE))
         self._lifecycle.record_ending(ending)
         self._record_attempts(ending)
-        self._helpers.metrics.read()
+        self._helpers.metrics.read()  # some sources are links or unchanged files, which the next step removes
         self._collect_outputs()
         self._lifecycle.fetch()
         self._helpers.metrics.store()
@@ -309,11 +315,6 @@ class Controller:
 
             keep_outputs(self._directory, self.record)
         starting.end_run(self._directory, self.record, self._explain(ending))
-
-    def _end_leftovers(self) -> None:
-        """End the processes of an agent's run. A file that says that the script has ended may have been forged."""
-        if agent_runs.times_of(self._directory.path).started:
-            self._lifecycle.persist(lambda: end_run_of_agent(self._directory.path, rundir.DEFAULT_GRACE))
 
     def _explain(self, ending: Ending) -> Ending:
         """Return the ending. If the run failed, the reason contains the cause: an exception, or a missing file."""
@@ -360,6 +361,9 @@ class Controller:
         from tui_workbench.runs.lifecycle import collecting
 
         begun = time.monotonic()
+        # If the run was on another machine, the copy has no files of the run until they are fetched.
+        is_repeated = any(attempt.anew for attempt in self._directory.attempts())
+        has_files = self.target.host.is_local or is_repeated or "fetch" in self._directory.status().begun
         fields: dict[str, object] = {"status": "done"}
         self._ended_copy = collecting.EndedCopy(self._directory, self.record)
         try:
@@ -369,7 +373,7 @@ class Controller:
                 # Without git, the copy is the only snapshot.
                 drop_unchanged=self.record.snapshot == "git",
                 aside=self._ended_copy.path,
-                is_unused=self._is_copy_unused(),
+                is_unused=not has_files,
             )
             if kept:
                 fields["kept"] = kept[:100]
@@ -377,13 +381,8 @@ class Controller:
             fields["reason"] = f"{rundir.WORKING_COPY}/ was not cleared: {error}"
         self._directory.append_event("step", step="collect", seconds=round(time.monotonic() - begun, 6), **fields)
 
-    def _is_copy_unused(self) -> bool:
-        """Return True if the run was executed on another machine, and none of its files was fetched yet."""
-        is_fetched = "fetch" in self._directory.status().begun or any(each.anew for each in self._directory.attempts())
-        return not (self.target.host.is_local or is_fetched)
 
-
-def _ending(outcome: Outcome, end: float) -> Ending:
+def _ending_of(outcome: Outcome, end: float) -> Ending:
     if outcome.exit_code is None:
         state = RunState.FAILED if outcome.has_failed else RunState.UNKNOWN
         return Ending(state, outcome.reason, None, end, cause=outcome.cause)

@@ -91,7 +91,7 @@ def _waiting(directory: RunDirectory) -> Iterator[tuple[RunDirectory, Demand]]:
     except OSError:
         return
     for name in dict.fromkeys(names):
-        # The file is in a run directory, which other users may be able to write, so check the ID and the demand.
+        # The script of a run can write the files in its directory, so check the name and the demand of the other run.
         if name and name == os.path.basename(name):
             other = RunDirectory(os.path.join(os.path.dirname(directory.path), name))
             with contextlib.suppress(OSError, ValueError, TypeError):

@@ -15,24 +15,21 @@ _EXECUTOR_ERROR = "Py4JJavaError"
 
 
 def with_cause(directory: RunDirectory, record: Record, ending: Ending) -> Ending:
-    """Return the ending. If the run failed and the cause is found, the reason contains it.
-
-    A prefix such as `attempt 2: ` stays in front of the reason.
-    """
+    """Return the ending. If the run failed and the cause is found, the reason contains it."""
+    # The functions below replace the whole reason, so a prefix such as `attempt 2: ` is added again at the end.
     reason = own_reason(ending.reason, last_number(directory))
-    found = _with_own_cause(directory, record, ending._replace(reason=reason))
-    return found._replace(reason=ending.reason.removesuffix(reason) + found.reason)
-
-
-def _with_own_cause(directory: RunDirectory, record: Record, ending: Ending) -> Ending:
-    """Return the result of `with_cause` for an ending whose reason does not begin with the number of the attempt."""
-    if record.spec.run_configuration.uses_spark and (reason := spark_failure(directory.file(OUTPUT))):
-        ending = ending._replace(reason=reason) if ending.state == RunState.FAILED and ending.exit_code else ending
-    elif record.spec.run_configuration.processes_per_node:
+    prefix = ending.reason.removesuffix(reason)
+    ending = ending._replace(reason=reason)
+    configuration = record.spec.run_configuration
+    if configuration.uses_spark and (cause := spark_failure(directory.file(OUTPUT))):
+        if ending.state == RunState.FAILED and ending.exit_code:
+            ending = ending._replace(reason=cause)
+    elif configuration.processes_per_node:
         ending = ranks.with_cause(directory.path, ending)
     else:
-        start = next((each.start for each in reversed(directory.attempts())), 0)
+        start = next((attempt.start for attempt in reversed(directory.attempts())), 0)
         ending = log_traceback.with_cause(directory.file(OUTPUT), ending, start)
         if _EXECUTOR_ERROR in ending.reason and (cause := stage_failure(directory.path, record.spec.run_id)):
             ending = ending._replace(reason=f"{cause} (exit code {ending.exit_code})")
-    return project_files.with_missing_file_cause(record, ending)
+    ending = project_files.with_missing_file_cause(record, ending)
+    return ending._replace(reason=prefix + ending.reason)

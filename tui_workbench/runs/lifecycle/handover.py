@@ -133,12 +133,9 @@ class WatchFolder:
         except OSError:
             return None
 
-    def link_name(self, directory: RunDirectory) -> str:
-        # Runs of projects with the same name can have the same ID.
-        return f"{directory.run_id}.{_digest(directory.path)}"
-
     def _link(self, directory: RunDirectory) -> str:
-        return os.path.join(self.path, RUNS, self.link_name(directory))
+        # Runs of projects with the same name can have the same ID.
+        return os.path.join(self.path, RUNS, f"{directory.run_id}.{_digest(directory.path)}")
 
 
 def _digest(text: str) -> str:

@@ -35,15 +35,13 @@ class Helpers:
 
     def record_gpus(self, record: Record) -> None:
         """Record the GPUs of the run in a thread, and enforce its policies. Without GPUs and policies, do nothing."""
-        spec = record.spec
-        configuration = spec.run_configuration
-        wants = configuration.require_gpu or configuration.stop_if_idle_minutes or configuration.max_duration_minutes
-        kind = spec.target.kind
+        spec, kind, policies = record.spec, record.spec.target.kind, record.spec.run_configuration
+        has_policy = policies.require_gpu or policies.stop_if_idle_minutes or policies.max_duration_minutes
         if kind.has_scheduler:
-            is_without = requested_gpus(spec.slurm) == 0
+            has_no_gpu = requested_gpus(spec.slurm) == 0
         else:
-            is_without = not any(each.target.kind.has_gpus and each.target.can_use_gpus for each in spec.parts)
-        if not wants and (is_without or (kind.runs_here and not may_have_gpu_here())):
+            has_no_gpu = not any(part.target.kind.has_gpus and part.target.can_use_gpus for part in spec.parts)
+        if not has_policy and (has_no_gpu or (kind.runs_here and not may_have_gpu_here())):
             return
         from tui_workbench.runs.gpu.recording import Recorder
 

@@ -61,12 +61,12 @@ def limit_of(target: ComputeTarget) -> int:
         return 0
     if target.parts:
         return min(filter(None, map(limit_of, target.parts)), default=0)
-    wanted = 1 if target.gpus == "free" else int(target.gpus) if target.gpus.isdigit() else 0
-    if not wanted and not (target.nvidia_docker and target.gives_gpus):
+    gpus = 1 if target.gpus == "free" else int(target.gpus) if target.gpus.isdigit() else 0
+    if not gpus and not (target.nvidia_docker and target.gives_gpus):
         return 0
     if target.kind.is_remote:
         return 1
-    return max(1, count_gpus() // max(1, wanted))
+    return max(1, count_gpus() // max(1, gpus))
 
 
 def count_gpus() -> int:
@@ -75,11 +75,11 @@ def count_gpus() -> int:
         return len(os.listdir(GPUS))
     except OSError:
         pass
-    found = 0
+    count = 0
     for path in glob.glob(AMD_GPUS):
         with contextlib.suppress(OSError):
-            found += read_file(path).strip() not in (b"", b"0")
-    return found
+            count += read_file(path).strip() not in (b"", b"0")
+    return count
 
 
 def places_of(spec: RunSpec, limit: int) -> int:

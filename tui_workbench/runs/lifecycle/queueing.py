@@ -178,7 +178,8 @@ class _Queue:
                 self._move(ticket)
                 if self._is_active(ticket, own):
                     active.append(ticket)
-        by_age = sorted((*active, *waiting), key=lambda each: each.name)
+        by_age = sorted((*active, *waiting), key=lambda entry: entry.name)
+        # The limit of the newest run applies to all runs on its target, because the limit may have been changed.
         limits = {ticket.demand.target: ticket.demand.limit for ticket in by_age}
         held_up: list[_Ticket] = []
         for ticket in waiting:
@@ -211,6 +212,8 @@ class _Queue:
 
     def _dequeue(self, ticket: _Ticket) -> None:
         path = ticket.directory.file(WAITING)
+        # The run counts as started when this file is removed. If this process is killed before it moves the link, the
+        # next `advance` moves it.
         with storage_errors("write", path):
             since = os.lstat(path).st_mtime
             unlink_below(ticket.directory.path, WAITING)

@@ -118,7 +118,7 @@ def start_again(directory: RunDirectory) -> None:
     record = directory.own_record()
     with lock_of_ended(directory) as lock:
         run, spec = directory.run(), record.spec
-        refuse_to_start_again(run, record)
+        _refuse_to_start_again(run, record)
         target = target_for(spec.target)
         target.plan(spec._replace(attempt=2))  # raises an error if the target cannot execute the run again
         save_environment(directory, os.environ)
@@ -155,7 +155,7 @@ def lock_of_ended(directory: RunDirectory) -> ControllerLock:
         time.sleep(POLL_SECONDS)
 
 
-def refuse_to_start_again(run: Run, record: Record) -> None:
+def _refuse_to_start_again(run: Run, record: Record) -> None:
     """Raise UsageError or ConfigurationError if an ended run cannot be started again."""
     spec, rerun = record.spec, f"Run it again as a new run: `workbench-tui experiment rerun -r {run.run_id}`."
     if run.is_active:

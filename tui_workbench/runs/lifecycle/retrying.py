@@ -14,7 +14,7 @@ from tui_workbench.config.schema.retry import FAILED, LOST, OUT_OF_MEMORY, TIMEO
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.store.rundir import ATTEMPT, FOLLOWED, OUTPUT, Attempt, Ending, Record, RunDirectory
 
-_KILLED = 128 + signal.SIGKILL
+_KILLED = 128 + signal.SIGKILL  # the exit code if the kernel ends the script because the memory is exhausted
 
 
 def planned_attempt(directory: RunDirectory) -> Attempt | None:
@@ -44,6 +44,7 @@ def plan_attempt(directory: RunDirectory, record: Record, ending: Ending) -> boo
     if not retry.times or cause_of(directory, ending) not in retry.on or directory.cancel_requested:
         return False
     planned = [attempt for attempt in directory.attempts() if attempt.due]
+    # After `experiment resume`, the attempts are counted again from the one that the user has started.
     first = max((number for number, attempt in enumerate(planned, 1) if attempt.anew), default=0)
     if len(planned) >= first + retry.times:
         return False

@@ -110,7 +110,7 @@ class Progress(Report):
         self._directory.record_times(times)
 
     def attempt(self, number: int, start: int, reason: str, exit_code: int | None = None) -> None:
-        if all(known.number != number for known in self._directory.attempts()):
+        if all(other.number != number for other in self._directory.attempts()):
             attempt = Attempt(number, start, reason, exit_code=exit_code)
             event = attempt._asdict()
             del event[DUE]  # the target has started it
@@ -154,10 +154,10 @@ def current_step(directory: RunDirectory) -> str:
 
 def steps_of(runs: Iterable[Run]) -> dict[str, str]:
     """Return the current steps of active runs by run ID, with progress if known: `sync`, `sync 63 %`."""
-    found: dict[str, str] = {}
+    steps: dict[str, str] = {}
     for run in runs:
         directory = RunDirectory(run.directory)
         if run.is_active and (step := current_step(directory)):
             progress = read_progress(directory)
-            found[run.run_id] = f"{step} {progress.percent.strip()}".rstrip() if progress is not None else step
-    return found
+            steps[run.run_id] = f"{step} {progress.percent.strip()}".rstrip() if progress is not None else step
+    return steps

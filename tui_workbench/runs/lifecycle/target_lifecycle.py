@@ -239,8 +239,8 @@ class TargetLifecycle:
         except (WorkbenchError, OSError) as error:
             # The files stay on the target. `collecting` can fetch those of the script later.
             has_files = self._directory.status().has_files
-            what = "not all files were fetched" if has_files else "the copy of the project was not removed"
-            self.progress.line(f"{what}: {error}")
+            problem = "not all files were fetched" if has_files else "the copy of the project was not removed"
+            self.progress.line(f"{problem}: {error}")
         finally:
             self._target.close()
 

@@ -122,7 +122,6 @@ class Watcher:
             now = time.monotonic()
             if now >= self._look_at:
                 self._look(now)
-            self._start_retries(now)
             self._start_jobs(now)
             if self._runs or self._jobs or self._helpers.is_collecting:
                 self._idle_since = now
@@ -184,7 +183,7 @@ class Watcher:
             if not run.is_canceled and run.directory.cancel_requested:
                 self._cancel(run)
             elif not os.path.isdir(run.directory.path):
-                self._leave(run)
+                self._take_out(run, self._forget)
             elif run.is_followed and run.helpers is not None and run.helpers.limit_is_reached:
                 run.helpers.limit_is_reached = False
                 self._take_out(run, self._queued.append)
@@ -216,10 +215,6 @@ class Watcher:
         self._paused_until = 0.0
         self._take_out(run, self._queued.appendleft)
 
-    def _leave(self, run: _Run) -> None:
-        """Forget a run whose directory was removed."""
-        self._take_out(run, self._forget)
-
     def _take_out(self, run: _Run, then: Callable[[_Run], object]) -> None:
         """Interrupt the job of a run. If no job is in progress, stop all other work on the run and call `then`."""
         if run.interrupt >= 0:
@@ -242,13 +237,11 @@ class Watcher:
 
     # --- Jobs
 
-    def _start_retries(self, now: float) -> None:
-        due = [run for run in self._failed if run.retry_at <= now]
-        for run in due:
+    def _start_jobs(self, now: float) -> None:
+        """Queue the runs whose retry is due, and start as many jobs as allowed."""
+        for run in [run for run in self._failed if run.retry_at <= now]:
             self._failed.remove(run)
             self._queued.append(run)
-
-    def _start_jobs(self, now: float) -> None:
         limit = self._most_jobs if self._paused_until == 0.0 else 1
         while self._queued and self._jobs < limit and now >= self._paused_until:
             run = self._queued.popleft()
@@ -356,7 +349,7 @@ class Watcher:
         progress.interrupted = -1
         progress.on_running = partial(self._post, partial(self._help, run))
         run_id = run.directory.run_id
-        group = next((each for each in self._groups if run_id not in each.runs), None)
+        group = next((candidate for candidate in self._groups if run_id not in candidate.runs), None)
         if group is None:
             try:
                 shared = target_for(spec.target).shared_group(run.directory.path)

@@ -48,7 +48,8 @@ class WatcherHelpers:
 
         def read(recorders: list[MetricsRecorder]) -> None:
             begun = now = time.monotonic()
-            while now < begun + READING_SECONDS and (recorders := [each for each in recorders if each.read_piece()]):
+            while recorders and now < begun + READING_SECONDS:
+                recorders = [recorder for recorder in recorders if recorder.read_piece()]
                 time.sleep(time.monotonic() - now)  # use at most half of a core
                 now = time.monotonic()
             self._post(end)
