@@ -25,9 +25,10 @@ from tui_workbench.targets.checks.check_machine import (
     python,
     ready,
     reservations,
+    spark,
     tools,
+    yarn,
 )
-from tui_workbench.targets.checks.check_spark import spark, yarn
 from tui_workbench.targets.checks.result import CheckResult, failure, run_check
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.preflight import Preflight
@@ -62,23 +63,23 @@ def check_names(target: ComputeTarget) -> tuple[str, ...]:
 
 def _machine_checks(target: ComputeTarget) -> tuple[str, ...]:
     kind = target.kind
-    found: tuple[str, ...] = _CONNECTION if target.uses_ssh else ()
+    names: tuple[str, ...] = _CONNECTION if target.uses_ssh else ()
     if kind.is_remote:
-        found += (result.TOOLS,)
+        names += (result.TOOLS,)
     if kind.has_scheduler:
         # The commands of `setup` may load the interpreter, so the login node may not have it.
-        found += (result.SLURM, result.RUN_ROOT, *(() if target.setup else (result.PYTHON,)), result.DISK)
+        names += (result.SLURM, result.RUN_ROOT, *(() if target.setup else (result.PYTHON,)), result.DISK)
     elif kind.runs_in_container:
-        found += _ENGINE
+        names += _ENGINE
     elif kind.spark_master:
-        found += (result.PYTHON, result.SPARK, result.YARN, result.DISK)
+        names += (result.PYTHON, result.SPARK, result.YARN, result.DISK)
     elif kind.uses_interpreter:
-        found += (result.PYTHON, result.DISK) if kind.is_remote else (result.PYTHON,)
+        names += (result.PYTHON, result.DISK) if kind.is_remote else (result.PYTHON,)
     if kind not in BUILT_IN:
-        found += (result.READY,)
+        names += (result.READY,)
     if target.gpu_reservations:
-        found += (result.RESERVATIONS,)
-    return (*found, result.CLOCK) if kind.is_remote else found
+        names += (result.RESERVATIONS,)
+    return (*names, result.CLOCK) if kind.is_remote else names
 
 
 def _wants_gpus(target: ComputeTarget) -> bool:
@@ -90,9 +91,9 @@ def run_checks(target: ComputeTarget, *, with_job: bool = False) -> Iterator[Che
 
     With `with_job`, also run a short job on a target with a scheduler.
     """
-    for found in _group(target) if target.parts else _run(target, None, None):
-        yield found
-        if found.state == result.BROKEN:
+    for check_result in _group(target) if target.parts else _run(target, None, None):
+        yield check_result
+        if check_result.state == result.BROKEN:
             return
     if with_job and target.kind.has_scheduler:
         host = host_of(target)
@@ -106,23 +107,25 @@ def run_gpu_checks(spec: RunSpec, hosts: Mapping[str, Host | None] = MappingProx
     of each member of a group, to its machine, if known. Only the last result can have the state `broken`.
     """
     for part in spec.parts:
-        for found in _run(part.target, part, hosts.get(part.target.name)):
-            yield _of_member(part.target, found) if spec.target.parts else found
-            if found.state == result.BROKEN:
+        for check_result in _run(part.target, part, hosts.get(part.target.name)):
+            yield _of_member(part.target, check_result) if spec.target.parts else check_result
+            if check_result.state == result.BROKEN:
                 return
 
 
-def _of_member(member: ComputeTarget, found: CheckResult) -> CheckResult:
-    return found._replace(name=member.name, message=f"{found.name}: {found.message}", place=member.address)
+def _of_member(member: ComputeTarget, check_result: CheckResult) -> CheckResult:
+    message = f"{check_result.name}: {check_result.message}"
+    return check_result._replace(name=member.name, message=message, place=member.address)
 
 
 def _group(target: ComputeTarget) -> Iterator[CheckResult]:
     """Check each member of a group, and yield one result for it. Then compare the members, unless a check failed."""
     for part in target.parts:
-        found = list(run_checks(part))
-        worst = next((each for each in reversed(found) if each.state in (result.BROKEN, result.WARNING)), None)
+        results = list(run_checks(part))
+        problems = [item for item in results if item.state in (result.BROKEN, result.WARNING)]
+        worst = problems[-1] if problems else None  # only the last result can be broken
         if worst is None:
-            yield CheckResult(part.name, result.OK, f"{len(found)} checks passed")
+            yield CheckResult(part.name, result.OK, f"{len(results)} checks passed")
             continue
         command = f"workbench-tui computetarget check {shlex.quote(part.name)}"
         yield _of_member(part, worst)._replace(command=command, there=False)
@@ -152,15 +155,15 @@ def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iter
     host = host or host_of(target)
     contacts.record(target)
     if target.uses_ssh:
-        for found in _connection(target, host):
-            if spec is None or found.state == result.BROKEN:
-                yield found
-            if found.state == result.BROKEN:
+        for check_result in _connection(target, host):
+            if spec is None or check_result.state == result.BROKEN:
+                yield check_result
+            if check_result.state == result.BROKEN:
                 return
     engine = EngineChecks(target, host) if target.kind.runs_in_container else None
-    for found in _machine(target, host, implementation, engine, is_gpu_only=spec is not None):
-        yield found
-        if found.state == result.BROKEN:
+    for check_result in _machine(target, host, implementation, engine, is_gpu_only=spec is not None):
+        yield check_result
+        if check_result.state == result.BROKEN:
             return
     if target.kind.has_gpus:
         preflight = Preflight(implementation, spec or spec_of(target), engine)
@@ -179,9 +182,9 @@ def _machine(
 ) -> Iterator[CheckResult]:
     """Run the checks between the login and the GPUs. With `is_gpu_only`, yield only a failed Docker check."""
     if is_gpu_only:
-        found = run_check(result.DOCKER, engine.docker, host) if engine is not None else None
-        if found is not None and found.state == result.BROKEN:
-            yield found
+        docker = run_check(result.DOCKER, engine.docker, host) if engine is not None else None
+        if docker is not None and docker.state == result.BROKEN:
+            yield docker
         return
     checks: dict[str, Callable[[], CheckResult]] = {
         result.CLOCK: lambda: clock(host),
@@ -214,11 +217,11 @@ def _connection(target: ComputeTarget, host: Host) -> Iterator[CheckResult]:
     try:
         host.run(["true"])
     except TargetUnreachable as error:
-        found = getattr(error, "failed_check", result.LOGIN)
-        for name in _CONNECTION[: _CONNECTION.index(found)]:
+        failed_check = getattr(error, "failed_check", result.LOGIN)
+        for name in _CONNECTION[: _CONNECTION.index(failed_check)]:
             yield CheckResult(name, result.OK, _PASSED[name])
         command, there = _fix(target, error)
-        yield failure(found, error, host.label, command, there=there)
+        yield failure(failed_check, error, host.label, command, there=there)
         return
     seconds = time.monotonic() - started
     status = host.status() if isinstance(host, SshHost) else {}
@@ -251,13 +254,14 @@ def _fix(target: ComputeTarget, error: TargetUnreachable) -> tuple[str, bool]:
         return f"workbench-tui computetarget check {name} --accept-host-key {error.presented}", False
     if isinstance(error, SecretNeeded):
         return f"workbench-tui computetarget login {name}", False
-    found = re.search(r"`(ssh[^`]*)`", error.remedy)
+    quoted = re.search(r"`(ssh[^`]*)`", error.remedy)
+    ssh_command = quoted[1] if quoted else ""
     if isinstance(error, HostKeyRefused | LoginRefused):
         # Only the error knows whether the target, a jump host or the configuration is wrong.
-        return (found[1] if found else ""), False
+        return ssh_command, False
     if isinstance(error, ConnectionLost) and error.failed_check == result.NAME:
         return f"workbench-tui config set {shlex.quote(target.name + '.compute')} address HOST", False
     if isinstance(error, ConnectionLost) and error.failed_check == result.PORT:
         # The remedy names `ssh` if the ProxyCommand of this machine failed.
-        return (found[1], False) if found else ("sudo systemctl enable --now ssh", True)
+        return (ssh_command, False) if ssh_command else ("sudo systemctl enable --now ssh", True)
     return f"ssh -v {login_of(target).ssh_words} true", False

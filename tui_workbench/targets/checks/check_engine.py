@@ -83,10 +83,10 @@ class EngineChecks:
         """
         folders = list(dict.fromkeys((self._facts.root, self._host.home())))
         remedy = "Free some space: a CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."
-        found = disk(self._host, folders, clean_command(self._target), remedy)
+        check_result = disk(self._host, folders, clean_command(self._target), remedy)
         if not self._host.is_local:
             require_writable(self._target, self._host)
-        return found
+        return check_result
 
     def runtime(self) -> CheckResult:
         """Check that containers can get GPUs, with the NVIDIA Container Toolkit or the device files of AMD.

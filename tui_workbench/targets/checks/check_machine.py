@@ -1,13 +1,18 @@
-"""Checks of a machine: its tools, Python, disk and clock. A check changes no file that exists, and leaves none."""
+"""Checks of a machine: its tools, Python, disk and clock, and Spark on the head node of a cluster.
+
+A check changes no file that exists, and leaves none.
+"""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 
 from tui_workbench.core.model import ComputeTarget, Problem
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.shell_scripts import shell_script
+from tui_workbench.targets.base import spark as launcher
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.checks.result import (
     CLOCK,
@@ -16,11 +21,14 @@ from tui_workbench.targets.checks.result import (
     PYTHON,
     READY,
     RESERVATIONS,
+    SPARK,
     TOOLS,
     WARNING,
+    YARN,
     CheckFailed,
     CheckResult,
 )
+from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import try_to_write
 from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
@@ -43,6 +51,12 @@ CLOCK_WARNING_SECONDS, CLOCK_BROKEN_SECONDS = 5.0, 300.0
 Above 5 s, modification times look wrong. Above 5 minutes, tokens and certificates are rejected as well.
 """
 
+YARN_SECONDS = 60.0
+"""Time limit in seconds for an answer from YARN, whose client starts a JVM."""
+
+_NODES = re.compile(r"^Total Nodes:(\d+)", re.MULTILINE)  # Hadoop's NodeCLI
+_NOT_FOUND = 127
+
 _FREE = shell_script("targets/checks/scripts/free_space.sh")
 
 
@@ -61,9 +75,9 @@ def ready(target: Target) -> CheckResult:
 
 def reservations(target: ComputeTarget, host: Host) -> CheckResult:
     """Check the folder in which the users of the machine reserve GPUs. Raises WorkbenchError."""
-    found = reserved_of(Folder(host, target).read())
-    reserved = f"{counted(len(found.gpus), 'GPU')} reserved, {counted(found.waiting, 'waiting run')}"
-    return CheckResult(RESERVATIONS, OK, f"{target.gpu_reservations}: {reserved}")
+    reserved = reserved_of(Folder(host, target).read())
+    text = f"{counted(len(reserved.gpus), 'GPU')} reserved, {counted(reserved.waiting, 'waiting run')}"
+    return CheckResult(RESERVATIONS, OK, f"{target.gpu_reservations}: {text}")
 
 
 def _raise_first(problems: Sequence[Problem], command: str = "") -> None:
@@ -108,9 +122,9 @@ def disk_of_home(target: ComputeTarget, host: Host) -> CheckResult:
     Raises CheckFailed or another WorkbenchError.
     """
     remedy = "Free some space: this disk holds copies of projects and the outputs of runs."
-    found = disk(host, [host.home()], clean_command(target), remedy)
+    check_result = disk(host, [host.home()], clean_command(target), remedy)
     require_writable(target, host)
-    return found
+    return check_result
 
 
 def require_writable(target: ComputeTarget, host: Host) -> None:
@@ -145,11 +159,11 @@ def disk(host: Host, folders: Sequence[str], command: str, remedy: str) -> Check
     rows = [(words[0], int(words[3]) << 10, words[5]) for words in (line.split(None, 5) for line in lines)]
     # One disk may be mounted in two places.
     free = {(source, size): mount for source, size, mount in reversed(rows)}
-    (_, least), place = min(free.items(), key=lambda item: item[0][1])
+    (_, least), fullest = min(free.items(), key=lambda item: item[0][1])
     text = ", ".join(f"{size / 1e9:.1f} GB free on {mount}" for (_, size), mount in free.items())
     if least < DISK_BROKEN_BYTES:
         raise CheckFailed(
-            f"only {least / 1e9:.1f} GB free on {place}",
+            f"only {least / 1e9:.1f} GB free on {fullest}",
             "Free some space. The command removes the files of old runs.",
             command,
         )
@@ -171,3 +185,38 @@ def clock(host: Host) -> CheckResult:
         remedy = "Modification times of files will look wrong. Synchronize the clock of that machine with NTP."
         return CheckResult(CLOCK, WARNING, text, remedy, command)
     return CheckResult(CLOCK, OK, "the clock agrees with the clock of this machine")
+
+
+def spark(target: Target) -> CheckResult:
+    """Check that `spark-submit` and Java exist. Raises ConfigurationError or TargetUnreachable."""
+    spec, host = spec_of(target.target), target.host
+    python, location = target.python_environment(spec).interpreter(), spec.target.spark_submit_location
+    installed = launcher.parse_found(host.run(launcher.find_words(spec, python, location, {})).text)
+    launcher.require_spark(
+        spec, installed, host.label, spark_remedy=launcher.pip_remedy(python), java_remedy=launcher.JAVA_REMEDY
+    )
+    which = f"Spark {installed.version} (Scala {installed.scala})" if installed.version else "Spark"
+    remedy = (
+        "The workbench builds no environment on this target. "
+        f"Install the packages of your scripts with `{python} -m pip install`."
+    )
+    return CheckResult(SPARK, OK, f"{installed.submit} is {which}", remedy)
+
+
+def yarn(target: ComputeTarget, host: Host) -> CheckResult:
+    """Check that YARN answers; warn if `yarn` is not installed. Raises CheckFailed or TargetUnreachable."""
+    done = host.run(["yarn", "node", "-list"], timeout=YARN_SECONDS)
+    if done.code == _NOT_FOUND:
+        remedy = f"Set `{launcher.MASTER_PROPERTY}` in spark_dependencies.yml to the master, such as spark://HOST:7077."
+        return CheckResult(YARN, WARNING, "`yarn` was not found, so runs need a Spark master other than YARN", remedy)
+    if done.code:
+        raise CheckFailed(
+            f"YARN does not answer: {done.complaint}",
+            "Check that YARN's resource manager is running. If it is, set HADOOP_CONF_DIR for SSH logins to the folder "
+            "with YARN's configuration.",
+            "yarn node -list",
+            file=target.path,
+        )
+    nodes = _NODES.search(done.text)
+    count = int(nodes[1]) if nodes else 0
+    return CheckResult(YARN, OK, f"YARN answers and has {counted(count, 'node')}")

@@ -64,11 +64,11 @@ def run_check(name: str, check: Callable[[], CheckResult], host: Host) -> CheckR
     A `workbench-tui` command is for this machine; any other command is for the target's machine.
     """
     try:
-        found = check()
+        check_result = check()
     except WorkbenchError as error:
-        found = failure(name, error, host.label, error.command if isinstance(error, CheckFailed) else "")
-    there = bool(found.command) and not found.command.startswith("workbench-tui ") and not host.is_local
-    return found._replace(there=there)
+        check_result = failure(name, error, host.label, error.command if isinstance(error, CheckFailed) else "")
+    there = bool(check_result.command) and not check_result.command.startswith("workbench-tui ") and not host.is_local
+    return check_result._replace(there=there)
 
 
 def failure(name: str, error: WorkbenchError, label: str, command: str = "", *, there: bool = False) -> CheckResult:
