@@ -99,11 +99,8 @@ def _is_public_key(line: str) -> bool:
         blob = base64.b64decode(rest.split(" ")[0], validate=True)
     except (binascii.Error, ValueError):
         return False
-    return line.isprintable() and bool(kind) and blob[4:].startswith(kind.encode()) and blob[:4] == _length(kind)
-
-
-def _length(kind: str) -> bytes:
-    return len(kind).to_bytes(4, "big")
+    prefix = len(kind).to_bytes(4, "big") + kind.encode()
+    return line.isprintable() and bool(kind) and blob.startswith(prefix)
 
 
 def _login(user: str, public_key: str) -> str:

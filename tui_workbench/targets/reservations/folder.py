@@ -94,10 +94,10 @@ def parse(text: str) -> Listing:
     first, *lines = text.split("\n")
     now, boot, uid, stamp = first.split()
     listing = Listing(float(now), int(uid), stamp)
-    found = [entry for line in lines if (entry := _parse_entry(line)) is not None]
-    valid = tuple(entry for entry in map(_with_limit, found) if _is_valid(entry, listing, float(boot)))
+    entries = [entry for line in lines if (entry := _parse_entry(line)) is not None]
+    valid = tuple(entry for entry in map(_with_limit, entries) if _is_valid(entry, listing, float(boot)))
     kept = {entry.name for entry in valid}
-    expired = [entry.name for entry in found if listing.is_own(entry) and entry.name not in kept]
+    expired = [entry.name for entry in entries if listing.is_own(entry) and entry.name not in kept]
     return listing._replace(entries=valid, expired=tuple(expired))
 
 

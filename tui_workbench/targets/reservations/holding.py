@@ -69,7 +69,7 @@ class Holding:
         self._target = target
         self._host = host_of(target)
         self._folder = Folder(self._host, target)
-        self._seen: list[GpuState] = []
+        self._all_gpus: list[GpuState] = []
 
     @property
     def notice(self) -> str:
@@ -80,29 +80,29 @@ class Holding:
 
     def holders(self) -> list[Holder]:
         """Return all reservations by GPU, and then the waiting runs in their order."""
-        numbers, listing = {each.uuid: each.number for each in self._gpus()}, self._folder.read()
-        entries = [each for each in listing.entries if each.gpu in numbers or each.kind == WAIT]
+        numbers, listing = {gpu.uuid: gpu.number for gpu in self._gpus()}, self._folder.read()
+        entries = [entry for entry in listing.entries if entry.gpu in numbers or entry.kind == WAIT]
 
-        def place(entry: Entry) -> tuple[bool, int, float, str]:
+        def position(entry: Entry) -> tuple[bool, int, float, str]:
             if entry.kind == WAIT:
                 return True, order.held(listing, entry.uid), entry.moment, entry.user
             return False, numbers[entry.gpu], entry.created, entry.user
 
-        return [_holder(each, numbers.get(each.gpu, -1), listing) for each in sorted(entries, key=place)]
+        return [_holder(entry, numbers.get(entry.gpu, -1), listing) for entry in sorted(entries, key=position)]
 
     def reserve(self, seconds: float, count: int = 1, numbers: Sequence[int] = ()) -> list[Holder]:
         """Reserve `count` free GPUs, or the GPUs with these numbers, and return the new reservations."""
         self._require_shared()
-        seen = self._gpus(numbers)
-        wanted = len(set(numbers)) or count
+        candidates = self._gpus(numbers)
+        count = len(set(numbers)) or count
 
         def decide(listing: Listing) -> Changes:
             held = {entry.gpu for entry in listing.of_kind(HOLD) if listing.is_own(entry)}
-            free = [each.uuid for each in seen if each.is_free and each.uuid not in held]
-            found = order.choose(listing, wanted, free, [each.uuid for each in self._seen])
-            if not found.gpus:
-                raise self._too_few(wanted, seen, held, listing, found.ahead)
-            return [f"{HOLD} {gpu} {listing.now + seconds:.0f}" for gpu in found.gpus], []
+            free = [gpu.uuid for gpu in candidates if gpu.is_free and gpu.uuid not in held]
+            choice = order.choose(listing, count, free, [gpu.uuid for gpu in self._all_gpus])
+            if not choice.gpus:
+                raise self._too_few(count, candidates, held, listing, choice.ahead)
+            return [f"{HOLD} {gpu} {listing.now + seconds:.0f}" for gpu in choice.gpus], []
 
         return self._change(decide)
 
@@ -116,8 +116,9 @@ class Holding:
                     f"a reservation cannot end more than {LONGEST_HOLD / 86400:.0f} days from now",
                     remedy="Extend the reservation by less time now, and again later.",
                 )
-            ends = {each.gpu: each.moment for each in sorted(own, key=lambda each: each.moment)}
-            return [f"{HOLD} {gpu} {end + seconds:.0f}" for gpu, end in ends.items()], [each.name for each in own]
+            # If a GPU has several reservations, the one that ends last is extended.
+            ends = {entry.gpu: entry.moment for entry in sorted(own, key=lambda entry: entry.moment)}
+            return [f"{HOLD} {gpu} {end + seconds:.0f}" for gpu, end in ends.items()], [entry.name for entry in own]
 
         return self._change(decide)
 
@@ -128,13 +129,17 @@ class Holding:
     def _change(self, decide: Callable[[Listing], Changes]) -> list[Holder]:
         """Change the folder. Return the new reservations or, without new reservations, the removed reservations."""
         for _ in range(_ATTEMPTS):
+            # The folder is not locked meanwhile. If another user has changed it since it was read, decide again.
             listing = self._folder.read()
             add, remove = decide(listing)
             if self._folder.change(listing, add, remove):
                 removed = [entry for entry in listing.entries if entry.name in remove]
-                new = [_new_hold(text, listing) for text in add]
-                numbers = {each.uuid: each.number for each in self._gpus()}
-                return [_holder(each, numbers.get(each.gpu, -1), listing) for each in new or removed]
+                new = []
+                for text in add:
+                    _, gpu, end = text.split(" ")
+                    new.append(Entry("", listing.uid, listing.now, "", "", HOLD, gpu=gpu, moment=float(end)))
+                numbers = {state.uuid: state.number for state in self._gpus()}
+                return [_holder(entry, numbers.get(entry.gpu, -1), listing) for entry in new or removed]
         label = self._host.label
         raise GpusBusy(
             f"the GPU reservations in {self._folder.path} on {label} keep changing", remedy="Try again later."
@@ -142,30 +147,29 @@ class Holding:
 
     def _own(self, listing: Listing, numbers: Sequence[int]) -> list[Entry]:
         """Return this user's reservations of these GPUs, by default all. Raises UsageError if a GPU is not reserved."""
-        gpus = {each.uuid for each in self._gpus(numbers)} if numbers else None
-        own = [each for each in listing.of_kind(HOLD) if listing.is_own(each) and (gpus is None or each.gpu in gpus)]
-        if not own or (gpus is not None and len({each.gpu for each in own}) < len(gpus)):
-            what = f"GPU {', '.join(map(str, numbers))}" if numbers else "a GPU"
+        own = [entry for entry in listing.of_kind(HOLD) if listing.is_own(entry)]
+        gpus = {gpu.uuid for gpu in self._gpus(numbers)} if numbers else {entry.gpu for entry in own}
+        own = [entry for entry in own if entry.gpu in gpus]
+        if not own or len({entry.gpu for entry in own}) < len(gpus):
+            missing = f"GPU {', '.join(map(str, numbers))}" if numbers else "a GPU"
             raise UsageError(
-                f"you have not reserved {what} on {self._host.label}",
+                f"you have not reserved {missing} on {self._host.label}",
                 remedy=f"See the reservations: `workbench-tui gpu reservations -t {self._target.name}`.",
             )
         return own
 
     def _gpus(self, numbers: Sequence[int] = ()) -> list[GpuState]:
         """Return the GPUs with these numbers, by default all. Raises UsageError if a GPU does not exist."""
-        if not self._seen:
-            self._seen, _ = query(self._host, self._target)
-        seen = self._seen
-        known = {each.number for each in seen}
-        for number in numbers:
-            if number in known:
-                continue
+        if not self._all_gpus:
+            self._all_gpus, _ = query(self._host, self._target)
+        existing = {gpu.number for gpu in self._all_gpus}
+        missing = next((number for number in numbers if number not in existing), None)
+        if missing is not None:
             raise UsageError(
-                f"{self._host.label} has no GPU {number}",
+                f"{self._host.label} has no GPU {missing}",
                 remedy=f"See its GPUs: `workbench-tui gpu list -t {self._target.name}`.",
             )
-        return [each for each in seen if not numbers or each.number in numbers]
+        return [gpu for gpu in self._all_gpus if not numbers or gpu.number in numbers]
 
     def _require_shared(self) -> None:
         if not self._folder.is_shared:
@@ -177,22 +181,17 @@ class Holding:
             )
 
     def _too_few(
-        self, wanted: int, seen: Sequence[GpuState], held: set[str], listing: Listing, ahead: Sequence[Entry]
+        self, count: int, gpus: Sequence[GpuState], held: set[str], listing: Listing, ahead: Sequence[Entry]
     ) -> WorkbenchError:
-        said = occupied(seen, listing)
-        said += [f"GPU {each.number} is already reserved by you" for each in seen if each.uuid in held]
-        said += order.describe_ahead(ahead)
+        texts = occupied(gpus, listing)
+        texts += [f"GPU {gpu.number} is already reserved by you" for gpu in gpus if gpu.uuid in held]
+        texts += order.describe_ahead(ahead)
         return WorkbenchError(
-            f"{self._host.label} has fewer than {counted(wanted, 'free GPU')}: "
-            f"{'; '.join(said) or f'{len(seen)} in total'}",
+            f"{self._host.label} has fewer than {counted(count, 'free GPU')}: "
+            f"{'; '.join(texts) or f'{len(gpus)} in total'}",
             remedy="Try again later, or reserve fewer or other GPUs. `workbench-tui gpu extend` extends your own "
             "reservations. Runs with `gpus: free` wait for free GPUs by themselves.",
         )
-
-
-def _new_hold(text: str, listing: Listing) -> Entry:
-    _, gpu, end = text.split(" ")
-    return Entry("", listing.uid, listing.now, "", "", HOLD, gpu=gpu, moment=float(end))
 
 
 def _holder(entry: Entry, number: int, listing: Listing) -> Holder:

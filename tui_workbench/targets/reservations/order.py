@@ -30,24 +30,24 @@ class Choice(NamedTuple):
     ahead: tuple[Entry, ...] = ()
 
 
-def choose(listing: Listing, wanted: int, free: Sequence[str], every: Sequence[str]) -> Choice:
+def choose(listing: Listing, count: int, free: Sequence[str], every: Sequence[str]) -> Choice:
     """Choose GPUs for the run whose entries have the state THIS.
 
     `free` contains the IDs of the GPUs that no process uses, in order; `every` contains the IDs of all GPUs of the
     machine. The run keeps the GPUs that it has. It takes no other GPU if it cannot have all that it needs.
     """
     kept = [gpu for gpu in free if any(entry.gpu == gpu and entry.state == THIS for entry in listing.of_kind(RUN))]
-    kept = kept[:wanted]
+    kept = kept[:count]
     allowed = [gpu for gpu in free if gpu not in kept and holder(listing, gpu) is None]
     reserved = {entry.gpu for entry in listing.of_kind(HOLD) if listing.is_own(entry)}
     own = [gpu for gpu in allowed if gpu in reserved]
     common = [gpu for gpu in allowed if gpu not in reserved]
-    needed = max(0, wanted - len(kept) - len(own))
+    needed = max(0, count - len(kept) - len(own))
     unreserved = set(every) - {entry.gpu for entry in listing.of_kind(HOLD)}
     ahead = tuple(entry for entry in _ahead(listing) if entry.wanted <= len(unreserved)) if needed else ()
     if needed and needed > len(common) - sum(entry.wanted for entry in ahead):
         return Choice(missing=needed, ahead=ahead)
-    return Choice(tuple([*kept, *own, *common][:wanted]))
+    return Choice(tuple([*kept, *own, *common][:count]))
 
 
 def holder(listing: Listing, gpu: str) -> Entry | None:
@@ -75,16 +75,16 @@ def waiting_since(listing: Listing) -> float:
 
 def _ahead(listing: Listing) -> tuple[Entry, ...]:
     """Return the waiting runs that come before this run."""
-    place = (held(listing, listing.uid), waiting_since(listing), listing.uid)
+    own_position = (held(listing, listing.uid), waiting_since(listing), listing.uid)
     others = [entry for entry in listing.of_kind(WAIT) if entry.state != THIS]
-    return tuple(entry for entry in others if (held(listing, entry.uid), entry.moment, entry.uid) < place)
+    return tuple(entry for entry in others if (held(listing, entry.uid), entry.moment, entry.uid) < own_position)
 
 
 def describe(entry: Entry, listing: Listing) -> str:
     """Describe the holder of a GPU: `reserved by bob until 14:30`, `taken by a run of bob`, `taken by project_7`."""
     if entry.kind == HOLD:
-        whose = "you" if listing.is_own(entry) else entry.user
-        return f"reserved by {whose} until {until(entry, listing)}"
+        owner = "you" if listing.is_own(entry) else entry.user
+        return f"reserved by {owner} until {until(entry, listing)}"
     return f"taken by {entry.run_id if listing.is_own(entry) else f'a run of {entry.user}'}"
 
 

@@ -46,7 +46,7 @@ class ReservationWatch:
         self._target = target
         self._call: BackgroundCall | None = None
         self._due = 0.0
-        self._found = Reserved()
+        self._reserved = Reserved()
 
     def poll(self) -> Reserved | None:
         """Start a read if it is due. Return the result of a read that has ended since the last call, else None."""
@@ -56,7 +56,7 @@ class ReservationWatch:
         if self._call is None or not self._call.wait(timeout=0):
             return None
         self.close()
-        return self._found
+        return self._reserved
 
     def refresh(self) -> None:
         """Make the next read due at once."""
@@ -69,9 +69,9 @@ class ReservationWatch:
 
     def _read(self) -> None:
         try:
-            self._found = reserved_of(Folder(host_of(self._target), self._target).read())
+            self._reserved = reserved_of(Folder(host_of(self._target), self._target).read())
         except WorkbenchError as error:
-            self._found = Reserved(problem=error.message)
+            self._reserved = Reserved(problem=error.message)
 
 
 def reserved_of(listing: Listing) -> Reserved:
@@ -80,7 +80,7 @@ def reserved_of(listing: Listing) -> Reserved:
     If a GPU has several entries, a user's reservation has precedence over a run, and an older reservation over a newer
     reservation.
     """
-    found = {entry.gpu: HeldGpu(entry.user, "", listing.is_own(entry)) for entry in listing.of_kind(RUN)}
+    gpus = {entry.gpu: HeldGpu(entry.user, "", listing.is_own(entry)) for entry in listing.of_kind(RUN)}
     for entry in sorted(listing.of_kind(HOLD), key=lambda entry: entry.created, reverse=True):
-        found[entry.gpu] = HeldGpu(entry.user, order.until(entry, listing), listing.is_own(entry))
-    return Reserved(found, len(listing.of_kind(WAIT)))
+        gpus[entry.gpu] = HeldGpu(entry.user, order.until(entry, listing), listing.is_own(entry))
+    return Reserved(gpus, len(listing.of_kind(WAIT)))
