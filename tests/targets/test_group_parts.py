@@ -24,13 +24,18 @@ from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.group import connecting, member_reports, waiting
 from tui_workbench.targets.group.collecting import join_outputs
-from tui_workbench.targets.group.connecting import clock_warning, require_connections
+from tui_workbench.targets.group.comparing import (
+    clock_warning,
+    describe_versions,
+    owner_of_folder,
+    require_own_folders,
+    versions_of,
+)
+from tui_workbench.targets.group.connecting import require_connections
 from tui_workbench.targets.group.group_target import GroupTarget
 from tui_workbench.targets.group.member_reports import LostMembers
 from tui_workbench.targets.group.merging import CHUNK, Merge
-from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
-from tui_workbench.targets.group.rendezvous import Place, place_in
-from tui_workbench.targets.group.versions import describe_versions, versions_of
+from tui_workbench.targets.group.rendezvous import NodeAddress, parse_address
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, LocalHost
 from tui_workbench.targets.hosts.run_times import Clock, clock_of
 
@@ -158,15 +163,15 @@ def group(**values: str) -> ComputeTarget:
 
 
 @pytest.mark.parametrize(
-    ("interface", "wanted"), [("", Place("eth0", "10.0.0.2")), ("ib0", Place("ib0", "2001:db8:1::3"))]
+    ("interface", "wanted"), [("", NodeAddress("eth0", "10.0.0.2")), ("ib0", NodeAddress("ib0", "2001:db8:1::3"))]
 )
-def test_place_is_that_of_ssh_or_of_the_interface(interface: str, wanted: Place) -> None:
-    assert place_in(group(network_interface=interface), "box", Completed(0, _ADDRESSES)) == wanted
+def test_place_is_that_of_ssh_or_of_the_interface(interface: str, wanted: NodeAddress) -> None:
+    assert parse_address(group(network_interface=interface), "box", Completed(0, _ADDRESSES)) == wanted
 
 
 def test_missing_interface_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="member box has no interface 'ib1'") as error:
-        place_in(group(network_interface="ib1"), "box", Completed(0, _ADDRESSES))
+        parse_address(group(network_interface="ib1"), "box", Completed(0, _ADDRESSES))
     assert "eth0, ib0" in error.value.remedy
 
 
@@ -174,9 +179,9 @@ def test_loopback_address_is_refused() -> None:
     """The member was attached as `localhost`, such as through a tunnel."""
     found = _ADDRESSES.replace(b"10.0.0.1 51000 10.0.0.2", b"127.0.0.1 51000 127.0.0.1")
     with pytest.raises(ConfigurationError, match=r"member box is reached at the address 127\.0\.0\.1") as error:
-        place_in(group(), "box", Completed(0, found))
+        parse_address(group(), "box", Completed(0, found))
     assert "Set `networkInterface`" in error.value.remedy
-    assert place_in(group(network_interface="eth0"), "box", Completed(0, found)) == Place("eth0", "10.0.0.2")
+    assert parse_address(group(network_interface="eth0"), "box", Completed(0, found)) == NodeAddress("eth0", "10.0.0.2")
 
 
 @pytest.mark.parametrize(
@@ -296,7 +301,7 @@ def test_versions_of_members_are_compared(tmp_path: Path) -> None:
 def test_port_in_use_is_refused(home: Path) -> None:
     """Stand-in: both members are this machine."""
     members = environments(a=sys.executable, b=sys.executable)
-    places = {name: Place("lo", "127.0.0.1") for name in members}
+    places = {name: NodeAddress("lo", "127.0.0.1") for name in members}
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(WorkbenchError, match=f"member a cannot listen on 127.0.0.1, port {port}: Address already"):
@@ -318,7 +323,7 @@ def test_members_connect_at_the_same_time(tmp_path: Path, monkeypatch: pytest.Mo
     pythons = {"a": sys.executable}
     for name, waits in (("b", "echo >"), ("c", "read line <")):
         pythons[name] = interpreter_after(tmp_path / name, f"{waits} {tmp_path}/meet")
-    places = {name: Place("lo", "127.0.0.1") for name in pythons}
+    places = {name: NodeAddress("lo", "127.0.0.1") for name in pythons}
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     require_connections(group(), environments(**pythons), places, port)
@@ -334,7 +339,7 @@ def test_lost_connection_to_the_first_member_does_not_count_as_a_firewall(tmp_pa
             tmp_path / "b", f'case "$*" in *create_connection*) kill -KILL $(cat {tmp_path}/pid) ;; esac'
         ),
     }
-    places = {name: Place("lo", "127.0.0.1") for name in pythons}
+    places = {name: NodeAddress("lo", "127.0.0.1") for name in pythons}
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(ConnectionLost, match="the connection to member a was lost"):
@@ -343,7 +348,7 @@ def test_lost_connection_to_the_first_member_does_not_count_as_a_firewall(tmp_pa
 
 def test_interpreter_that_does_not_start_is_named() -> None:
     members = environments(a="/nowhere/python", b=sys.executable)
-    places = {name: Place("lo", "127.0.0.1") for name in members}
+    places = {name: NodeAddress("lo", "127.0.0.1") for name in members}
     with pytest.raises(WorkbenchError, match=r"Python of member a ended with exit code 127: .*not found") as error:
         require_connections(group(), members, places, 20000)
     assert "`workbench-tui computetarget check a`" in error.value.remedy

@@ -11,10 +11,17 @@ from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.checks.result import CLOCK, HOMES, NETWORK, OK, PYTHON, WARNING, CheckFailed, CheckResult
 from tui_workbench.targets.gpu.framework_location import EnvironmentMissing, spec_of
-from tui_workbench.targets.group.connecting import clock_warning, clocks_of, require_connections
-from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
-from tui_workbench.targets.group.rendezvous import find_place, port_of
-from tui_workbench.targets.group.versions import NO_TORCH, describe_versions, versions_of
+from tui_workbench.targets.group.comparing import (
+    NO_TORCH,
+    clock_warning,
+    clocks_of,
+    describe_versions,
+    owner_of_folder,
+    require_own_folders,
+    versions_of,
+)
+from tui_workbench.targets.group.connecting import require_connections
+from tui_workbench.targets.group.rendezvous import find_address, port_of
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_layout import HostLayout
 
@@ -50,16 +57,16 @@ class GroupChecks:
     def python(self) -> CheckResult:
         """Check that all members have the same versions of Python and PyTorch. Raises WorkbenchError."""
         try:
-            found = versions_of(self._environments)
+            versions_by_member = versions_of(self._environments)
         except EnvironmentMissing as missing:
             return _not_checked(PYTHON, missing)
-        if len(set(found.values())) > 1:
+        if len(set(versions_by_member.values())) > 1:
             raise CheckFailed(
-                describe_versions(found),
+                describe_versions(versions_by_member),
                 "Install the same versions on all members, correct their pythonLocation, or use the same image.",
                 file=self._target.path,
             )
-        versions = next(iter(found.values()))
+        versions = next(iter(versions_by_member.values()))
         if versions.endswith(NO_TORCH):
             remedy = "Runs start torchrun: install PyTorch on all members, or add it to the environment of the runs."
             return CheckResult(PYTHON, WARNING, f"all members have {versions}", remedy)
@@ -67,12 +74,12 @@ class GroupChecks:
 
     def network(self) -> CheckResult:
         """Check that all other members can connect to the first member, as torchrun does. Raises WorkbenchError."""
-        places = {part.name: find_place(self._target, part.name, host_of(part)) for part in self._target.parts}
+        addresses = {part.name: find_address(self._target, part.name, host_of(part)) for part in self._target.parts}
         try:
-            require_connections(self._target, self._environments, places, port_of(secrets.token_hex(8)))
+            require_connections(self._target, self._environments, addresses, port_of(secrets.token_hex(8)))
         except EnvironmentMissing as missing:
             return _not_checked(NETWORK, missing)
-        texts = (f"{name} has {place.address} ({place.interface or 'SSH'})" for name, place in places.items())
+        texts = (f"{name} has {node.address} ({node.interface or 'SSH'})" for name, node in addresses.items())
         return CheckResult(NETWORK, OK, "; ".join(texts))
 
     def clocks(self) -> CheckResult:

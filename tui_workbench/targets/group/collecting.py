@@ -40,11 +40,11 @@ def join_outputs(spec: RunSpec) -> None:
     replaced. Can be called again: files that were fetched again are removed.
     """
     parts = sorted(spec.parts, key=lambda part: not os.path.exists(os.path.join(part.run_directory, "0.log")))
-    found: dict[str, list[str]] = {}  # the files of the members, by their place in the run's directory
+    paths_by_name: dict[str, list[str]] = {}  # the files of the members, by their name in the run's directory
     for part in parts:
         for name in _files_of(part):
-            found.setdefault(name, []).append(os.path.join(part.run_directory, name))
-    for name, paths in found.items():
+            paths_by_name.setdefault(name, []).append(os.path.join(part.run_directory, name))
+    for name, paths in paths_by_name.items():
         for path in sorted(paths, key=_time, reverse=True):
             _move(spec, path, name)
     for part in parts:
@@ -83,9 +83,9 @@ def _time(path: str) -> float:
         return -math.inf
 
 
-def _is_same(top: str, one: str, other: str) -> bool:
+def _is_same(top: str, path: str, other_path: str) -> bool:
     """Return True if two files have the same modification time and content. Raises OSError, also for links."""
-    with open(open_below(top, one), "rb") as first, open(open_below(top, other), "rb") as second:
+    with open(open_below(top, path), "rb") as first, open(open_below(top, other_path), "rb") as second:
         status, other_status = os.fstat(first.fileno()), os.fstat(second.fileno())
         if (status.st_size, status.st_mtime_ns) != (other_status.st_size, other_status.st_mtime_ns):
             return False

@@ -1,4 +1,4 @@
-"""Check, before a run starts, that the members of a group can connect to each other and that their clocks agree."""
+"""Check, before a run starts, that the members of a group can connect to each other."""
 
 from __future__ import annotations
 
@@ -13,18 +13,9 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.waiting import at_once, wait_ready
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.python_environment import PythonEnvironment
-from tui_workbench.targets.group.rendezvous import Place
-from tui_workbench.targets.group.versions import PYTHON_SECONDS
+from tui_workbench.targets.group.comparing import PYTHON_SECONDS
+from tui_workbench.targets.group.rendezvous import NodeAddress
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, HostProcess
-from tui_workbench.targets.hosts.host_for import host_of
-from tui_workbench.targets.hosts.run_times import Clock, clock_of
-
-CLOCK_SECONDS = 5.0
-"""Smallest difference between two clocks that is reported, in seconds.
-
-torchrun compares the clocks of its nodes, and drops a node whose clock is 15 seconds behind (`keep_alive_interval`
-times `keep_alive_max_attempt` of its rendezvous).
-"""
 
 CONNECT_SECONDS, LISTEN_SECONDS = 10.0, 600.0
 """Time limits in seconds of a connection, and of the listener on the first member.
@@ -78,12 +69,12 @@ class _Destination(NamedTuple):
 
 
 def require_connections(
-    group: ComputeTarget, members: Mapping[str, PythonEnvironment], places: Mapping[str, Place], port: int
+    group: ComputeTarget, members: Mapping[str, PythonEnvironment], addresses: Mapping[str, NodeAddress], port: int
 ) -> None:
     """Listen on ports of all members for a moment, and connect to them from all others.
 
     The first member listens on the port of the rendezvous. Every member also listens on a free port, because NCCL and
-    Gloo use such ports in both directions. `members` and `places` are by name. Raises EnvironmentMissing,
+    Gloo use such ports in both directions. `members` and `addresses` are by name. Raises EnvironmentMissing,
     TargetUnreachable (also if the connection to a member is lost meanwhile) or another WorkbenchError.
     """
     first, *others = members
@@ -91,17 +82,17 @@ def require_connections(
         listeners = {}
         for name in members:
             ports = (port, 0) if name == first else (0,)
-            words = [*_ALONE, _LISTEN, places[name].address, str(LISTEN_SECONDS), *map(str, ports)]
+            words = [*_ALONE, _LISTEN, addresses[name].address, str(LISTEN_SECONDS), *map(str, ports)]
             listeners[name] = members[name].host.open(members[name].command(words))
             opened.enter_context(contextlib.closing(listeners[name]))
         # Read and connect at once, because starting an interpreter can take long.
-        there = at_once({
-            name: functools.partial(_destinations, group, name, places[name].address, listeners[name])
+        destinations = at_once({
+            name: functools.partial(_destinations, group, name, addresses[name].address, listeners[name])
             for name in members
         })  # fmt: skip
         try:
             at_once({
-                name: functools.partial(_connect, group, name, members[name], there) for name in (*others, first)
+                name: functools.partial(_connect, group, name, members[name], destinations) for name in (*others, first)
             })  # fmt: skip
         except WorkbenchError as error:
             for name, process in listeners.items():
@@ -115,12 +106,12 @@ def require_connections(
 
 def _destinations(group: ComputeTarget, name: str, address: str, listener: HostProcess) -> list[_Destination]:
     """Return the ports on which a member listens. Raises WorkbenchError or TargetUnreachable."""
-    said = _first_line(name, listener)
-    word, *ports = said.split()
+    line = _first_line(name, listener)
+    word, *ports = line.split()
     if word == _READY:
-        return [_Destination(name, address, each) for each in ports]
+        return [_Destination(name, address, port) for port in ports]
     raise WorkbenchError(
-        f"member {name} cannot listen on {address}, {said}",
+        f"member {name} cannot listen on {address}, {line}",
         remedy="If the port is in use, try again: each run uses another port. If the member has a rootless "
         "Docker engine, use a target of type `remote`. Otherwise, set `networkInterface` to the name of an "
         "interface that every member has.",
@@ -129,19 +120,21 @@ def _destinations(group: ComputeTarget, name: str, address: str, listener: HostP
 
 
 def _connect(
-    group: ComputeTarget, name: str, member: PythonEnvironment, there: Mapping[str, Sequence[_Destination]]
+    group: ComputeTarget, name: str, member: PythonEnvironment, destinations_of: Mapping[str, Sequence[_Destination]]
 ) -> None:
     """Connect from a member to the others. Raises WorkbenchError or TargetUnreachable."""
-    destinations = [each for other in there if other != name for each in there[other]]
-    words = [word for each in destinations for word in (each.address, each.port)]
+    destinations = [
+        destination for other, listening in destinations_of.items() if other != name for destination in listening
+    ]
+    words = [word for destination in destinations for word in (destination.address, destination.port)]
     command = member.command([*_ALONE, _CONNECT, str(CONNECT_SECONDS), *words])
-    said = member.host.check(command, timeout=PYTHON_SECONDS + CONNECT_SECONDS).text.strip()
-    if not said:
+    output = member.host.check(command, timeout=PYTHON_SECONDS + CONNECT_SECONDS).text.strip()
+    if not output:
         return
-    number, _, why = said.partition(" ")
+    number, _, reason = output.partition(" ")
     other, address, port = destinations[int(number)]
     raise WorkbenchError(
-        f"member {name} cannot connect to {other} at {address}, port {port}: {why}",
+        f"member {name} cannot connect to {other} at {address}, port {port}: {reason}",
         remedy="Allow TCP connections on all ports between the members in their firewalls, or set `networkInterface` "
         "to an interface through which they reach each other.",
         file=group.path,
@@ -168,18 +161,3 @@ def _first_line(member: str, process: HostProcess) -> str:
             )
         data += new
     return data.partition(b"\n")[0].decode("utf-8", "replace")
-
-
-def clocks_of(group: ComputeTarget) -> dict[str, Clock]:
-    """Read the clocks of the members. Raises TargetUnreachable or WorkbenchError."""
-    return {part.name: clock_of(host_of(part)) for part in group.parts}
-
-
-def clock_warning(clocks: Mapping[str, Clock]) -> str:
-    """Return a warning if the clocks of two members differ by CLOCK_SECONDS or more, otherwise ""."""
-    ahead = max(clocks, key=lambda name: clocks[name].least)
-    behind = min(clocks, key=lambda name: clocks[name].most)
-    seconds = clocks[ahead].least - clocks[behind].most
-    if seconds < CLOCK_SECONDS:
-        return ""
-    return f"the clock of member {ahead} is at least {int(seconds)} s ahead of the clock of member {behind}"

@@ -25,11 +25,17 @@ from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import FrameworkLocation
 from tui_workbench.targets.group import waiting
 from tui_workbench.targets.group.collecting import join_files, merged_files
-from tui_workbench.targets.group.connecting import clock_warning, clocks_of, require_connections
+from tui_workbench.targets.group.comparing import (
+    clock_warning,
+    clocks_of,
+    describe_versions,
+    owner_of_folder,
+    require_own_folders,
+    versions_of,
+)
+from tui_workbench.targets.group.connecting import require_connections
 from tui_workbench.targets.group.member_reports import LostMembers, MemberReport, joined_times
-from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
-from tui_workbench.targets.group.rendezvous import Place, find_place, part_with_places, port_of
-from tui_workbench.targets.group.versions import describe_versions, versions_of
+from tui_workbench.targets.group.rendezvous import NodeAddress, find_address, part_with_addresses, port_of
 from tui_workbench.targets.hosts.host import Entry
 from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.reservations.folder import GpusBusy
@@ -104,11 +110,13 @@ class GroupTarget(Target):
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         try:
             self.reserve(spec)
-            found = self._on_each(spec, lambda member, part: find_place(self.target, part.target.name, member.host))
-            places = list(found.values())
+            addresses = self._on_each(
+                spec, lambda member, part: find_address(self.target, part.target.name, member.host)
+            )
             if not any(self._on_each(spec, lambda member, part: member.started(part)).values()):
-                self._compare_members(spec, found)
-            parts = {part.target.name: part_with_places(spec, places, n) for n, part in enumerate(spec.parts)}
+                self._compare_members(spec, addresses)
+            nodes = list(addresses.values())
+            parts = {part.target.name: part_with_addresses(spec, nodes, n) for n, part in enumerate(spec.parts)}
             self._on_each(spec, lambda member, part: member.start(parts[part.target.name], plan, environment))
         except TargetUnreachable:
             raise  # the start is repeated; meanwhile, reservations are kept and torchrun of the other members waits
@@ -131,10 +139,10 @@ class GroupTarget(Target):
         self.stop(spec, grace=STOP_GRACE)
         self._on_each(spec, _release)
 
-    def _compare_members(self, spec: RunSpec, places: Mapping[str, Place]) -> None:
+    def _compare_members(self, spec: RunSpec, addresses: Mapping[str, NodeAddress]) -> None:
         """Check that the members can connect, and warn of different versions and clocks. Raises WorkbenchError."""
         environments = self._on_each(spec, lambda member, part: member.python_environment(part))
-        require_connections(self.target, environments, places, port_of(spec.run_id))
+        require_connections(self.target, environments, addresses, port_of(spec.run_id))
         versions = versions_of(environments)
         if len(set(versions.values())) > 1:
             self.report.line(f"the members have different versions: {describe_versions(versions)}")

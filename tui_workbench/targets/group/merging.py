@@ -88,7 +88,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
 
     def _merge(self, *, is_last: bool) -> bool:
         """Append the next lines of each member. Return False without new lines."""
-        found = []
+        new = []
         for member in self._members:
             start = self._offsets.get(member, 0)
             data = self._read(_Part(member, start, start + CHUNK))
@@ -97,14 +97,14 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
                 data = data[:complete]
             if data:
                 added = "\n" if is_last and complete < len(data) else ""
-                found.append((_Part(member, start, start + len(data), added), data + added.encode()))
-        if not found:
+                new.append((_Part(member, start, start + len(data), added), data + added.encode()))
+        if not new:
             return False
-        parts = [part for part, _ in found]
+        parts = [part for part, _ in new]
         journal = {"size": os.fstat(self._file).st_size, "offsets": self._offsets, "parts": parts}
         with storage_errors("write", self._path):
             write_below(self._directory, self._journal, json.dumps(journal).encode())
-        for part, data in found:
+        for part, data in new:
             self._append(data)
             self._offsets[part.member] = part.end
         return True

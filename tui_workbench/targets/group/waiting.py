@@ -35,7 +35,7 @@ class _Part:
         self.order = (False, 0)  # True if another part caused the end, and the round of the end
         self._target, self._spec, self._interrupted = target, spec, interrupted
         self._stopping: BackgroundCall | None = None
-        self._found: Outcome | None = None  # set by the thread
+        self._result: Outcome | None = None  # set by the thread
         self._waiting = BackgroundCall(self._wait)
         self.descriptor = self._waiting.descriptor  # readable when the part has ended
 
@@ -46,7 +46,7 @@ class _Part:
     def end(self, round_number: int) -> None:
         """Note the outcome of the part, which has ended."""
         self._waiting.result()
-        self.outcome = self._found
+        self.outcome = self._result
         self.order = (self._stopping is not None, round_number)
 
     def give_up(self, reason: str, round_number: int) -> None:
@@ -68,9 +68,9 @@ class _Part:
 
     def _wait(self) -> None:
         try:
-            self._found = self._target.wait(self._spec, self._interrupted)
+            self._result = self._target.wait(self._spec, self._interrupted)
         except NeverStarted as error:
-            self._found = Outcome(None, error.message, has_failed=True)
+            self._result = Outcome(None, error.message, has_failed=True)
 
     def _stop(self) -> None:
         pauses = Backoff()
@@ -146,7 +146,7 @@ def _outcome(parts: Sequence[_Part]) -> Outcome:
     if not failed:
         return Outcome(0, note=notes)
     # If several ends were noticed at once, the parts that a signal ended are probably not the cause.
-    part, outcome = min(failed, key=lambda each: (*each[0].order, (each[1].exit_code or 0) > 128))
+    part, outcome = min(failed, key=lambda item: (*item[0].order, (item[1].exit_code or 0) > 128))
     # The rank that failed names its member.
     reason = outcome.reason if outcome.exit_code is not None else f"member {part.name}: {outcome.reason}"
     return outcome._replace(reason=reason, note=notes)
