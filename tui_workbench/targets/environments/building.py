@@ -109,13 +109,14 @@ class Builder:
     def has_route(self, inputs: BuildInputs, environment: Mapping[str, str]) -> bool:
         """Return False if the installer in a container fails because it cannot reach the package index."""
         # A wheel of the project may need packages of the index too.
-        package = next((each.text for each in self._recipe.pip if not each.file), "pip")
+        requirement = next((package.text for package in self._recipe.pip if not package.file), "pip")
         with self._container(inputs) as container:
             if self._uses_uv():
                 argv = [self._uv(inputs), "pip", "install", "--dry-run", "--no-deps", "--python", self._facts.python]
-                argv += ["--system", "--break-system-packages", *self._recipe.options, package]
+                argv += ["--system", "--break-system-packages", *self._recipe.options, requirement]
             else:
-                argv = [self._facts.python, "-m", "pip", "download", "--no-deps", "--dest", "/tmp/workbench", package]
+                argv = [self._facts.python, "-m", "pip", "download", "--no-deps", "--dest", "/tmp/workbench"]
+                argv.append(requirement)
             quick = {**environment, "UV_HTTP_TIMEOUT": "5", "UV_HTTP_RETRIES": "0", "PIP_RETRIES": "0"}
             code, text = self._run(container, BuildStep("", tuple(argv), quick), quiet=True)
         # The installation explains other errors better.
@@ -152,7 +153,7 @@ class Builder:
         recipe, conda = self._recipe, self._facts.conda
         if not conda:
             # Only conda packages and another Python version need conda.
-            first = next(each for each in (*recipe.conda, recipe.python) if each is not None)
+            first = next(package for package in (*recipe.conda, recipe.python) if package is not None)
             conda_image = "an image with conda, such as continuumio/miniconda3 or mambaorg/micromamba"
             raise ConfigurationError(
                 f"`{first.text}` needs conda, but the image {self._base_name} "
@@ -236,10 +237,10 @@ class Builder:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         if "no space left on device" in text.lower():
             return refused(self._engine.label, "build the environment", text)
-        said = " ".join(lines[-3:]).rstrip(".") or f"exit code {code}"
-        is_unreachable = any(words in text for words in _NO_ROUTE)
+        summary = " ".join(lines[-3:]).rstrip(".") or f"exit code {code}"
+        is_unreachable = any(message in text for message in _NO_ROUTE)
         return (NoRoute if is_unreachable else ConfigurationError)(
-            f"cannot build the environment, because the step '{step.title}' failed: {said}",
+            f"cannot build the environment, because the step '{step.title}' failed: {summary}",
             remedy="Correct the packages, or check the connection to the package index. The whole output is in the "
             "file preparation.log of a run that needed the environment.",
             file=self._recipe.path,
@@ -297,7 +298,8 @@ class Builder:
         changes.append(f"ENTRYPOINT {json.dumps(list(base.entrypoint))}")
         changes.append(f"USER {base.user or '0'}")
         if self.needs_conda:
-            path = next((each[5:] for each in base.environment if each.startswith("PATH=")), "/usr/bin:/bin")
+            paths = (variable.removeprefix("PATH=") for variable in base.environment if variable.startswith("PATH="))
+            path = next(paths, "/usr/bin:/bin")
             changes.append(f"ENV PATH={_quoted(f'{CONDA_PREFIX}/bin:{path}')}")
             changes.append(f"ENV CONDA_PREFIX={CONDA_PREFIX}")
         changes += [f"ENV {name}={_quoted(value)}" for name, value in recipe.variables.items()]

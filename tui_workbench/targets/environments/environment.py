@@ -94,8 +94,8 @@ class Recipe(NamedTuple):
 
     def line_named_in(self, text: str) -> int:
         """Return the line of the package that an installer's error names first; 0 if the error names no package."""
-        places = [(text.find(_bare_name(each.text)), each.line) for each in (*self.pip, *self.conda)]
-        return min((place for place in places if place[0] >= 0), default=(0, 0))[1]
+        named = [(text.find(_bare_name(package.text)), package.line) for package in (*self.pip, *self.conda)]
+        return min(((position, line) for position, line in named if position >= 0), default=(0, 0))[1]
 
     def tag(self, base_id: str) -> str:
         text = json.dumps(self.lines("", base_id)).encode("utf-8", "surrogateescape")
@@ -162,8 +162,8 @@ def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -
             return f"the base image or interpreter, now {rest.split()[0]}, has changed"
         if kind == "form":
             return "the existing environment was built by another version of the workbench"
-        place = _place(recipe, rest)
-        return f"{place}`{rest.removeprefix('option ')}` is new"
+        location = _location(recipe, rest)
+        return f"{location}`{rest.removeprefix('option ')}` is new"
     gone = next((line.partition(" ")[2] for line in earlier if line not in new), "")
     if gone:
         return f"{os.path.basename(recipe.path)}: `{gone.removeprefix('option ')}` was removed"
@@ -172,8 +172,7 @@ def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -
 
 def closest(lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> Sequence[str] | None:
     """Return the candidate that has the most lines in common with `lines`; None without candidates."""
-    wanted = set(lines)
-    return max(candidates, key=lambda candidate: len(wanted & set(candidate)), default=None)
+    return max(candidates, key=lambda candidate: len(set(lines) & set(candidate)), default=None)
 
 
 def report_steps(report: Report, steps: Sequence[tuple[str, Callable[[], None]]]) -> None:
@@ -210,13 +209,13 @@ def version_matches(text: str, version: str) -> bool:
 
 def _term_matches(term: str, version: str) -> bool:
     match = re.match(r"(==|>=|<=|!=|~=|=|>|<)?\s*(.*)", term)
-    operator, wanted = (match[1] or "", match[2].split()[0] if match[2].split() else "") if match else ("", "")
+    operator, number = (match[1] or "", match[2].split()[0] if match[2].split() else "") if match else ("", "")
     # `=3.6=build` and `3.6=build` pin a build after the version.
-    wanted = wanted.split("=")[0]
-    numbers = _VERSION.match(wanted)
+    number = number.split("=")[0]
+    numbers = _VERSION.match(number)
     if numbers is None:
         return True
-    fuzzy = wanted.endswith("*") or operator in ("=", "~=")
+    fuzzy = number.endswith("*") or operator in ("=", "~=")
     want = tuple(map(int, numbers[0].split(".")))
     have = tuple(map(int, _VERSION.match(version)[0].split(".")))  # type: ignore[index]  # an interpreter's own version
     equal = have[: len(want)] == want if fuzzy or not operator else _trimmed(have) == _trimmed(want)
@@ -252,9 +251,9 @@ def _local_file(requirement: Requirement, source: str, path: str, line: int, roo
     if not name or "://" in name:
         return ""
     for folder in (os.path.dirname(source), root):
-        found = os.path.abspath(os.path.join(folder, os.path.expanduser(name)))
-        if os.path.isfile(found):
-            return found
+        file = os.path.abspath(os.path.join(folder, os.path.expanduser(name)))
+        if os.path.isfile(file):
+            return file
     raise ConfigurationError(
         f"file not found: {name}",
         remedy="Give the path of a wheel or archive relative to the project, or the name of a package.",
@@ -275,7 +274,7 @@ def _bare_name(text: str) -> str:
     return match[0] if match else text
 
 
-def _place(recipe: Recipe, text: str) -> str:
+def _location(recipe: Recipe, text: str) -> str:
     packages = (*recipe.conda, *recipe.pip, *([recipe.python] if recipe.python else ()))
     line = next((package.line for package in packages if text.startswith(package.text)), 0)
     name = os.path.basename(recipe.path)

@@ -124,13 +124,13 @@ class Environments:
             return []
 
     def recipes(self) -> list[list[str]]:
-        found = []
+        recipes = []
         for folder in self.folders():
             try:
-                found.append([str(line) for line in load_json(os.path.join(folder, MARK))])
+                recipes.append([str(line) for line in load_json(os.path.join(folder, MARK))])
             except (OSError, ValueError, TypeError):
                 continue
-        return found
+        return recipes
 
     def remove(self, folder: str) -> None:
         """Remove an environment, the file MARK first, so that a partly removed environment never counts as complete.
@@ -161,7 +161,7 @@ class _Build:
         folder = self._managed.folder
         begun = time.monotonic()
         try:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)  # the rest of an interrupted build
             os.makedirs(os.path.dirname(folder), exist_ok=True)
             self._steps()
             write_atomically(os.path.join(folder, MARK), json.dumps(self._managed.lines()).encode())
@@ -184,18 +184,16 @@ class _Build:
             command = [uv, "venv", "--python", self._managed.base, "--no-project", self._managed.folder]
             steps.append((title, lambda: self._run(title, command)))
         if self._recipe.pip:
-            pip = f"install {counted(len(self._recipe.pip), 'package')} with uv"
-            steps.append((pip, lambda: self._run(pip, self._pip_command(uv))))
+            pip_title = f"install {counted(len(self._recipe.pip), 'package')} with uv"
+            options = ["--python", self._managed.python, "--no-progress", "--color", "never", *self._recipe.options]
+            packages = [package.file or package.text for package in self._recipe.pip]
+            pip_command = [uv, "pip", "install", *options, *packages]
+            steps.append((pip_title, lambda: self._run(pip_title, pip_command)))
         report_steps(self._report, steps)
-
-    def _pip_command(self, uv: str) -> list[str]:
-        packages = [package.file or package.text for package in self._recipe.pip]
-        options = ["--python", self._managed.python, "--no-progress", "--color", "never"]
-        return [uv, "pip", "install", *options, *self._recipe.options, *packages]
 
     def _run(self, title: str, command: Sequence[str]) -> None:
         """Run a program and report its lines. Raises ConfigurationError, or Interrupted after killing the program."""
-        said: deque[str] = deque(maxlen=LINES_SEARCHED)
+        output_lines: deque[str] = deque(maxlen=LINES_SEARCHED)
         watched = [self._report.interrupted] if self._report.interrupted >= 0 else []
         with (
             trace.Call(trace.PROCESS, command, log_start=True) as call,
@@ -221,18 +219,18 @@ class _Build:
                 if len(rest) > LONGEST_LINE:
                     lines, rest = [*lines, rest], b""
                 for line in lines:
-                    said.append(line.decode("utf-8", "replace").rstrip())
-                    self._report.line(f"  {said[-1]}")
+                    output_lines.append(line.decode("utf-8", "replace").rstrip())
+                    self._report.line(f"  {output_lines[-1]}")
                 if not data:
                     break
-            call.end(process.wait(), "\n".join([*said][-LINES_KEPT:]))
+            call.end(process.wait(), "\n".join([*output_lines][-LINES_KEPT:]))
         if process.returncode:
-            raise self._failure(title, "\n".join(said) or f"exit code {process.returncode}")
+            raise self._failure(title, "\n".join(output_lines) or f"exit code {process.returncode}")
 
     def _failure(self, title: str, text: str) -> ConfigurationError:
-        said = " ".join(line.strip() for line in text.splitlines()[-3:]).rstrip(".")
+        summary = " ".join(line.strip() for line in text.splitlines()[-3:]).rstrip(".")
         return ConfigurationError(
-            f"cannot build the environment, because the step '{title}' failed: {said}",
+            f"cannot build the environment, because the step '{title}' failed: {summary}",
             remedy="Correct the packages, or check the connection to the package index.",
             file=self._recipe.path,
             line=self._recipe.line_named_in(text),
@@ -259,7 +257,7 @@ class _Build:
                 channels,
                 [rattler.MatchSpec(spec) for spec in specs],
                 platforms=[rattler.Subdir.current(), "noarch"],
-                virtual_packages=[found.into_generic() for found in rattler.VirtualPackage.detect()],
+                virtual_packages=[virtual.into_generic() for virtual in rattler.VirtualPackage.detect()],
             )
             self._report.line(f"  {counted(len(records), 'package')} from {', '.join(channels)}")
             cache = Path(user_cache_directory(), "conda")

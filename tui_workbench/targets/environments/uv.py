@@ -37,13 +37,13 @@ def uv_version() -> str:
 def index_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment with pip's index settings copied to the variables that uv reads."""
     result = dict(environment)
-    for theirs, ours in (
+    for pip_name, uv_name in (
         ("PIP_INDEX_URL", "UV_DEFAULT_INDEX"),
         ("PIP_EXTRA_INDEX_URL", "UV_INDEX"),
         ("PIP_FIND_LINKS", "UV_FIND_LINKS"),
     ):
-        if environment.get(theirs) and not environment.get(ours):
-            result[ours] = environment[theirs]
+        if environment.get(pip_name) and not environment.get(uv_name):
+            result[uv_name] = environment[pip_name]
     # Use the machine's certificates, which a package index inside a company may need.
     result.setdefault("UV_SYSTEM_CERTS", "true")
     return result

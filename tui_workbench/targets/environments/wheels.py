@@ -72,8 +72,8 @@ def platform_of(facts: ImageFacts) -> str:
         return f"{machine}-unknown-linux-musl"
     # Before Python 3.8, `libc_ver` may return a symbol version such as 2.2.5.
     minor = int(version.split(".")[1] if "." in version else 17)
-    known = max((number for number in _GLIBC if number <= minor), default=17)
-    return f"{machine}-manylinux_2_{known}"
+    newest = max((number for number in _GLIBC if number <= minor), default=17)
+    return f"{machine}-manylinux_2_{newest}"
 
 
 def resolve(recipe: Recipe, facts: ImageFacts, environment: Mapping[str, str]) -> list[Wheel]:
@@ -154,9 +154,9 @@ def _run_resolver(
         ) from error
     if done.returncode:
         text = done.stderr.decode(errors="replace")
-        said = " ".join(line.strip() for line in text.strip().splitlines()[1:4]).rstrip(".")
+        message = " ".join(line.strip() for line in text.strip().splitlines()[1:4]).rstrip(".")
         raise ConfigurationError(
-            f"cannot resolve the packages for Python {facts.version} on {platform_of(facts)}: {said}",
+            f"cannot resolve the packages for Python {facts.version} on {platform_of(facts)}: {message}",
             remedy="Correct the packages under `pip:`, or check the connection of this machine to the package index.",
             file=recipe.path,
             line=recipe.line_named_in(text),
@@ -262,7 +262,8 @@ def _write_stand_ins(facts: ImageFacts, folder: str) -> dict[str, str]:
     held = {}
     for name, version, requirements in facts.packages:
         stem = _file_stem(name, version)
-        metadata = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {each}" for each in requirements)]
+        required = (f"Requires-Dist: {requirement}" for requirement in requirements)
+        metadata = [f"Name: {name}", f"Version: {version}", *required]
         try:
             with zipfile.ZipFile(os.path.join(folder, f"{stem}-py3-none-any.whl"), "w") as archive:
                 information = f"{stem}.dist-info"
@@ -295,7 +296,7 @@ class Stores:
 
     def uv(self, facts: ImageFacts) -> str:
         """Send a uv that runs in the image to the host, and return its folder there."""
-        program = find_uv() if _runs_ours(facts) else ""
+        program = find_uv() if _runs_own_uv(facts) else ""
         if not program:
             program = foreign_uv(facts, os.path.join(self._here, "tools"), os.environ)
         name = f"uv-{uv_version()}-{platform_of(facts)}"
@@ -303,10 +304,10 @@ class Stores:
 
     def wheels(self, recipe: Recipe, facts: ImageFacts) -> tuple[str, ...]:
         self._report.line("resolving the packages")
-        found = resolve(recipe, facts, os.environ)
-        self._report.line(f"fetching {counted(len(found), 'wheel')}")
+        wheels = resolve(recipe, facts, os.environ)
+        self._report.line(f"fetching {counted(len(wheels), 'wheel')}")
         store = os.path.join(self._here, "wheels")
-        paths = fetch(found, store, lambda name: self._report.line(f"  {name}"))
+        paths = fetch(wheels, store, lambda name: self._report.line(f"  {name}"))
         return tuple(
             self._send(path, os.path.join("wheels", os.path.basename(os.path.dirname(path)))) for path in paths
         )
@@ -338,6 +339,6 @@ def _copy(source: str, destination: str) -> None:
         shutil.copyfileobj(reading, writing)
 
 
-def _runs_ours(facts: ImageFacts) -> bool:
+def _runs_own_uv(facts: ImageFacts) -> bool:
     same_machine = sys.platform == "linux" and platform.machine() == facts.machine
     return same_machine and platform.libc_ver()[0] == "glibc" == facts.libc[0]
