@@ -455,7 +455,7 @@ class SnapshotStore:
 
     def _entries(self) -> list[_Entry]:
         parts = (entry.partition("\t") for entry in self.names("ls-files", "--stage"))
-        return [(path, about[:6]) for about, _, path in parts]
+        return [(path, fields[:6]) for fields, _, path in parts]
 
     def names(self, command: str, *arguments: str) -> list[str]:
         """Return the NUL-separated output of a git command as a list."""

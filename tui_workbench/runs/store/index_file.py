@@ -114,8 +114,8 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> Non
         run, facts = row.run, row.facts
         if (number := numbers.get(run.run_id, 0)) == 0:
             number = last = last + 1
-        about = (number, run.run_id, run.created, row.kind, facts.annotations.archived)
-        stored.append((*about, *row.texts, record_text(run, facts), row.due))
+        first_columns = (number, run.run_id, run.created, row.kind, facts.annotations.archived)
+        stored.append((*first_columns, *row.texts, record_text(run, facts), row.due))
         listed.append((number, *map(_storable, _columns(run, facts))))
         metrics += [(_storable(name), number, _storable(value)) for name, value in facts.metrics.items()]
         named = islice(arguments_by_name(run.words).items(), MOST_ARGUMENTS)

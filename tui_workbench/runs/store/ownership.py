@@ -177,11 +177,11 @@ def _identify(record: str, path: str) -> tuple[Entry, bytes]:
     folder = open_folder(parent)
     try:
         with open(name, "rb", opener=lambda file_name, flags: os.open(file_name, flags | _SAFE, dir_fd=folder)) as file:
-            about, status = os.fstat(folder), os.fstat(file.fileno())
-            is_ours = about.st_uid == status.st_uid == os.geteuid()
+            folder_status, status = os.fstat(folder), os.fstat(file.fileno())
+            is_ours = folder_status.st_uid == status.st_uid == os.geteuid()
             if not is_ours or not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_RECORD:
                 raise PermissionError(f"{record} is not a file of this user")
             data = file.read(LARGEST_RECORD)
     finally:
         os.close(folder)
-    return Entry(path, about.st_ino, status.st_ino, status.st_ctime_ns, blake2b(data).hexdigest()), data
+    return Entry(path, folder_status.st_ino, status.st_ino, status.st_ctime_ns, blake2b(data).hexdigest()), data

@@ -61,13 +61,13 @@ def export_mlflow(name: str, runs: Sequence[RunRow], destination: str, *, all_at
     with storage_errors("write", folder, exact=True):
         os.makedirs(destination, exist_ok=True)
         make_folders(os.path.realpath(destination), identifier, 0o777)
-        about = {
+        meta = {
             "artifact_location": Path(folder).absolute().as_uri(), "creation_time": store.milliseconds(created),
             "experiment_id": identifier,
             "last_update_time": store.milliseconds(max((row.run.created for row in runs), default=0.0)),
             "lifecycle_stage": "active", "name": name,
         }  # fmt: skip
-        store.write_meta(folder, about)
+        store.write_meta(folder, meta)
         for row in metered("exporting", "runs", runs):
             _export_run(row, folder, identifier, report, all_attempts=all_attempts)
     return report

@@ -92,11 +92,12 @@ def _sources(root: str, notes: list[str]) -> Iterator[_Source]:
     """Yield the ended runs of a file store or experiment. Reasons for skipping runs are added to `notes`."""
     for experiment in (root, *(os.path.join(root, name) for name in sorted(_folders(root)))):
         try:
-            about = store.read_meta(experiment)
+            experiment_meta = store.read_meta(experiment)
         except (OSError, ValueError):
             continue
-        if "experiment_id" not in about or "run_id" in about or "run_uuid" in about:
+        if "experiment_id" not in experiment_meta or "run_id" in experiment_meta or "run_uuid" in experiment_meta:
             continue
+        experiment_name = str(experiment_meta.get("name", ""))
         for entry in sorted(_folders(experiment)):
             folder = os.path.join(experiment, entry)
             if not os.path.isfile(os.path.join(folder, store.META)):
@@ -113,7 +114,7 @@ def _sources(root: str, notes: list[str]) -> Iterator[_Source]:
             elif not store.state_of(meta):
                 notes.append(f"{folder}: has not ended")
             else:
-                yield _Source(folder, str(meta.get("run_id") or meta["run_uuid"]), str(about.get("name", "")), meta)
+                yield _Source(folder, str(meta.get("run_id") or meta["run_uuid"]), experiment_name, meta)
 
 
 def _folders(folder: str) -> list[str]:
