@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 import tui_workbench.ui
 from tests.ui.textual_internals import merged_bindings
-from tui_workbench.ui.commands.available_commands import command_states
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable, command_states
 from tui_workbench.ui.commands.command import Command, all_key_labels, bindings, key_label
 from tui_workbench.ui.commands.registry import COMMANDS, SCOPES
 
@@ -83,7 +83,7 @@ def test_labels_of_keys() -> None:
     assert key_label("pagedown") == "pgdn"
 
 
-class Lamp(Widget):
+class Lamp(ExplainsUnavailable, Widget):
     """A widget with an available, an unavailable and a keyless command."""
 
     DECLARED_COMMANDS = (

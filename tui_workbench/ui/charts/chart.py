@@ -16,6 +16,7 @@ from textual.widget import Widget
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.charts.chart_data import SMOOTHINGS, STEP, TIME, Curve, View
 from tui_workbench.ui.charts.chart_drawing import Look, Picture
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.screen_commands import CHART
 from tui_workbench.ui.themes.themes import palette_of, style
 from tui_workbench.ui.widgets.pieces import Piece, draw_line
@@ -23,7 +24,7 @@ from tui_workbench.ui.widgets.pieces import Piece, draw_line
 AT_ONCE = 20_000  # maximum number of points that are prepared without a thread, because this takes less than a frame
 
 
-class Chart(Widget, can_focus=True, inherit_bindings=False):
+class Chart(ExplainsUnavailable, Widget, can_focus=True, inherit_bindings=False):
     """A widget that draws the curves of the latest call to `show`."""
 
     heading = "Chart"
@@ -132,9 +133,6 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         if action == "show_all" and self.cursor is None and self.view.window is None:
             return "The whole axis is already shown."
         return ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def _change(self, view: View) -> None:
         self.view = view

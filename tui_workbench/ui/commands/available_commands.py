@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from textual.dom import DOMNode
 from textual.screen import Screen
@@ -12,11 +12,15 @@ from tui_workbench.ui.commands.command import Command
 from tui_workbench.ui.terminal.textual_internals import binding_chain, bindings_of
 
 
-@runtime_checkable
-class ExplainsUnavailable(Protocol):
-    """A widget with a method that returns the reason why an action is unavailable now."""
+class ExplainsUnavailable:
+    """A mixin for widgets whose `why_not` decides whether a command is available. Name it before the widget class."""
 
-    def why_not(self, action: str) -> str: ...
+    def why_not(self, action: str) -> str:
+        """Return the reason why an action is unavailable now, or ""."""
+        return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.why_not(action)
 
 
 class CommandState(NamedTuple):

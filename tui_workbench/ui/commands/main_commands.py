@@ -1,8 +1,8 @@
 """The commands of the main screen.
 
 The tables here, in `editor_commands` and in `screen_commands` feed the footer, `?` help, palette, keymap and key
-reference; `registry` joins them. A command belongs to the scope of the widget that executes it. The widget's
-`check_action` decides whether the command is available, and its `why_not` gives the reason.
+reference; `registry` joins them. A command belongs to the scope of the widget that executes it. The widget's `why_not`
+returns the reason why the command is unavailable, or "" (`ExplainsUnavailable`).
 
 A name has at most three words. A help text is imperative; its first sentence fits into a palette row at 80 columns.
 Keys have Textual's names; a command without keys is in the palette only. Single letters are never priority keys,

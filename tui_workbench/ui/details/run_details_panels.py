@@ -26,6 +26,7 @@ from tui_workbench.ui.charts.chart import Chart
 from tui_workbench.ui.charts.chart_data import TIME, AttemptBegin, Curve, View, read_attempts
 from tui_workbench.ui.charts.chart_drawing import Look, look_of
 from tui_workbench.ui.charts.chart_scale import number
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.screen_commands import GPU_PANEL, METRICS
 from tui_workbench.ui.details.run_details_read import error_lines, gpu_of, logged_lines
 from tui_workbench.ui.formatting import duration, verdict_look
@@ -207,7 +208,7 @@ LONGEST = 1_000
 Curves = tuple[Sequence[Curve], ...]  # the curves of the three charts
 
 
-class GpuPanel(Vertical, inherit_bindings=False):
+class GpuPanel(ExplainsUnavailable, Vertical, inherit_bindings=False):
     """The GPU use of a run: verdict, figures and charts."""
 
     BINDINGS = GPU_PANEL.bindings
@@ -293,9 +294,6 @@ class GpuPanel(Vertical, inherit_bindings=False):
         if action == "next_chart" and self.size.width >= SIDE_BY_SIDE:
             return "All charts are already shown."
         return ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def action_next_chart(self) -> None:
         had_focus = self.charts[self._chosen].has_focus

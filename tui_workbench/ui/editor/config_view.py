@@ -25,6 +25,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.notebooks import is_notebook
 from tui_workbench.core.text_files import TextFile
 from tui_workbench.ui.blocking import OneAtATime, messages_handled
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import CONFIGURATION
 from tui_workbench.ui.editor.editor_status import Note, about_finding_elsewhere, about_finding_here, severity_rank
@@ -89,7 +90,7 @@ def view_of(file: TextFile, checker: Checker) -> FileView:
     return FileView(file)
 
 
-class ConfigView(Widget):
+class ConfigView(ExplainsUnavailable, Widget):
     """A view of an open `.compute`, `.runconfig` or dependency file as a form or as text."""
 
     DEFAULT_CSS = "ConfigView { layout: vertical; height: 1fr; }"
@@ -300,9 +301,6 @@ class ConfigView(Widget):
         if action == "gpu_ready":
             return "" if is_changeable(self.view.path) else "This file is not a target or run configuration."
         return ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def action_next_problem(self) -> None:
         if self.as_form and self.form.go_to_finding():

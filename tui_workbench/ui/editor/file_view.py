@@ -22,6 +22,7 @@ from textual.widget import Widget
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.text_files import FileChangedError, TextFile, reread, save
 from tui_workbench.ui.blocking import messages_handled
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import FILE
 from tui_workbench.ui.editor.difference_view import DifferenceView, compare
@@ -82,7 +83,7 @@ class TextPresenter:
         return facts
 
 
-class FileView(Widget):
+class FileView(ExplainsUnavailable, Widget):
     """A text file that is edited or viewed."""
 
     DEFAULT_CSS = "FileView { layout: vertical; height: 1fr; }"
@@ -354,9 +355,6 @@ class FileView(Widget):
         if action == "answer":
             return "" if self._question else "No open question."
         return ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def action_save(self) -> None:
         self.run_worker(self.save())

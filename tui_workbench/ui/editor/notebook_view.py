@@ -29,6 +29,7 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.core.text_files import TextFile, read_text_file
 from tui_workbench.ui.blocking import OneAtATime
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import NOTEBOOK
 from tui_workbench.ui.editor.editor_status import Note
@@ -52,7 +53,7 @@ INDENT = "  "
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
-class NotebookView(Widget, TextPresenter):
+class NotebookView(ExplainsUnavailable, Widget, TextPresenter):
     """A view of an open notebook."""
 
     DEFAULT_CSS = "NotebookView { layout: vertical; height: 1fr; }"
@@ -124,9 +125,6 @@ class NotebookView(Widget, TextPresenter):
 
     def why_not(self, action: str) -> str:
         return "The text is already shown." if action == "edit" and not self.as_cells else ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def action_edit(self) -> None:
         self.show_text()

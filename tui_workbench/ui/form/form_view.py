@@ -20,6 +20,7 @@ from tui_workbench.config.document import Document
 from tui_workbench.config.schema import field_types
 from tui_workbench.config.yaml_edit.syntax import Path
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.editor_commands import FORM, FORM_VALUE
 from tui_workbench.ui.editor.editor_status import sentence
 from tui_workbench.ui.form import form_drawing, form_edits
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.editor.config_view import ConfigView
 
 
-class FormView(ScrollView, can_focus=True, inherit_bindings=False):
+class FormView(ExplainsUnavailable, ScrollView, can_focus=True, inherit_bindings=False):
     """The editable form of a configuration file."""
 
     DEFAULT_CSS = "FormView { height: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
@@ -133,9 +134,6 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         if action == "fix" and (self.finding is None or self.finding.fix is None):
             return "No fix available in this row."
         return form_edits.why_not(action, self._form.rows, row)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def action_step(self, by: int) -> None:
         self._go_to(self._form.cursor + by)

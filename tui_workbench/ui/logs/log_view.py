@@ -24,6 +24,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tui_workbench.runs.logs.log_search import Pattern
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.main_commands import LOG_VIEW
 from tui_workbench.ui.logs.log_drawing import Picture, look_of
 from tui_workbench.ui.logs.log_reader import LogReader
@@ -41,7 +42,7 @@ SMALLEST_GUTTER = 7  # enough cells for line numbers up to 99,999, so that the t
 ANNOUNCE_SECONDS = 0.2  # shortest time between two messages about changing counts
 
 
-class LogView(QuickRows, can_focus=True, inherit_bindings=False):
+class LogView(ExplainsUnavailable, QuickRows, can_focus=True, inherit_bindings=False):
     """A view of the log at the path given to `set_log`. `state` is its current content."""
 
     heading = "In the log"
@@ -244,9 +245,6 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         if action == "copy_line" and not self.state.rows:
             return "The log is empty."
         return ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def action_move(self, rows: int) -> None:
         self.post(lambda session: session.move(rows))

@@ -88,9 +88,6 @@ class StacksPanel(TextView):
             return why_not_read(self._run)
         return super().why_not(action)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
-
     def action_close_stacks(self) -> None:
         self.post_message(self.Closed())
 

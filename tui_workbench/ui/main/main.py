@@ -17,7 +17,7 @@ from textual.screen import Screen
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
 from tui_workbench.ui import messages, screens
-from tui_workbench.ui.commands.available_commands import CommandState
+from tui_workbench.ui.commands.available_commands import CommandState, ExplainsUnavailable
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import EVERYWHERE
 from tui_workbench.ui.files.file_tree import FileTree
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FIRST_FRAME_SECONDS = 0.05  # wait before importing the other parts, because the import would delay the first frame
 
 
-class MainScreen(Screen[None], inherit_bindings=False):
+class MainScreen(ExplainsUnavailable, Screen[None], inherit_bindings=False):
     """The main screen of a project."""
 
     DECLARED_COMMANDS = EVERYWHERE
@@ -137,9 +137,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if action == "prepare":
             return self.coordinator.starting.why_not_prepare() if self.is_complete else ""
         return self.area.borders.why_not() if action == "move_border" else ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action) and super().check_action(action, parameters)
 
     def all_commands(self) -> list[CommandState]:
         return self.coordinator.all_commands()

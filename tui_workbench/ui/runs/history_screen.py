@@ -17,6 +17,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.available_commands import (
     CommandState,
+    ExplainsUnavailable,
     command_states,
     is_in_palette,
     is_ours,
@@ -39,7 +40,7 @@ from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 Answer = TypeVar("Answer")
 
 
-class FullScreen(Screen[None], inherit_bindings=False):
+class FullScreen(ExplainsUnavailable, Screen[None], inherit_bindings=False):
     """The base class of full screens other than the main screen."""
 
     BINDINGS = HISTORY.bindings
@@ -159,9 +160,6 @@ class FullScreen(Screen[None], inherit_bindings=False):
         if action == "undo_step" and not undo_steps(self.app).title:
             return "Nothing to undo."
         return ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
 
 class HistoryScreen(FullScreen, inherit_bindings=False):

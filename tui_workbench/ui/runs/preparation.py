@@ -22,6 +22,7 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.submission.planning import prepare_environment
 from tui_workbench.targets.base.values import Report
 from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import PLAN, PREPARING
 from tui_workbench.ui.formatting import STEP_WORDS, capitalized, duration
@@ -37,7 +38,7 @@ from tui_workbench.ui.widgets.text_view import TextView
 AROUND = 3  # lines of the dialog around the plan: borders and keys
 
 
-class PlanScreen(DialogScreen[str], inherit_bindings=False):
+class PlanScreen(ExplainsUnavailable, DialogScreen[str], inherit_bindings=False):
     """The screen of a request's plan. Its result is RUN, PREPARE, LOG_IN, or "" if the user leaves.
 
     After LOG_IN, the caller logs in and shows the plan again.
@@ -127,9 +128,6 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         return self._why_not_prepare if action == "prepare" else ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def action_run(self) -> None:
         self.dismiss(self.RUN)

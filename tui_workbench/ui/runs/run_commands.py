@@ -25,6 +25,7 @@ from tui_workbench.runs.store.annotations import Annotations, with_tags
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.store.table import RunRow
 from tui_workbench.ui.blocking import CallQueue, in_thread
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import ONE_RUN, RUN_EDIT
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
@@ -49,7 +50,7 @@ ON_SEVERAL = ("pin", "archive", "tag", "cancel", "delete", "download", "export")
 """Actions that apply to all marked runs, if any."""
 
 
-class RunContainer(Vertical, inherit_bindings=False):
+class RunContainer(ExplainsUnavailable, Vertical, inherit_bindings=False):
     """A part of a screen that shows runs and a selected run."""
 
     def __init__(self, project: Project, *children: Widget) -> None:
@@ -80,11 +81,8 @@ class RunContainer(Vertical, inherit_bindings=False):
     def why_not(self, action: str) -> str:
         return ""
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
-
-class RunCommands(Vertical, inherit_bindings=False):
+class RunCommands(ExplainsUnavailable, Vertical, inherit_bindings=False):
     """The commands on the selected run of a `RunContainer`."""
 
     BINDINGS = ONE_RUN.bindings
@@ -122,9 +120,6 @@ class RunCommands(Vertical, inherit_bindings=False):
         if action == "restore" and not row.run.commit_id:
             return "This run has no snapshot."
         return ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def action_rerun(self) -> None:
         if row := self._shown.current_run():

@@ -21,6 +21,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.terminal.key_queue import run_binding
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.terminal.textual_internals import install_compositor
@@ -84,7 +85,7 @@ class DialogLine(NamedTuple):
     stop: int = -1
 
 
-class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
+class DialogView(ExplainsUnavailable, ScrollView, can_focus=True, inherit_bindings=False):
     """A view of the lines that `lines` returns. Subclasses define the lines and the fields."""
 
     DEFAULT_CSS = "DialogView { overflow-x: hidden; scrollbar-size: 1 1; }"
@@ -125,9 +126,6 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         raise NotImplementedError
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     # --- Values
 

@@ -14,6 +14,7 @@ from textual.containers import Horizontal
 from textual.message import Message
 
 from tui_workbench.core.notebooks import is_notebook
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.screen_commands import FILE_PANEL
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
@@ -24,7 +25,7 @@ FOLDER = "/"
 """The last character in the key of a folder."""
 
 
-class FilePanel(Horizontal, inherit_bindings=False):
+class FilePanel(ExplainsUnavailable, Horizontal, inherit_bindings=False):
     """A tree of files, and the content of the selected file."""
 
     heading = "Files"
@@ -141,9 +142,6 @@ class FilePanel(Horizontal, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         return "Not a notebook." if action == "change_view" and not is_notebook(self.current) else ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def action_change_view(self) -> None:
         self._as_cells = not self._as_cells

@@ -14,6 +14,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.themes.themes import Palette, palette_of, style
 from tui_workbench.ui.undo import undo_steps
@@ -23,7 +24,7 @@ from tui_workbench.ui.widgets.pieces import draw_typed
 NO_MATCH = (f"No matches. {shown_key('list.clear_filter', 'esc')} clears the filter.",)
 
 
-class Filterable(ScrollView, inherit_bindings=False):
+class Filterable(ExplainsUnavailable, ScrollView, inherit_bindings=False):
     """A scrollable widget with a filter. Subclasses show the lines that `admits` accepts."""
 
     DEFAULT_CSS = "Filterable { height: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
@@ -96,9 +97,6 @@ class Filterable(ScrollView, inherit_bindings=False):
         if action == "clear_filter" and self._buffer is None:
             return "No filter is set."
         return ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def action_filter(self) -> None:
         self._filter_with(self._buffer or LineBuffer(self._last), is_typing=True)

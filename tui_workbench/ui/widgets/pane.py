@@ -10,8 +10,10 @@ from typing import ClassVar
 from textual.content import Content
 from textual.widget import Widget
 
+from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 
-class Pane(Widget, inherit_bindings=False):
+
+class Pane(ExplainsUnavailable, Widget, inherit_bindings=False):
     """A box of the main screen. `about` is its text in the help."""
 
     DEFAULT_CSS = "Pane { layout: vertical; }"
@@ -32,9 +34,6 @@ class Pane(Widget, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         return ""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.why_not(action)
 
     def take_focus(self) -> None:
         """Focus the main widget of the pane.
