@@ -16,7 +16,7 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.ui.commands import screen_commands
 from tui_workbench.ui.commands.available_commands import CommandState, is_in_palette
 from tui_workbench.ui.commands.command import Command, Scope
-from tui_workbench.ui.commands.help import HelpScreen, Section, sections
+from tui_workbench.ui.commands.help import HelpScreen, Section, help_sections
 from tui_workbench.ui.commands.main_commands import EVERYWHERE, FILES, JOBS, TARGETS
 from tui_workbench.ui.commands.palette import PaletteScreen, command_rows
 from tui_workbench.ui.commands.registry import COMMANDS
@@ -46,7 +46,7 @@ async def test_help_lists_every_command_and_why_it_is_unavailable(project: Proje
         for key, scope in (("1", FILES), ("2", TARGETS), ("5", JOBS)):
             await pilot.press(key)
             await pilot.pause()
-            states = [state for section in sections(screen_of(pilot)) for state in section.commands]
+            states = [state for section in help_sections(screen_of(pilot)) for state in section.commands]
             reasons = {state.command.name: state.reason for state in states}
             assert {command.name for command in (*scope, *EVERYWHERE)} <= set(reasons)
         assert reasons["Cancel"] == "No run selected."
@@ -59,7 +59,7 @@ async def test_help_aligns_keys_names_and_explanations(project: Project, size: t
         explained: list[Section] = []
         for keys in ("1", "2", "3", "4", "5", "0"):
             await pilot.press(keys)
-            explained += sections(screen_of(pilot))
+            explained += help_sections(screen_of(pilot))
         screen = HelpScreen(explained)
         await pilot.app.push_screen(screen)
         lines = ["".join(piece.text for piece in line) for line in screen.query_one(TextView).lines]

@@ -9,7 +9,7 @@ from tui_workbench.ui.terminal.terminal_sequences import (
     notification,
     through_screen,
     through_tmux,
-    title,
+    title_sequence,
     understands,
 )
 
@@ -41,7 +41,7 @@ def test_settings_choose_the_form() -> None:
 
 @pytest.mark.parametrize("text", ["\x1b\\\x1b]0;stolen\x07", "\x9c\x9d0;stolen\x9c", "a\nb\tc", "x" * 1000])
 def test_text_cannot_end_the_sequence(text: str) -> None:
-    for said in (notification(text, text, BARE), notification(text, text, BARE, "osc777"), title(text, BARE)):
+    for said in (notification(text, text, BARE), notification(text, text, BARE, "osc777"), title_sequence(text, BARE)):
         inner = said.removeprefix("\x1b]").removesuffix("\x1b\\")
         assert not any(ord(character) < 32 or 0x7F <= ord(character) < 0xA0 for character in inner)
         assert len(said) < 500
@@ -52,7 +52,7 @@ def test_text_cannot_end_a_field() -> None:
 
 
 def test_title_is_not_wrapped_for_tmux() -> None:
-    assert title("x", {"TERM": "tmux-256color", "TMUX": "/x,1,0"}) == "\x1b]2;x\x1b\\"
+    assert title_sequence("x", {"TERM": "tmux-256color", "TMUX": "/x,1,0"}) == "\x1b]2;x\x1b\\"
 
 
 @pytest.mark.parametrize("name", ["linux", "vt100", "dumb", ""])

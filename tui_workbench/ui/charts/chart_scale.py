@@ -115,7 +115,7 @@ def _multiples(low: float, high: float, step: float) -> list[float]:
     first = math.ceil(low / step - 1e-9)
     # Round to the digits of the step, so that 3 x 0.1 is 0.3.
     digits = max(0, min(300, 1 - math.floor(math.log10(step))))
-    return [round(number * step, digits) + 0.0 for number in range(first, first + _count(low, high, step))]
+    return [round(factor * step, digits) + 0.0 for factor in range(first, first + _count(low, high, step))]
 
 
 def time_ticks(scale: Scale, most: int) -> list[float]:

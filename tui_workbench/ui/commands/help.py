@@ -59,7 +59,7 @@ class HelpScreen(DialogScreen[None], inherit_bindings=False):
         self._text.action_end(last)
 
 
-def sections(screen: Screen[Any]) -> list[Section]:
+def help_sections(screen: Screen[Any]) -> list[Section]:
     """Return a section for the focused widget and each widget around it that has commands, up to the app.
 
     Without a focused widget, return only the section of the screen.
@@ -67,12 +67,12 @@ def sections(screen: Screen[Any]) -> list[Section]:
     nodes = list(screen.focused.ancestors_with_self) if screen.focused is not None else [screen]
     # The purpose of a pane comes before the keys of the list in it.
     nodes.sort(key=lambda node: not getattr(node, "about", ""))
-    parts = []
+    sections = []
     for node in nodes:
         commands = [state for state in command_states(node) if state.command.help]
         if commands and is_ours(node):
-            parts.append(Section(_heading(node), getattr(node, "about", ""), commands))
-    return parts
+            sections.append(Section(_heading(node), getattr(node, "about", ""), commands))
+    return sections
 
 
 def _heading(node: DOMNode) -> str:

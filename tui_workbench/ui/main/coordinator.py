@@ -25,7 +25,7 @@ from tui_workbench.ui.commands.available_commands import (
     is_ours,
     without_duplicates,
 )
-from tui_workbench.ui.commands.help import HelpScreen, sections
+from tui_workbench.ui.commands.help import HelpScreen, help_sections
 from tui_workbench.ui.editor.editor import EditorPane
 from tui_workbench.ui.editor.external_editor import open_in_editor
 from tui_workbench.ui.logs.latest_line import LatestLine
@@ -183,7 +183,7 @@ class MainCoordinator:
             self.context.app.push_screen(screens.run_details(self.context.project, run))
 
     def show_help(self) -> None:
-        self.context.app.push_screen(HelpScreen(sections(self.context.screen)))
+        self.context.app.push_screen(HelpScreen(help_sections(self.context.screen)))
 
     async def choose_theme(self) -> None:
         app = self.context.app

@@ -24,7 +24,7 @@ from tui_workbench.ui.commands.available_commands import (
     without_duplicates,
 )
 from tui_workbench.ui.commands.command import shown_key
-from tui_workbench.ui.commands.help import HelpScreen, sections
+from tui_workbench.ui.commands.help import HelpScreen, help_sections
 from tui_workbench.ui.commands.palette import choose_command
 from tui_workbench.ui.commands.screen_commands import HISTORY
 from tui_workbench.ui.messages import BackendFailed, StatusPosted
@@ -109,7 +109,7 @@ class FullScreen(ExplainsUnavailable, Screen[None], inherit_bindings=False):
         main.post_message(message)
 
     def action_help(self) -> None:
-        self.app.push_screen(HelpScreen(sections(self)))
+        self.app.push_screen(HelpScreen(help_sections(self)))
 
     async def action_palette(self) -> None:
         await choose_command(self.app, self.all_commands(), self.say)

@@ -60,7 +60,7 @@ def notification(title: str, text: str, environ: Mapping[str, str], chosen: str 
     return through_screen(bare) if environ.get("STY") else bare
 
 
-def title(text: str, environ: Mapping[str, str]) -> str:
+def title_sequence(text: str, environ: Mapping[str, str]) -> str:
     """Return the sequence that sets the title of the window or of the tmux pane; "" if the terminal has no title."""
     return f"\x1b]2;{_plain(text)}\x1b\\" if understands(environ) else ""
 
@@ -150,4 +150,4 @@ class WindowTitle:
             write(self._app, RESTORE_TITLE)
 
     def _write(self) -> None:
-        write(self._app, title(self._text, os.environ))
+        write(self._app, title_sequence(self._text, os.environ))
