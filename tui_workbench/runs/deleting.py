@@ -88,7 +88,7 @@ def _locked(directory: RunDirectory) -> Iterator[None]:
     if not directory.status().end:
         _refuse_active(directory)
     with lock_of_ended(directory):
-        if not directory.status().end:
+        if not directory.status().end:  # another process has started the run again before this process got the lock
             _refuse_active(directory)
         yield
 
@@ -170,7 +170,8 @@ def purge(
         for run_id in run_ids:
             with _noted(problems, run_id), contextlib.suppress(FileNotFoundError):
                 rename_below(project.runs_directory, DELETED_PREFIX + run_id, PURGED_PREFIX + run_id)
-        unfinished = unfinished_purge(project)
+        unfinished = unfinished_purge(project)  # with the runs of an interrupted purge
+        # Runs that were renamed no longer keep their snapshots.
         snapshot_size = 0
         snapshots = SnapshotStore(project.root, project.state_directory)
         with _noted(problems, "snapshots"):
@@ -182,6 +183,7 @@ def purge(
             with _noted(problems, run_id):
                 run_size = folder_size(os.path.join(project.runs_directory, PURGED_PREFIX + run_id))
                 delete_below(project.runs_directory, PURGED_PREFIX + run_id)
+                # The entry may belong to another run with the same ID, such as a run from a backup.
                 if not ownership.has_folder(project.runs_directory, run_id):
                     ownership.forget(os.path.join(project.runs_directory, run_id, RECORD))
                 size += run_size

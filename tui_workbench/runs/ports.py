@@ -135,21 +135,21 @@ class OpenPort:
         Raises WorkbenchError.
         """
         spec = owner.spec
-        place = target_for(spec.target).server_place(spec)
+        location = target_for(spec.target).server_place(spec)
         token = secrets.token_urlsafe(16)
-        trace.hide((token,))
+        trace.hide((token,))  # before the first call that contains it
         self._callers: list[socket.socket] = []
         with contextlib.ExitStack() as undo:
             self._server: Server | None = None
             if destination is None:
                 in_run = kind == JUPYTER and spec.starts_jupyter
-                self._server = Server(place, kind, token, spec.run_directory, in_run=in_run)
+                self._server = Server(location, kind, token, spec.run_directory, in_run=in_run)
                 undo.callback(self._server.close)
-                address, port, self.preferred_port = place.address, self._server.port, PORTS[kind]
+                address, port, self.preferred_port = location.address, self._server.port, PORTS[kind]
             else:
-                address, port = destination.host or place.address, destination.port
+                address, port = destination.host or location.address, destination.port
                 self.preferred_port = local_port(port)
-            self._forward = place.host.forward_port(address, port, self.preferred_port)
+            self._forward = location.host.forward_port(address, port, self.preferred_port)
             if self._forward is None:
                 if destination is not None and not destination.host and owner.has_ended:
                     # Another program of this machine may use the port now.
@@ -160,7 +160,7 @@ class OpenPort:
                 _require_listener(address, port)
             else:
                 undo.callback(self._forward.connection.close)
-            self.record = _record(owner, kind, place, address, port, self._forward, token)
+            self.record = _record(owner, kind, location, address, port, self._forward, token)
             self._path = os.path.join(_folder(), f"{os.getpid()}-{secrets.token_hex(4)}")
             self._asked = _listen(self._path, undo)
             self._undo = undo.pop_all()
@@ -246,14 +246,14 @@ def _require_listener(address: str, port: int) -> None:
 
 
 def _record(
-    owner: PortOwner, kind: str, place: ServerPlace, address: str, port: int, forward: PortForward | None, token: str
+    owner: PortOwner, kind: str, location: ServerPlace, address: str, port: int, forward: PortForward | None, token: str
 ) -> PortRecord:
     here, number = (address, port) if forward is None else (LOOPBACK, forward.port)
     path = {TENSORBOARD: f"{token}/", JUPYTER: f"?token={token}"}.get(kind, "")
     host = f"[{here}]" if ":" in here else here
     url = f"http://{host}:{number}/{path}"
     leads_to, since = f"{address}:{port}", utc(time.time()) or ""
-    return PortRecord(url, number, kind, leads_to, place.label, owner.spec.run_id, owner.title, since)
+    return PortRecord(url, number, kind, leads_to, location.label, owner.spec.run_id, owner.title, since)
 
 
 def _listen(path: str, undo: contextlib.ExitStack) -> socket.socket:

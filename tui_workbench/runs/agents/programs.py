@@ -82,6 +82,8 @@ def _interpreter_facts(project_root: str, interpreter: str) -> Iterator[tuple[ob
         return
     yield from _chain(interpreter)
     environment = os.path.dirname(os.path.dirname(interpreter))
+    # This file selects the base interpreter and the packages of a virtual environment. Python looks for it beside the
+    # interpreter and in the parent folder.
     for folder in dict.fromkeys((os.path.dirname(interpreter), environment, _environment_of(interpreter))):
         yield ("pyvenv.cfg", folder, facts_of(os.path.join(folder, "pyvenv.cfg")))
     # An environment outside the project belongs to the user.

@@ -34,6 +34,7 @@ def remember_bus() -> None:
     if own and own not in recorded[:1] and os.path.lexists(channels_path()):
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(_path()), mode=0o700, exist_ok=True)
+            # Another process may write the file at once. Then one address is lost until the next submission.
             newest = [own, *(bus for bus in recorded if bus != own)][:MOST_BUSES]
             write_atomically(_path(), json_bytes(newest), mode=0o600)
 

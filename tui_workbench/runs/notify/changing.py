@@ -49,6 +49,8 @@ def add_channel(
             remedy="Write a URL such as `ntfy://ntfy.sh/TOPIC` or `mailto://USER:PASSWORD@gmail.com`. The "
             "documentation of Apprise lists all services.",
         )
+    # The URL is stored before the file, and the URL of a replaced channel is removed after it, so that the file never
+    # names a reference without a URL.
     kept = SecretStore().put(channel.reference, url)
     if not kept.in_keyring:
         raise WorkbenchError(

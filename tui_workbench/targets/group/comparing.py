@@ -52,6 +52,7 @@ def owner_of_folder(host: Host, run_id: str, member: str) -> str:
 
     If the folder has no owner yet, `member` becomes its owner. Raises WorkbenchError.
     """
+    # The owner is the text of a symbolic link: only one of several members that create it at once succeeds.
     return host.check(["sh", "-c", _OWNER, "sh", HostLayout(host.home()).run(run_id), member]).text.strip()
 
 

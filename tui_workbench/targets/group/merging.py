@@ -79,6 +79,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
             return True  # nothing has been merged yet
         parts = [_Part(*part) for part in stored["parts"]]
         self._offsets = {**stored["offsets"], **{part.member: part.end for part in parts}}
+        # The number of bytes of these parts that the interrupted process has appended already.
         done = os.fstat(self._file).st_size - stored["size"]
         for part in parts:
             data = self._read(part)
@@ -94,7 +95,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
             data = self._read(_Part(member, start, start + CHUNK))
             complete = data.rfind(b"\n") + 1
             if not is_last and (complete or len(data) < CHUNK):
-                data = data[:complete]
+                data = data[:complete]  # the member may still be writing the rest
             if data:
                 added = "\n" if is_last and complete < len(data) else ""
                 new.append((_Part(member, start, start + len(data), added), data + added.encode()))
@@ -102,6 +103,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
             return False
         parts = [part for part, _ in new]
         journal = {"size": os.fstat(self._file).st_size, "offsets": self._offsets, "parts": parts}
+        # The journal is written first. If this process is killed while it appends, the next process appends the rest.
         with storage_errors("write", self._path):
             write_below(self._directory, self._journal, json.dumps(journal).encode())
         for part, data in new:

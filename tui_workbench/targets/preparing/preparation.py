@@ -122,6 +122,7 @@ class Machine:
 
     def _run(self, command: str) -> Iterator[str]:
         sudo = () if self._is_root else ("sudo", "-n")
+        # REMOVE_REFUSED is the English text of an error of apt-get, and apt-get must not ask questions.
         words = [*sudo, "env", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", f"exec 2>&1; {command}"]
         process, rest, last = self.host.open(words), b"", ""
         try:

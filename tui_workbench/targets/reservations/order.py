@@ -44,6 +44,7 @@ def choose(listing: Listing, count: int, free: Sequence[str], every: Sequence[st
     common = [gpu for gpu in allowed if gpu not in reserved]
     needed = max(0, count - len(kept) - len(own))
     unreserved = set(every) - {entry.gpu for entry in listing.of_kind(HOLD)}
+    # A run for which its own and the reserved GPUs are enough does not wait for other runs.
     ahead = tuple(entry for entry in _ahead(listing) if entry.wanted <= len(unreserved)) if needed else ()
     if needed and needed > len(common) - sum(entry.wanted for entry in ahead):
         return Choice(missing=needed, ahead=ahead)
