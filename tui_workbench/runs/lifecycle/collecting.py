@@ -107,28 +107,11 @@ def collect_outputs(
     _move_outputs(directory)
     if aside and drop_unchanged and _set_aside(directory, since_ns, aside, is_unused=is_unused):
         return sorted(paths_below(os.path.join(directory, WORKING_COPY)))
-    kept: list[str] = []
     if not os.path.lexists(os.path.join(directory, WORKING_COPY)):
-        return kept
+        return []
     top = open_folder(directory, WORKING_COPY)
     try:
-        for folder, folders, files, descriptor in os.fwalk(".", topdown=False, dir_fd=top):
-            is_cache = os.path.basename(folder) == CACHE
-            for name in files + folders:
-                try:
-                    status = os.lstat(name, dir_fd=descriptor)
-                    if stat.S_ISDIR(status.st_mode):
-                        if drop_unchanged or is_cache or name == CACHE:
-                            _remove_empty(name, descriptor)
-                        continue
-                    # Programs cannot set ctime. They can set mtime, and copying a file sets its mtime.
-                    unchanged = status.st_ctime_ns <= since_ns
-                    if is_cache or (unchanged and drop_unchanged):
-                        os.unlink(name, dir_fd=descriptor)
-                    elif not unchanged:
-                        kept.append(os.path.normpath(os.path.join(folder, name)))
-                except OSError:
-                    continue  # the file was removed, or is kept because the run made its folder read-only
+        kept = _remove_unchanged(top, since_ns, drop_unchanged=drop_unchanged)
     finally:
         os.close(top)
     if drop_unchanged:
@@ -138,6 +121,29 @@ def collect_outputs(
         finally:
             os.close(parent)
     return sorted(kept)
+
+
+def _remove_unchanged(top: int, since_ns: int, *, drop_unchanged: bool) -> list[str]:
+    """Remove files from the open folder `top`, and return the changed files; see `collect_outputs`."""
+    kept: list[str] = []
+    for folder, folders, files, descriptor in os.fwalk(".", topdown=False, dir_fd=top):
+        is_cache = os.path.basename(folder) == CACHE
+        for name in files + folders:
+            try:
+                status = os.lstat(name, dir_fd=descriptor)
+                if stat.S_ISDIR(status.st_mode):
+                    if drop_unchanged or is_cache or name == CACHE:
+                        _remove_empty(name, descriptor)
+                    continue
+                # Programs cannot set ctime. They can set mtime, and copying a file sets its mtime.
+                unchanged = status.st_ctime_ns <= since_ns
+                if is_cache or (unchanged and drop_unchanged):
+                    os.unlink(name, dir_fd=descriptor)
+                elif not unchanged:
+                    kept.append(os.path.normpath(os.path.join(folder, name)))
+            except OSError:
+                continue  # the file was removed, or is kept because the run made its folder read-only
+    return kept
 
 
 def _set_aside(directory: str, since_ns: int, aside: str, *, is_unused: bool) -> bool:

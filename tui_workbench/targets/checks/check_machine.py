@@ -190,15 +190,15 @@ def clock(host: Host) -> CheckResult:
 def spark(target: Target) -> CheckResult:
     """Check that `spark-submit` and Java exist. Raises ConfigurationError or TargetUnreachable."""
     spec, host = spec_of(target.target), target.host
-    python, location = target.python_environment(spec).interpreter(), spec.target.spark_submit_location
-    installed = launcher.parse_found(host.run(launcher.find_words(spec, python, location, {})).text)
+    interpreter, location = target.python_environment(spec).interpreter(), spec.target.spark_submit_location
+    installed = launcher.parse_found(host.run(launcher.find_words(spec, interpreter, location, {})).text)
     launcher.require_spark(
-        spec, installed, host.label, spark_remedy=launcher.pip_remedy(python), java_remedy=launcher.JAVA_REMEDY
+        spec, installed, host.label, spark_remedy=launcher.pip_remedy(interpreter), java_remedy=launcher.JAVA_REMEDY
     )
     which = f"Spark {installed.version} (Scala {installed.scala})" if installed.version else "Spark"
     remedy = (
         "The workbench builds no environment on this target. "
-        f"Install the packages of your scripts with `{python} -m pip install`."
+        f"Install the packages of your scripts with `{interpreter} -m pip install`."
     )
     return CheckResult(SPARK, OK, f"{installed.submit} is {which}", remedy)
 
