@@ -108,7 +108,7 @@ class TestEntries:
         project = Project.find(str(root))
         with pytest.raises(ConfigurationError) as raised:
             project.target_of(project.run_configuration("local"))
-        assert raised.value.place == str(root / "aml_config" / "local.runconfig") + ":2"
+        assert raised.value.position == str(root / "aml_config" / "local.runconfig") + ":2"
 
     def test_changed_files_are_read_again(self, root: Path) -> None:
         project = Project.find(str(root))

@@ -90,7 +90,7 @@ def translated(words: Sequence[str]) -> list[str]:
 
 
 def _options(line: Line, words: Sequence[str]) -> list[str]:
-    made: list[str] = []
+    translation: list[str] = []
     index = 0
     while index < len(words):
         word = words[index]
@@ -98,21 +98,21 @@ def _options(line: Line, words: Sequence[str]) -> list[str]:
         name, equals, value = word.partition("=")
         takes_value = {**_COMMON, **line.dropped}.get(name if equals else word)
         if takes_value is not None:
-            index += takes_value and not equals
+            index += takes_value and not equals  # skips the value, which is the next word unless it follows `=`
             continue
         if line.names_script and not word.startswith("-"):
-            return [*made, word, *words[index:], *line.added]
+            return [*translation, word, *words[index:], *line.added]
         name = line.renamed.get(name, name)
         if name in ("-o", "--output") and (value or "".join(words[index : index + 1])) == "jsonc":
-            made += [name, "json"]
+            translation += [name, "json"]
             index += not equals
             continue
-        made.append(f"{name}={value}" if equals else name)
+        translation.append(f"{name}={value}" if equals else name)
         if line.names_script and not equals and name not in _SWITCHES and index < len(words):
-            made.append(words[index])
+            translation.append(words[index])
             index += 1
     is_given = any(word.partition("=")[0] in line.added[:1] for word in words)
-    return made if is_given else [*made, *line.added]
+    return translation if is_given else [*translation, *line.added]
 
 
 _SWITCHES = frozenset(("--wait", "--detach", "--dry-run", "-h", "--help"))

@@ -69,7 +69,7 @@ def _in_run(project: Project, request: RunRequest, arguments: argparse.Namespace
         notify(*notes, f"Jupyter starts in run {run.run_number}, {run.run_id}")
         is_running = _follow(directory, until=RunState.RUNNING).is_active
         opened = OpenPort(run_owner(directory), JUPYTER) if is_running else None
-    except BaseException:
+    except BaseException:  # also Ctrl-C: without an open port, the run is of no use
         with contextlib.suppress(WorkbenchError):
             runs.cancel(run.run_id)
         raise

@@ -89,6 +89,7 @@ def _follow(
 ) -> None:
     """Write each new call when it has ended."""
     while True:
+        # The end of the run is read before the calls, so that its last calls are not lost.
         is_last = has_ended is not None and has_ended()
         write([call for call in trace.read_new() if call.state != RUNNING and matches(call, chosen)])
         sys.stdout.flush()

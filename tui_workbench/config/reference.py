@@ -93,7 +93,7 @@ def _meaning(field: Field) -> str:
         (field.replaced_by, f"Use `{field.replaced_by}`."),
         (field.example, f"Example: `{field.example}`."),
     )
-    return " ".join([field.help, *(text for has, text in parts if has)])
+    return " ".join([field.help, *(text for condition, text in parts if condition)])
 
 
 if __name__ == "__main__":

@@ -108,13 +108,13 @@ def _without_login(address: str) -> Mistake | None:
     )
 
 
-def _forbidden(what: str, shown: str, name: str, forbidden: str) -> Mistake | None:
+def _forbidden(noun: str, shown: str, name: str, forbidden: str) -> Mistake | None:
     if name.startswith("-"):
-        return Mistake(f"the {what} {shown!r} begins with a hyphen", "Programs would read it as an option. Correct it.")
-    wrong = next((each for each in name if each in forbidden or each.isspace() or not each.isprintable()), "")
+        return Mistake(f"the {noun} {shown!r} begins with a hyphen", "Programs would read it as an option. Correct it.")
+    wrong = next((mark for mark in name if mark in forbidden or mark.isspace() or not mark.isprintable()), "")
     if not wrong:
         return None
     return Mistake(
-        f"the {what} {shown!r} contains {'white space' if wrong.isspace() else repr(wrong)}",
-        f"Remove it: as in `ssh`, the {what} must not contain white space or characters that a shell interprets.",
+        f"the {noun} {shown!r} contains {'white space' if wrong.isspace() else repr(wrong)}",
+        f"Remove it: as in `ssh`, the {noun} must not contain white space or characters that a shell interprets.",
     )

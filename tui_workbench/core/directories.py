@@ -22,9 +22,9 @@ DATA_PLACES = (os.path.join(_PACKAGE, "_data"), os.path.dirname(_PACKAGE))
 
 def packaged(name: str) -> str:
     """Return the path of the data folder `name`: `themes` or `sample_project`. Raises StorageError if it is missing."""
-    found = next((path for place in DATA_PLACES if os.path.isdir(path := os.path.join(place, name))), "")
-    if found:
-        return found
+    folder = next((path for parent in DATA_PLACES if os.path.isdir(path := os.path.join(parent, name))), "")
+    if folder:
+        return folder
     raise StorageError(f"the installation in {_PACKAGE} lacks the folder {name!r}", remedy=repeat_remedy())
 
 
@@ -83,13 +83,13 @@ def derived_directory(folder: str) -> str:
 
     try:
         key = f"{os.path.realpath(folder)}\0{os.stat(folder).st_ino}"
-        place = os.path.join(user_cache_directory(), "derived", blake2b(os.fsencode(key), digest_size=12).hexdigest())
-        os.makedirs(place, mode=0o700, exist_ok=True)
-        status = os.lstat(place)
+        cache = os.path.join(user_cache_directory(), "derived", blake2b(os.fsencode(key), digest_size=12).hexdigest())
+        os.makedirs(cache, mode=0o700, exist_ok=True)
+        status = os.lstat(cache)  # a link or a folder of another user could lead readers to other data
     except OSError:
         return ""
     is_private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
-    return place if is_private else ""
+    return cache if is_private else ""
 
 
 def _user_directory(variable: str, default: str) -> str:
@@ -102,16 +102,16 @@ def _user_directory(variable: str, default: str) -> str:
 
 def with_parents(path: str) -> list[str]:
     """Return an absolute path and all its parents, the nearest first."""
-    found = [path]
+    paths = [path]
     while (above := os.path.dirname(path)) != path:
         path = above
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths
 
 
 def project_above(path: str) -> str:
     """Return the nearest project folder at or above an absolute path, or ""."""
-    return next((each for each in with_parents(path) if os.path.isdir(os.path.join(each, CONFIG_DIRECTORY))), "")
+    return next((folder for folder in with_parents(path) if os.path.isdir(os.path.join(folder, CONFIG_DIRECTORY))), "")
 
 
 def abbreviate_home(path: str) -> str:

@@ -43,7 +43,7 @@ class WorkbenchError(Exception):
         self.column = column
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         """The position as `file:line:column`, without the parts that are unknown."""
         parts = [self.file] if self.file else []
         if self.file and self.line:
@@ -57,11 +57,11 @@ class WorkbenchError(Exception):
         """The lines of text for a terminal. Alternative remedies have separate lines."""
         if "\n" not in self.remedy:
             return [str(self)]
-        text = f"{self.place}: {self.message}." if self.place else f"{self.message}."
+        text = f"{self.position}: {self.message}." if self.position else f"{self.message}."
         return [" ".join(text.split("\n")), *(f"  {line}" for line in self.remedy.split("\n"))]
 
     def __str__(self) -> str:
-        text = f"{self.place}: {self.message}" if self.place else self.message
+        text = f"{self.position}: {self.message}" if self.position else self.message
         if self.remedy:
             text = f"{text}. {self.remedy}"
         # An error is one line, even if it quotes line breaks.

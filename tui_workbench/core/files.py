@@ -39,6 +39,7 @@ FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Opening a pipe without O_NONBLOCK waits for its other end. With it, the call returns, and `_regular` refuses the pipe.
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 Buffer: TypeAlias = "bytes | array[float]"
@@ -98,6 +99,7 @@ def read_file(path: str, largest: int = LARGEST) -> bytes:
 
 
 def _content(file: BinaryIO, path: str, largest: int) -> bytes:
+    # The size that the system reports is not used: it is 0 for files in /proc, and other files can grow.
     data = file.read(largest + 1)
     if len(data) > largest:
         size = f"{largest >> 20} MiB" if largest >> 20 else f"{largest >> 10} KiB"
@@ -369,7 +371,7 @@ def folder_size(path: str) -> int:
                     folders.append(entry.path)
                 elif status.st_nlink == 1 or (status.st_dev, status.st_ino) not in seen:
                     seen.add((status.st_dev, status.st_ino))
-                    size += status.st_blocks * 512
+                    size += status.st_blocks * 512  # the unit of st_blocks, whatever the block size is
     return size
 
 
@@ -384,6 +386,7 @@ def is_folder_below(top: str, name: str) -> bool:
 
 def open_folder(top: str, name: str = "", *, make: int = 0) -> int:
     """Open a folder and return its descriptor; with `make`, create missing folders with this mode. Raises OSError."""
+    # Each folder is opened relative to the one before it, so that no folder can become a link in between.
     descriptor = os.open(top, _FOLDER)
     for part in _parts(name):
         above = descriptor
@@ -437,12 +440,14 @@ def _replacing(
             file.flush()
             if durable:
                 os.fsync(descriptor)
+        # A rename replaces an existing file, and a hard link fails if there is one.
         give = os.link if exclusive else os.rename
         give(temporary, base, src_dir_fd=folder, dst_dir_fd=folder)
-    finally:
+    finally:  # after a rename, there is no temporary file
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
     if durable:
+        # The data of the file is stored, and its new name only when the folder is stored too.
         with contextlib.suppress(OSError):  # some file systems cannot sync a folder
             os.fsync(folder)
 
@@ -492,9 +497,9 @@ def json_text(value: Any) -> str:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
+        return [_finite(item) for item in value]
     if isinstance(value, float) and value - value != 0:
         return None if value != value else "\ue000+" if value > 0 else "\ue000-"
     return value

@@ -8,6 +8,7 @@ or writes the objects, references and files of the project. `repository` reads t
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +59,7 @@ def run_git(
         ) from error
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
+        # Warnings and hints can precede and follow the error.
         fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
         raise GitError(fatal or f"git failed with exit code {done.returncode}")
     return done.stdout
@@ -80,6 +82,7 @@ def isolated_environment() -> dict[str, str]:
 
 def config_text(settings: Mapping[str, str]) -> bytes:
     """Return a git configuration file with these settings, whose names have the form `section.key`."""
+    # Git accepts `extensions`, such as the object format, only with version 1.
     lines = ["[core]", "\trepositoryformatversion = 1"]
     for name, value in settings.items():
         section, _, key = name.partition(".")
@@ -109,7 +112,7 @@ def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[st
     """
     folder = derived_directory(state_directory)
     if not folder:
-        raise OSError(2, "no cache directory is available", state_directory)
+        raise OSError(errno.ENOENT, "no cache directory is available", state_directory)
     shadow = os.path.join(folder, "reader.git")
     make_repository(shadow, config_text({"core.bare": "true"}))
     return {

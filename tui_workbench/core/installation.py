@@ -34,12 +34,12 @@ _TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 class Source(NamedTuple):
     """The source of the installed package.
 
-    `place` is a path or URL, or "" for an index. For git, `revision` is the requested branch, tag or commit ("" for the
-    default branch), and `commit` is the installed commit.
+    `location` is a path or URL, or "" for an index. For git, `revision` is the requested branch, tag or commit ("" for
+    the default branch), and `commit` is the installed commit.
     """
 
     kind: str
-    place: str = ""
+    location: str = ""
     is_editable: bool = False
     revision: str = ""
     commit: str = ""
@@ -50,13 +50,13 @@ class Source(NamedTuple):
         if self.kind == INDEX:
             return [NAME + chosen]
         if self.kind in (FOLDER, FILE):
-            return [*(["--editable"] if self.is_editable else []), self.place + chosen]
+            return [*(["--editable"] if self.is_editable else []), self.location + chosen]
         revision = f"@{self.revision}" if self.revision else ""
-        return [f"{NAME}{chosen} @ {'git+' if self.kind == GIT else ''}{self.place}{revision}"]
+        return [f"{NAME}{chosen} @ {'git+' if self.kind == GIT else ''}{self.location}{revision}"]
 
     @property
     def is_gone(self) -> bool:
-        return self.kind in (FOLDER, FILE) and not os.path.exists(self.place)
+        return self.kind in (FOLDER, FILE) and not os.path.exists(self.location)
 
 
 def find_source() -> Source:
@@ -133,7 +133,7 @@ def repeat_remedy() -> str:
     command = repeat_command()
     if command:
         return f"Install the workbench again: `{command}`."
-    return f"Install the workbench again, from a new copy: {find_source().place} no longer exists."
+    return f"Install the workbench again, from a new copy: {find_source().location} no longer exists."
 
 
 def _install(*words: str) -> str:
@@ -147,10 +147,10 @@ def _packages_of(extra: str) -> list[str]:
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
-        wanted = requires(NAME) or []
+        requirements = requires(NAME) or []
     except PackageNotFoundError:
         return []
-    parts = (requirement.partition(";") for requirement in wanted)
+    parts = (requirement.partition(";") for requirement in requirements)
     return [package.strip() for package, _, marker in parts if re.search(f"extra == ['\"]{extra}['\"]", marker)]
 
 
@@ -164,9 +164,9 @@ def _tool_words(source: Source, extra: str) -> list[str]:
     receipt = read_file(os.path.join(sys.prefix, "uv-receipt.toml")).decode()
     requirements: list[dict[str, Any]] = tomllib.loads(receipt)["tool"]["requirements"]
     extras, words = [extra], []
-    for each in requirements:
-        if each["name"] == NAME:
-            extras += [name for name in each.get("extras", []) if name != extra]
+    for requirement in requirements:
+        if requirement["name"] == NAME:
+            extras += [name for name in requirement.get("extras", []) if name != extra]
         else:
-            words += ["--with", each["name"] + each.get("specifier", "")]
+            words += ["--with", requirement["name"] + requirement.get("specifier", "")]
     return [*words, *source.words(extras)]

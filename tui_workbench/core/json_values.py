@@ -35,6 +35,7 @@ def parse_json(data: bytes | str, *, bits: int = 63) -> Any:
     """
     text = data if isinstance(data, str) else data.decode(json.detect_encoding(data), "surrogatepass")
     value = _decoded(text, _decoder(bits))
+    # Counting brackets is fast. Few documents have so many that their levels must be counted.
     if text.count("[") + text.count("{") > MOST_LEVELS and _levels(value) > MOST_LEVELS:
         raise ValueError(_TOO_DEEP)
     return value
@@ -67,6 +68,7 @@ def _decoder(bits: int) -> json.JSONDecoder:
     end, longest = 1 << bits, len(str(1 << bits)) + 1
 
     def integer(text: str) -> int:
+        # The length is compared first, because converting thousands of digits is slow, and Python refuses it.
         if len(text) <= longest and -end <= (number := int(text)) < end:
             return number
         raise ValueError(f"the number {shown(text)} is too large")
@@ -82,9 +84,9 @@ def _line_decoder() -> json.JSONDecoder:
 def _levels(value: Any) -> int:
     """Return the depth of a value, without recursion."""
     levels, current = 0, [value]
-    while current := [each for each in current if isinstance(each, list | dict)]:
+    while current := [item for item in current if isinstance(item, list | dict)]:
         levels += 1
-        current = [inner for each in current for inner in (each.values() if isinstance(each, dict) else each)]
+        current = [inner for item in current for inner in (item.values() if isinstance(item, dict) else item)]
     return levels
 
 
@@ -94,22 +96,22 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def read_as(kind: type[_Tuple], value: Any, place: str = "") -> _Tuple:
+def read_as(kind: type[_Tuple], value: Any, path: str = "") -> _Tuple:
     """Convert a JSON object to the named tuple `kind`. Its fields can be named tuples, too.
 
     Missing fields have their defaults, and keys without a field are ignored, because other versions have other fields.
-    Raises ValueError, which names `place` and the key, for a value of another type than the annotation of its field.
+    Raises ValueError, which names `path` and the key, for a value of another type than the annotation of its field.
     """
-    return typing.cast("_Tuple", check_type(kind, value, place))
+    return typing.cast("_Tuple", check_type(kind, value, path))
 
 
-def check_type(kind: Any, value: Any, place: str) -> Any:
+def check_type(kind: Any, value: Any, path: str) -> Any:
     """Return the value as type `kind`: `int | None`, `tuple[str, ...]`, `tuple[str, int]` ... Raises ValueError."""
-    return _reader_of(kind)(value, place)
+    return _reader_of(kind)(value, path)
 
 
-def _wrong(place: str, value: Any, expected: str) -> ValueError:
-    return ValueError(f"{f'`{place}` is ' if place else 'it is '}{shown(value)}, expected {expected}")
+def _wrong(path: str, value: Any, expected: str) -> ValueError:
+    return ValueError(f"{f'`{path}` is ' if path else 'it is '}{shown(value)}, expected {expected}")
 
 
 @functools.cache
@@ -119,71 +121,71 @@ def _reader_of(kind: Any) -> _Reader:
         return _SIMPLE[kind]
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
-        (each,) = (_reader_of(each) for each in inner if each is not types.NoneType)
-        return lambda value, place: None if value is None else each(value, place)
+        (reader,) = (_reader_of(member) for member in inner if member is not types.NoneType)
+        return lambda value, path: None if value is None else reader(value, path)
     if origin is tuple:
         if inner[-1] is Ellipsis:
             return _list_of(_reader_of(inner[0]))
-        return _tuple_of([_reader_of(kind) for kind in inner])
+        return _tuple_of([_reader_of(member) for member in inner])
     if origin is Mapping:
         return _object_of(_reader_of(inner[1]))
     return _fields_of(kind)
 
 
-def _any(value: Any, place: str) -> Any:
+def _any(value: Any, path: str) -> Any:
     return value
 
 
-def _text(value: Any, place: str) -> str:
+def _text(value: Any, path: str) -> str:
     if isinstance(value, str):
         return value
-    raise _wrong(place, value, "text")
+    raise _wrong(path, value, "text")
 
 
-def _bool(value: Any, place: str) -> bool:
+def _bool(value: Any, path: str) -> bool:
     if isinstance(value, bool):
         return value
-    raise _wrong(place, value, "true or false")
+    raise _wrong(path, value, "true or false")
 
 
-def _int(value: Any, place: str) -> int:
+def _int(value: Any, path: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
         return value
-    raise _wrong(place, value, "an integer")
+    raise _wrong(path, value, "an integer")
 
 
-def _float(value: Any, place: str) -> float:
+def _float(value: Any, path: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1 << 63 and math.isfinite(value):
         return float(value)
-    raise _wrong(place, value, "a number")
+    raise _wrong(path, value, "a number")
 
 
 _SIMPLE: dict[Any, _Reader] = {Any: _any, object: _any, str: _text, bool: _bool, int: _int, float: _float}
 
 
-def _list_of(each: _Reader) -> _Reader:
-    def read(value: Any, place: str) -> Any:
+def _list_of(read_item: _Reader) -> _Reader:
+    def read(value: Any, path: str) -> Any:
         if not isinstance(value, list | tuple):
-            raise _wrong(place, value, "a list")
-        return tuple([each(item, place) for item in value])
+            raise _wrong(path, value, "a list")
+        return tuple([read_item(item, path) for item in value])
 
     return read
 
 
-def _tuple_of(items: Sequence[_Reader]) -> _Reader:
-    def read(value: Any, place: str) -> Any:
-        if not isinstance(value, list | tuple) or len(value) != len(items):
-            raise _wrong(place, value, f"a list with a length of {len(items)}")
-        return tuple([read_item(item, place) for read_item, item in zip(items, value, strict=True)])
+def _tuple_of(readers: Sequence[_Reader]) -> _Reader:
+    def read(value: Any, path: str) -> Any:
+        if not isinstance(value, list | tuple) or len(value) != len(readers):
+            raise _wrong(path, value, f"a list with a length of {len(readers)}")
+        return tuple([read_item(item, path) for read_item, item in zip(readers, value, strict=True)])
 
     return read
 
 
-def _object_of(each: _Reader) -> _Reader:
-    def read(value: Any, place: str) -> Any:
+def _object_of(read_item: _Reader) -> _Reader:
+    def read(value: Any, path: str) -> Any:
         if not isinstance(value, dict):
-            raise _wrong(place, value, "an object")
-        return {key: each(item, f"{place}.{key}") for key, item in value.items()}
+            raise _wrong(path, value, "an object")
+        return {key: read_item(item, f"{path}.{key}") for key, item in value.items()}
 
     return read
 
@@ -191,16 +193,16 @@ def _object_of(each: _Reader) -> _Reader:
 def _fields_of(kind: Any) -> _Reader:
     hints: dict[str, Any] = {}
 
-    def read(value: Any, place: str) -> Any:
+    def read(value: Any, path: str) -> Any:
         if not isinstance(value, dict):
-            raise _wrong(place, value, "an object")
+            raise _wrong(path, value, "an object")
         if not hints:  # later than the definition of the class, which can name itself
             hints.update({name: _reader_of(hint) for name, hint in typing.get_type_hints(kind).items()})
-        before = f"{place}." if place else ""
-        found = {key: read_field(value[key], before + key) for key, read_field in hints.items() if key in value}
+        before = f"{path}." if path else ""
+        fields = {key: read_field(value[key], before + key) for key, read_field in hints.items() if key in value}
         for key in hints:
-            if key not in found and key not in kind._field_defaults:
+            if key not in fields and key not in kind._field_defaults:
                 raise ValueError(f"`{before}{key}` is missing")
-        return kind(**found)
+        return kind(**fields)
 
     return read

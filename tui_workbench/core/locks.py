@@ -49,6 +49,7 @@ def unlock(descriptor: int) -> None:
 def is_locked(descriptor: int) -> bool:
     """Return True if another open file holds the lock exclusively, or if this is unknown."""
     try:
+        # A shared lock fails only for an exclusive one, so that two processes that look do not see each other.
         if not try_lock(descriptor, shared=True):
             return True
         unlock(descriptor)

@@ -128,7 +128,7 @@ def mask_text(text: str) -> str:
     if len(text) > _SHORTEST_KEY and (":" in text or "=" in text):
         text = _KEY_BY_NAME.sub(_masked_key_by_name, text)
     if "earer " in text:
-        text = _BEARER.sub(lambda found: f"{found[1]} {MASK}", text)
+        text = _BEARER.sub(lambda match: f"{match[1]} {MASK}", text)
     return text
 
 
@@ -159,8 +159,8 @@ def secret_values(variables: Mapping[str, str]) -> tuple[str, ...]:
 
 def mask_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables with their secrets masked, also where one is a part of another variable."""
-    known = secret_values(variables)
-    return {name: mask_values(mask_value(name, value), known) for name, value in variables.items()}
+    secrets = secret_values(variables)
+    return {name: mask_values(mask_value(name, value), secrets) for name, value in variables.items()}
 
 
 def mask_tree(tree: Any, name: str = "") -> Any:
@@ -212,29 +212,29 @@ def mask_words(words: Iterable[str]) -> list[str]:
     words = list(words)
     is_program = any(map(_PASSWORD_PROGRAM.fullmatch, words))
     has_user = is_program or any(word.partition("=")[0] in _USER_OPTIONS for word in words)
-    found = []
+    masked = []
     option = ""  # the option before the word
     for word in words:
         name, equals, value = word.partition("=")
         if option and not word.startswith("--"):
-            found.append(_masked_argument(option, word, has_user=has_user))
+            masked.append(_masked_argument(option, word, has_user=has_user))
         elif equals and (name.startswith("-") or name.isidentifier()):
-            found.append(f"{mask_text(name)}={_masked_argument(name, value, has_user=has_user)}")
+            masked.append(f"{mask_text(name)}={_masked_argument(name, value, has_user=has_user)}")
         elif word[:2] in ("-p", "-u", "-U") and len(word) > 2:
-            found.append(_masked_short(word, is_program=is_program))
+            masked.append(_masked_short(word, is_program=is_program))
         else:
-            found.append(mask_text(word))
+            masked.append(mask_text(word))
         takes_next = name.startswith("-") and not (is_program and name[:2] in ("-p", "-u") and len(name) > 2)
         option = name if not equals and takes_next else ""
-    return found
+    return masked
 
 
 def _masked_argument(name: str, value: str, *, has_user: bool) -> str:
     """Return the value of an option or the like masked. `has_user`: another option of the command is a user name."""
     if is_secret("pass" if has_user and name in ("-p", "-P") else name, value):
         return MASK
-    if name in _USER_OPTIONS and (found := _USER_AND_PASSWORD.fullmatch(value)):
-        return f"{found[1]}:{MASK}"
+    if name in _USER_OPTIONS and (match := _USER_AND_PASSWORD.fullmatch(value)):
+        return f"{match[1]}:{MASK}"
     return mask_text(value)
 
 
@@ -243,8 +243,8 @@ def _masked_short(word: str, *, is_program: bool) -> str:
     option, value = word[:2], word[2:]
     if option == "-p":
         return f"{option}{MASK}" if is_program and is_secret("pass", value) else mask_text(word)
-    found = _USER_AND_PASSWORD.fullmatch(value)
-    return f"{option}{found[1]}:{MASK}" if found else mask_text(word)
+    match = _USER_AND_PASSWORD.fullmatch(value)
+    return f"{option}{match[1]}:{MASK}" if match else mask_text(word)
 
 
 def mask_command(command: str) -> str:
@@ -256,10 +256,10 @@ def mask_command(command: str) -> str:
 
 def mask_plan(plan: Plan) -> Plan:
     """Return the plan with the secrets in its commands and variables masked."""
-    known = [value for step in plan.steps for value in secret_values(step.environment)]
+    secrets = [value for step in plan.steps for value in secret_values(step.environment)]
     steps = []
     for step in plan.steps:
-        command = tuple(mask_values(word, known) for word in mask_words(step.command))
+        command = tuple(mask_values(word, secrets) for word in mask_words(step.command))
         steps.append(step._replace(command=command, environment=mask_variables(step.environment)))
     return plan._replace(steps=tuple(steps))
 
@@ -269,36 +269,36 @@ def find_mask(words: Sequence[str]) -> str:
     return next((word for word in words if MASK in word), "")
 
 
-def _masked_user(found: re.Match[str]) -> str:
-    name, colon, _ = found[1].partition(":")
-    before = found.string[: found.start()].lower()
+def _masked_user(match: re.Match[str]) -> str:
+    name, colon, _ = match[1].partition(":")
+    before = match.string[: match.start()].lower()
     # The user name may be a token, except in SSH URLs.
-    return f"{name}:{MASK}@" if colon else found[0] if before.endswith("ssh://") else f"{MASK}@"
+    return f"{name}:{MASK}@" if colon else match[0] if before.endswith("ssh://") else f"{MASK}@"
 
 
-def _masked_login(found: re.Match[str]) -> str:
-    return f"{found[1]}:{MASK}@" if is_secret("pass", found[2]) else found[0]
+def _masked_login(match: re.Match[str]) -> str:
+    return f"{match[1]}:{MASK}@" if is_secret("pass", match[2]) else match[0]
 
 
-def _masked_pair(found: re.Match[str]) -> str:
-    return f"{found[1]}={MASK}" if is_secret(found[1], found[2].strip("'\"")) else found[0]
+def _masked_pair(match: re.Match[str]) -> str:
+    return f"{match[1]}={MASK}" if is_secret(match[1], match[2].strip("'\"")) else match[0]
 
 
-def _masked_key(found: re.Match[str]) -> str:
-    start = f"{found[1]}{found[2]}{found[1]}{found[3]}"
-    quote = found["double"] or found["escaped"] or found["single"] or ""
-    value = found[0][len(start) :].removeprefix(quote).removesuffix(quote)
-    return f"{start}{quote}{MASK}{quote}" if is_secret(found[2], value) else found[0]
+def _masked_key(match: re.Match[str]) -> str:
+    start = f"{match[1]}{match[2]}{match[1]}{match[3]}"
+    quote = match["double"] or match["escaped"] or match["single"] or ""
+    value = match[0][len(start) :].removeprefix(quote).removesuffix(quote)
+    return f"{start}{quote}{MASK}{quote}" if is_secret(match[2], value) else match[0]
 
 
-def _masked_key_by_name(found: re.Match[str]) -> str:
-    return f"{found[1]}{found[2]}{MASK}" if is_secret(found[1], found[3]) else found[0]
+def _masked_key_by_name(match: re.Match[str]) -> str:
+    return f"{match[1]}{match[2]}{MASK}" if is_secret(match[1], match[3]) else match[0]
 
 
-def _masked_header(found: re.Match[str]) -> str:
-    name = found[1].lower()
+def _masked_header(match: re.Match[str]) -> str:
+    name = match[1].lower()
     is_known = name in _HEADERS or any(sign in name for sign in "-_")
-    return f"{found[1]}{found[2]}{MASK}" if is_known and is_secret(name, found[3].strip()) else found[0]
+    return f"{match[1]}{match[2]}{MASK}" if is_known and is_secret(name, match[3].strip()) else match[0]
 
 
 def is_secret_file(path: str) -> bool:

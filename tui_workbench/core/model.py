@@ -277,9 +277,10 @@ class RunSpec(NamedTuple):
     def parts(self) -> "tuple[RunSpec, ...]":
         """The parts of the run on the members of a group, in their order; on other targets, only the run itself."""
         members = self.target.parts
+        folder = f"{self.run_directory}/ranks"
         parts = (
-            self._replace(target=each, run_directory=f"{self.run_directory}/ranks/{each.name}", members=len(members))
-            for each in members
+            self._replace(target=member, run_directory=f"{folder}/{member.name}", members=len(members))
+            for member in members
         )
         return tuple(parts) or (self,)
 

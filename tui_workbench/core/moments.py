@@ -55,7 +55,7 @@ def this_moment() -> Moment:
 
 def moment_of(event: Mapping[str, Any]) -> Moment | None:
     """Return the moment of an event in `events.jsonl`, or None if its values are invalid."""
-    found, up, boot = event.get("time", 0.0), event.get("up", 0.0), event.get("boot", "")
-    if not (isinstance(found, int | float) and isinstance(up, int | float) and isinstance(boot, str)):
+    seconds, up, boot = event.get("time", 0.0), event.get("up", 0.0), event.get("boot", "")
+    if not (isinstance(seconds, int | float) and isinstance(up, int | float) and isinstance(boot, str)):
         return None
-    return Moment(float(found), float(up), boot)
+    return Moment(float(seconds), float(up), boot)

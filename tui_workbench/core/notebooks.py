@@ -72,9 +72,9 @@ def read_notebook(text: str) -> dict[str, Any]:
         raise UsageError(f"not a valid notebook: {_describe(error)}", remedy=_OTHER_TEXT) from error
     if isinstance(content, dict) and ("cells" in content or "worksheets" in content):
         return content
-    found = "a JSON object without `cells`" if isinstance(content, dict) else f"JSON, but {_kind(content)}"
+    description = "a JSON object without `cells`" if isinstance(content, dict) else f"JSON, but {_kind(content)}"
     raise UsageError(
-        f"not a notebook: the file contains {found}; a notebook is a JSON object with `cells`", remedy=_OTHER_FILE
+        f"not a notebook: the file contains {description}; a notebook is a JSON object with `cells`", remedy=_OTHER_FILE
     )
 
 

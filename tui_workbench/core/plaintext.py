@@ -74,7 +74,7 @@ def for_terminal(text: str) -> str:
     """Return the text with all unsafe characters replaced, except line endings, tabs and color sequences."""
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
-    return re.sub(_NOT_FOR_TERMINALS, lambda found: found[0] if len(found[0]) > 1 else glyph(found[0]), text)
+    return re.sub(_NOT_FOR_TERMINALS, lambda match: match[0] if len(match[0]) > 1 else glyph(match[0]), text)
 
 
 def counted(number: int, noun: str) -> str:

@@ -189,13 +189,14 @@ def _communicate(
     Raises OSError for more than `most` bytes of a stream, and subprocess.TimeoutExpired.
     """
     deadline = math.inf if timeout is None else time.monotonic() + timeout
-    # Neither side may block the other, so a thread writes the input.
+    # The program may stop reading until its output is read, so a thread writes the input.
     stdin, process.stdin = process.stdin, None
     feeding = threading.Thread(target=_write, args=(stdin, data), name="write the input of a program", daemon=True)
     if stdin is not None:
         feeding.start()
     outputs = {stream.fileno(): bytearray() for stream in (process.stdout, process.stderr) if stream is not None}
     unread, reported = set(outputs), time.monotonic()
+    # A program can close its output long before it ends, and a child of it can keep the output open.
     while unread or process.poll() is None:
         now = time.monotonic()
         if now > deadline:
@@ -212,7 +213,8 @@ def _communicate(
                 process.wait(None if pause == math.inf else pause)
     if stdin is not None:
         feeding.join()
-    out, err = (bytes(outputs[each.fileno()]) if each is not None else b"" for each in (process.stdout, process.stderr))
+    streams = (process.stdout, process.stderr)
+    out, err = (bytes(outputs[stream.fileno()]) if stream is not None else b"" for stream in streams)
     return out, err
 
 
@@ -232,6 +234,7 @@ def _killed_after_error(process: subprocess.Popen[bytes], *, is_leader: bool) ->
     try:
         yield
     except BaseException:
+        # Until `poll` has collected the exit code, the process ID is not given to another process or group.
         if is_leader and process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.kill()
@@ -256,14 +259,15 @@ def start_detached(
     call = trace.Call(trace.PROCESS, command, variables=trace.changed_variables(environment))
     try:
         streams = ((null, 0), (null, 1), (errors if errors >= 0 else null, 2))
-        known = {number for _, number in (*streams, *passed)}
+        used = {number for _, number in (*streams, *passed)}
         pid = os.posix_spawn(
             command[0],
             command,
             environment,
             file_actions=[
-                *((os.POSIX_SPAWN_DUP2, here, there) for here, there in (*streams, *passed)),
-                *((os.POSIX_SPAWN_CLOSE, number) for number in system.inheritable_descriptors() if number not in known),
+                *((os.POSIX_SPAWN_DUP2, own, child) for own, child in (*streams, *passed)),
+                # `posix_spawn` closes no other descriptors. Without this, the child would hold locks and pipes open.
+                *((os.POSIX_SPAWN_CLOSE, number) for number in system.inheritable_descriptors() if number not in used),
             ],
             setsid=True,
             setsigmask=(),

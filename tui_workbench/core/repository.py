@@ -14,6 +14,7 @@ is used.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
@@ -122,17 +123,17 @@ class ProjectGit:
 
 def find_repository(folder: str) -> Repository | None:
     """Return the repository that contains a folder, or None. Git is not started. Raises GitError."""
-    for each in with_parents(os.path.realpath(folder)):
-        path = os.path.join(each, ".git")
+    for parent in with_parents(os.path.realpath(folder)):
+        path = os.path.join(parent, ".git")
         if os.path.isdir(path):
             directory = os.path.realpath(path)
         elif os.path.isfile(path):
-            directory = _directory_in(each)
+            directory = _directory_in(parent)
         else:
             continue
         # Git also ignores folders without HEAD.
         if os.path.lexists(os.path.join(directory, "HEAD")):
-            return Repository(each, directory, _common_directory(directory))
+            return Repository(parent, directory, _common_directory(directory))
     return None
 
 
@@ -142,6 +143,7 @@ def read_head(repository: Repository) -> Head:
         text = read_below(repository.directory, "HEAD", _LARGEST_REFERENCE).strip()
         name = _referred(text)
         branch = name.removeprefix("refs/heads/") if name.startswith("refs/heads/") else ""
+        # In a repository with reftable, HEAD has this name, and the reference is in the table.
         if branch == ".invalid" and os.path.isdir(os.path.join(repository.common, "reftable")):
             raise GitError(
                 f"cannot read the references of {repository.directory}, because they have the format `reftable`",
@@ -172,15 +174,15 @@ def project_git(folder: str, seconds: float = LIMIT_SECONDS) -> Iterator[Project
     head = read_head(repository)
     settings = _settings_of(repository, seconds)
     own = _taken_over(settings) | _OWN_SETTINGS | _ignore_file(seconds)
-    with tempfile.TemporaryDirectory(prefix="workbench-git-") as place:
+    with tempfile.TemporaryDirectory(prefix="workbench-git-") as shadow:
         with _errors(repository.directory):
             objects = os.path.realpath(os.path.join(repository.common, "objects"))
             _check_stores([objects])
-            make_repository(place, config_text(own), head.commit)
-            _copy_files(repository, place)
+            make_repository(shadow, config_text(own), head.commit)
+            _copy_files(repository, shadow)
         environment = {
             **isolated_environment(),
-            "GIT_DIR": place,
+            "GIT_DIR": shadow,
             "GIT_WORK_TREE": repository.work_tree,
             "GIT_OBJECT_DIRECTORY": objects,
             "GIT_NO_REPLACE_OBJECTS": "1",
@@ -196,13 +198,13 @@ def files_not_ignored(folder: str) -> list[str]:
     A repository in the folder itself is not used. Raises GitError.
     """
     own = _OWN_SETTINGS | _ignore_file(LIMIT_SECONDS)
-    with tempfile.TemporaryDirectory(prefix="workbench-git-") as place:
-        with _errors(place):
-            make_repository(place, config_text(own))
-        variables = {"GIT_DIR": place, "GIT_WORK_TREE": os.path.realpath(folder)}
+    with tempfile.TemporaryDirectory(prefix="workbench-git-") as shadow:
+        with _errors(shadow):
+            make_repository(shadow, config_text(own))
+        variables = {"GIT_DIR": shadow, "GIT_WORK_TREE": os.path.realpath(folder)}
         words = ("ls-files", "--others", "--exclude-standard", "-z")
-        found = run_git(*words, environment={**isolated_environment(), **variables}, folder=folder, timeout=60.0)
-    return [os.fsdecode(name) for name in found.split(b"\0") if name]
+        output = run_git(*words, environment={**isolated_environment(), **variables}, folder=folder, timeout=60.0)
+    return [os.fsdecode(name) for name in output.split(b"\0") if name]
 
 
 def _directory_in(work_tree: str) -> str:
@@ -230,6 +232,7 @@ def _referred(text: bytes) -> str:
 
 def _reference(repository: Repository, name: str) -> bytes:
     """Return the text of a reference, or b"" if it does not exist. Raises OSError."""
+    # A linked work tree has references of its own, such as those of a bisection, before the shared ones.
     for folder in dict.fromkeys((repository.directory, repository.common)):
         # The name of a reference can be a folder, if a packed reference has that name.
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -237,8 +240,8 @@ def _reference(repository: Repository, name: str) -> bytes:
                 return read_below(folder, name, _LARGEST_REFERENCE).strip()
     with contextlib.suppress(FileNotFoundError):
         packed = read_below(repository.common, "packed-refs", _LARGEST_REFERENCES)
-        found = re.search(rb"^([0-9a-f]+) " + re.escape(os.fsencode(name)) + rb"$", packed, re.MULTILINE)
-        return found[1] if found else b""
+        match = re.search(rb"^([0-9a-f]+) " + re.escape(os.fsencode(name)) + rb"$", packed, re.MULTILINE)
+        return match[1] if match else b""
     return b""
 
 
@@ -251,24 +254,24 @@ def _settings_of(repository: Repository, seconds: float) -> list[tuple[str, str]
                 text += read_below(folder, name, _LARGEST_CONFIG) + b"\n"
     words = ("config", "--file", "-", "--no-includes", "--null", "--list")
     try:
-        found = run_git(*words, environment=isolated_environment(), folder="/", input=text or b"\n", timeout=seconds)
+        output = run_git(*words, environment=isolated_environment(), folder="/", input=text or b"\n", timeout=seconds)
     except GitError as error:
         message = f"cannot read the configuration of {repository.directory}: {error.message}"
         raise GitError(message, remedy=error.remedy) from error
-    parts = (os.fsdecode(entry).partition("\n") for entry in found.split(b"\0") if entry)
+    parts = (os.fsdecode(entry).partition("\n") for entry in output.split(b"\0") if entry)
     return [(key, value) for key, _, value in parts]
 
 
 def _taken_over(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
-    found = {}
+    taken = {}
     for key, value in settings:
         word = value.lower()
         word = _WORDS.get(word, word)
         if word in _SETTINGS.get(key, ()):
-            found[key] = word
+            taken[key] = word
         elif key == "extensions.objectformat":
             raise GitError(f"unknown object format {value!r} of the repository", remedy="Update the workbench.")
-    return found
+    return taken
 
 
 def _ignore_file(seconds: float) -> dict[str, str]:
@@ -290,26 +293,26 @@ def _check_stores(stores: list[str]) -> None:
             is_quoted = any(name.startswith('"') for name in names)  # a form that git reads, but does not write
             if len(text) > _LARGEST_ALTERNATES or number + len(names) > _MOST_STORES or is_quoted:
                 raise OSError(
-                    27, "it names too many or quoted object stores", os.path.join(store, "info", "alternates")
+                    errno.EFBIG, "it names too many or quoted object stores", os.path.join(store, "info", "alternates")
                 )
             stores += [path for name in names if (path := os.path.join(store, name)) not in stores]
 
 
-def _copy_files(repository: Repository, place: str) -> None:
+def _copy_files(repository: Repository, shadow: str) -> None:
     """Copy the index, the commit and the patterns of a repository. Raises OSError."""
-    index = copy_with_times(repository.directory, "index", place, LARGEST_INDEX)
+    index = copy_with_times(repository.directory, "index", shadow, LARGEST_INDEX)
     if b"link" in index:  # a split index
         for name in os.listdir(repository.directory):
             shared = _SHARED_INDEX.fullmatch(name)
             if shared is not None and bytes.fromhex(shared[1]) in index:
-                copy_with_times(repository.directory, name, place, LARGEST_INDEX)
-    os.mkdir(os.path.join(place, "info"), 0o700)
-    copy_with_times(repository.common, "info/exclude", place, _LARGEST_PATTERNS)
-    copy_with_times(repository.common, "info/attributes", place, _LARGEST_PATTERNS)
-    copy_with_times(repository.directory, "info/sparse-checkout", place, _LARGEST_PATTERNS)
+                copy_with_times(repository.directory, name, shadow, LARGEST_INDEX)
+    os.mkdir(os.path.join(shadow, "info"), 0o700)
+    copy_with_times(repository.common, "info/exclude", shadow, _LARGEST_PATTERNS)
+    copy_with_times(repository.common, "info/attributes", shadow, _LARGEST_PATTERNS)
+    copy_with_times(repository.directory, "info/sparse-checkout", shadow, _LARGEST_PATTERNS)
 
 
-def copy_with_times(folder: str, name: str, place: str, largest: int) -> bytes:
+def copy_with_times(folder: str, name: str, destination: str, largest: int) -> bytes:
     """Copy a file with its modification time, and return its content; b"" if it is missing. Raises OSError."""
     try:
         file = open(open_below(folder, name), "rb")  # noqa: SIM115 (closed below)
@@ -319,8 +322,8 @@ def copy_with_times(folder: str, name: str, place: str, largest: int) -> bytes:
         status = os.fstat(file.fileno())
         data = file.read(largest + 1)
     if len(data) > largest:
-        raise OSError(27, f"it is larger than {largest >> 20} MiB", os.path.join(folder, name))
-    path = os.path.join(place, name)
+        raise OSError(errno.EFBIG, f"it is larger than {largest >> 20} MiB", os.path.join(folder, name))
+    path = os.path.join(destination, name)
     with open_new(path) as copy:
         copy.write(data)
     # Git reads the content of files that are not older than the index.
@@ -329,11 +332,11 @@ def copy_with_times(folder: str, name: str, place: str, largest: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _errors(place: str) -> Iterator[None]:
+def _errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        name = error.filename or place
+        name = error.filename or path
         raise GitError(
             f"cannot read the repository: {name}: {error.strerror or error}",
             remedy="Check the repository with `git fsck`.",

@@ -176,4 +176,4 @@ def _row_of(name: str) -> _Row | None:
         name = unicodedata.normalize("NFKC", name).translate(_LOOK_ALIKE)
     words = [word.lower() for word in _WORD.findall(name)]
     neighbors = list(zip(["", *words], words, [*words[1:], ""], strict=False))
-    return next((row for row in _TABLE if any(row.matches(*each) for each in neighbors)), None)
+    return next((row for row in _TABLE if any(row.matches(*triple) for triple in neighbors)), None)

@@ -156,12 +156,12 @@ def start_time(text: str) -> str:
         return "-"
 
 
-def is_same_start(one: str, other: str) -> bool:
+def is_same_start(start: str, other: str) -> bool:
     """Return True if two start times may belong to the same process."""
-    if _has_proc() or "-" in (one, other):
-        return one == other or "-" in (one, other)
+    if _has_proc() or "-" in (start, other):
+        return start == other or "-" in (start, other)
     # `ps` and psutil may round the seconds differently.
-    return one.isdigit() and other.isdigit() and abs(int(one) - int(other)) <= 1
+    return start.isdigit() and other.isdigit() and abs(int(start) - int(other)) <= 1
 
 
 def exit_descriptor(pid: int) -> int:
@@ -189,12 +189,12 @@ def inheritable_descriptors() -> list[int]:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:
         numbers = list(range(_MOST_DESCRIPTORS))
-    found = []
+    inheritable = []
     for number in numbers:
         with contextlib.suppress(OSError):  # it was closed, such as the descriptor of listdir
             if number > 2 and os.get_inheritable(number):
-                found.append(number)
-    return found
+                inheritable.append(number)
+    return inheritable
 
 
 def bytes_written(pid: int) -> int:

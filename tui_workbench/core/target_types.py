@@ -143,13 +143,13 @@ BUILT_IN = (LOCAL, LOCAL_DOCKER, REMOTE_DOCKER, REMOTE, SLURM, CLUSTER, GROUP)
 SYNONYMS = {"docker": LOCAL_DOCKER.name}
 """Names of target types, by an alternative name."""
 
-_BY_NAME = {each.name: each for each in BUILT_IN}
+_BY_NAME = {target_type.name: target_type for target_type in BUILT_IN}
 
 
 def find(name: str) -> TargetType:
     """Return the type of this name; for an unknown name, a type with the defaults."""
-    known = _BY_NAME.get(SYNONYMS.get(name, name))
-    return known if known is not None else _installed_type(name)
+    built_in = _BY_NAME.get(SYNONYMS.get(name, name))
+    return built_in if built_in is not None else _installed_type(name)
 
 
 def is_known(name: str) -> bool:
@@ -172,8 +172,8 @@ def load(name: str) -> Any:
         return None
     from importlib.metadata import entry_points
 
-    found = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
-    return found.load() if found is not None else None
+    entry_point = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
+    return entry_point.load() if entry_point is not None else None
 
 
 @cache
@@ -197,5 +197,5 @@ def names() -> tuple[str, ...]:
 
 def forget_installed() -> None:
     """Clear the caches of types from other packages."""
-    for each in (installed, load, _installed_type):
-        each.cache_clear()
+    for cached in (installed, load, _installed_type):
+        cached.cache_clear()

@@ -98,17 +98,17 @@ def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HE
     Raises StorageError if the file does not exist, cannot be read, or is a folder, pipe or device.
     """
     try:
-        data, found, allowed = _read(path, largest, head)
+        data, version, allowed = _read(path, largest, head)
     except OSError as error:
         raise storage_error("read", path, error) from error
     if b"\0" in data and not data.startswith(tuple(bom for name, bom in _BOMS if name.startswith("utf-16"))):
-        shown, too_large = _hexadecimal(data[:HEAD_OF_BINARY]), found.size > largest
-        return TextFile(path, shown, found, "", is_binary=True, too_large=too_large, read_only="it is binary")
-    if found.size > largest:
+        shown, too_large = _hexadecimal(data[:HEAD_OF_BINARY]), version.size > largest
+        return TextFile(path, shown, version, "", is_binary=True, too_large=too_large, read_only="it is binary")
+    if version.size > largest:
         data = data[: data.rfind(b"\n") + 1] or data
-        file = _decode(path, data, found, lenient=True)
+        file = _decode(path, data, version, lenient=True)
         return file._replace(too_large=True, read_only=f"it is larger than {largest >> 20} MiB")
-    file = _decode(path, data, found)
+    file = _decode(path, data, version)
     if not file.read_only and not allowed:
         file = file._replace(read_only=_NO_PERMISSION)
     return file
@@ -156,7 +156,7 @@ def locked(paths: Iterable[str]) -> Iterator[None]:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             except OSError:
                 continue
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # a file system without locks
                 held.enter_context(locks.held(descriptor, _patience(folder)))
         yield
 
@@ -176,20 +176,20 @@ def _patience(folder: str) -> Callable[[], None]:
 def _read(path: str, largest: int, head: int) -> tuple[bytes, Signature, bool]:
     try:
         with open_file(path) as file:
-            found = signature_of(os.fstat(file.fileno()))
-            data = file.read(head if found.size > largest else largest + 1)
+            version = signature_of(os.fstat(file.fileno()))
+            data = file.read(head if version.size > largest else largest + 1)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENXIO):  # ENXIO: a socket
             raise
         remedy = "Choose a regular file: pipes, sockets and devices cannot be opened."
         raise StorageError("this is not a regular file", remedy=remedy, file=path) from error
     # Files in /proc and growing files can contain more bytes than their reported size.
-    found = found._replace(size=max(found.size, len(data))) if len(data) > largest else found
+    version = version._replace(size=max(version.size, len(data))) if len(data) > largest else version
     allowed = os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
-    return data, found, allowed
+    return data, version, allowed
 
 
-def _decode(path: str, data: bytes, found: Signature, *, lenient: bool = False) -> TextFile:
+def _decode(path: str, data: bytes, version: Signature, *, lenient: bool = False) -> TextFile:
     encoding, bom = next(((name, mark) for name, mark in _BOMS if data.startswith(mark)), ("utf-8", b""))
     body = data[len(bom) :]
     read_only = ""
@@ -201,7 +201,7 @@ def _decode(path: str, data: bytes, found: Signature, *, lenient: bool = False) 
     newline = _newline_of(text)
     if newline not in ("", "\n"):
         text = text.replace(newline, "\n")
-    file = TextFile(path, text, found, encoding, newline, has_bom=bool(bom), read_only=read_only)
+    file = TextFile(path, text, version, encoding, newline, has_bom=bool(bom), read_only=read_only)
     if not lenient and not read_only and file.encode(text) != data:
         return file._replace(read_only=f"its {encoding} text cannot be written back unchanged")
     return file

@@ -96,8 +96,8 @@ def agent_name(text: object) -> str:
 
 def current_agent() -> str:
     """Return the name of the coding agent for which this process acts, or "" for the user."""
-    found = _agent.get()
-    return agent_name(os.environ.get(AGENT_VARIABLE)) or (_agent_of_process if found is None else found)
+    agent = _agent.get()
+    return agent_name(os.environ.get(AGENT_VARIABLE)) or (_agent_of_process if agent is None else agent)
 
 
 def forget_agent() -> None:
@@ -237,17 +237,17 @@ def _hide_environment() -> None:
 
 def _short(line: dict[str, Any]) -> dict[str, Any]:
     """Return the call with secrets masked and long texts cut."""
-    found = dict(line)
+    short = dict(line)
     words = masked_words(map(os.fsdecode, line["words"]))
-    found["words"] = [word[:LONGEST_WORD] for word in words]
+    short["words"] = [word[:LONGEST_WORD] for word in words]
     if any(len(word) > LONGEST_WORD for word in words):
-        found["cut"] = True
+        short["cut"] = True
     if "variables" in line:
         variables = line["variables"].items()
-        found["variables"] = {name: MASK if is_secret(name, value) else masked_text(value) for name, value in variables}
+        short["variables"] = {name: MASK if is_secret(name, value) else masked_text(value) for name, value in variables}
     if "login" in line:
-        found["login"] = masked_text(line["login"])
-    return found
+        short["login"] = masked_text(line["login"])
+    return short
 
 
 def _to_json(line: Mapping[str, Any]) -> bytes:
@@ -256,14 +256,14 @@ def _to_json(line: Mapping[str, Any]) -> bytes:
 
 def _with_first_words(line: dict[str, Any]) -> dict[str, Any]:
     """Return a call without its variables and login, and with the first words of its command."""
-    found = {name: value for name, value in line.items() if name not in ("variables", "login")}
+    shortened = {name: value for name, value in line.items() if name not in ("variables", "login")}
     words, room = [], LONGEST_LINE // 8
     for word in line.get("words", ()):
         words.append(word[: room // _LONGEST_CHARACTER])
         room -= len(json.dumps(words[-1])) + 1
         if room <= 0 or words[-1] != word:
             break
-    return {**found, "words": words, "cut": True}
+    return {**shortened, "words": words, "cut": True}
 
 
 def _is_logged(line: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
@@ -285,7 +285,7 @@ def _append(folder: str, data: bytes, *, makes_folder: bool = False) -> None:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         descriptor = os.open(path, _FLAGS, 0o600)
         try:
-            os.write(descriptor, data)
+            os.write(descriptor, data)  # one call, so that lines of several processes do not mix
             if os.lseek(descriptor, 0, os.SEEK_END) > LARGEST_FILE:
                 _rotate(descriptor, path)
         finally:

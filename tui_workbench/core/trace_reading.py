@@ -103,13 +103,13 @@ class TraceFile:
         for key in list(self._lines)[: max(0, len(self._lines) - MOST_CALLS)]:
             del self._lines[key]
             self._calls.pop(key, None)
-        found = []
+        calls = []
         for key in changed:
             call = _call_of(self._lines[key]) if key in self._lines else None
             if call is not None:
                 self._calls[key] = call
-                found.append(call)
-        return found
+                calls.append(call)
+        return calls
 
     def _chunks(self) -> Iterable[bytes]:
         """Yield the unread lines of the rotated file, then those of the current file."""
@@ -120,6 +120,7 @@ class TraceFile:
             status = os.stat(self._path)
         except OSError:
             return
+        # A new inode shows that the file was rotated. The rest of the old file is then in the rotated file.
         if (status.st_dev, status.st_ino) != self._identity:
             if self._offset:
                 yield _read(self._path + OLD_SUFFIX, self._offset)[0]
@@ -137,9 +138,10 @@ class TraceFile:
             key, moment = str(line["id"]), float(line["at"])
         except (ValueError, KeyError, TypeError, OverflowError):
             return []
-        known = f"{key} {moment}"  # process IDs are reused
-        self._lines[known] = {**self._lines.get(known, {}), **line}
-        return [known]
+        call_key = f"{key} {moment}"  # process IDs are reused
+        # The line at the end of a call has only the result, and completes the line at its start.
+        self._lines[call_key] = {**self._lines.get(call_key, {}), **line}
+        return [call_key]
 
 
 def _read(path: str, offset: int) -> tuple[bytes, int]:
@@ -185,14 +187,15 @@ def matches(call: TracedCall, text: str) -> bool:
 
     The word `kind:ssh` selects calls of a kind, `agent:name` those of an agent, and `failed` failed and lost calls.
     """
-    place = " ".join((call.kind, shell_line(call), call.result, call.run, call.agent, call.error, call.stderr)).lower()
+    texts = (call.kind, shell_line(call), call.result, call.run, call.agent, call.error, call.stderr)
+    searched = " ".join(texts).lower()
 
     def is_in(word: str) -> bool:
         if word.startswith("kind:"):
             return call.kind.startswith(word[5:])
         if word.startswith("agent:"):
             return bool(call.agent) and word[6:] in call.agent.lower()
-        return call.state in (FAILED, LOST) if word in ("failed", ":failed") else word in place
+        return call.state in (FAILED, LOST) if word in ("failed", ":failed") else word in searched
 
     return all(map(is_in, text.lower().split()))
 
@@ -209,19 +212,19 @@ def short_line(call: TracedCall) -> str:
     line = " ".join(_short_word(word) for word in words)
     if not call.login:
         return line
-    place = call.login.split()[-1]
-    return f"{place}: {line}" if line else f"ssh {call.login}"
+    host = call.login.split()[-1]
+    return f"{host}: {line}" if line else f"ssh {call.login}"
 
 
 def _without_settings(words: Sequence[str]) -> list[str]:
-    found: list[str] = []
+    kept: list[str] = []
     rest = iter(words)
     for word in rest:
         if word in ("-c", "-C"):
             next(rest, None)
         elif not word.startswith(("--git-dir=", "--work-tree=")) and word != "--no-optional-locks":
-            found.append(word)
-    return found
+            kept.append(word)
+    return kept
 
 
 def _short_word(word: str) -> str:
@@ -259,10 +262,10 @@ def shell_line(call: TracedCall) -> str:
 
 
 def _command_line(words: Sequence[str]) -> str:
-    found: list[str] = []
+    quoted: list[str] = []
     for word in words:
         name, _, value = word.partition("=")
         # `docker --env NAME` passes on the value in the environment of the caller.
-        is_masked_variable = value == MASK and found[-1:] in (["--env"], ["-e"])
-        found.append(shlex.quote(name if is_masked_variable else word))
-    return " ".join(found)
+        is_masked_variable = value == MASK and quoted[-1:] in (["--env"], ["-e"])
+        quoted.append(shlex.quote(name if is_masked_variable else word))
+    return " ".join(quoted)

@@ -131,6 +131,7 @@ def at_once(calls: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result]:
         results[name] = calls[name]()
 
     errors: list[WorkbenchError | Interrupted] = []
+    # The list starts all calls before the first result is awaited.
     for running in [BackgroundCall(functools.partial(call, name)) for name in calls]:
         with running:
             try:

@@ -65,10 +65,10 @@ def clone_project(url: str, folder: str = "", stopped: Callable[[], bool] = lamb
     StorageError, and WorkbenchError if git fails.
     """
     check_url(url)
-    place = os.path.abspath(os.path.expanduser(folder or name_in(url)))
-    with new_folder(place) as building:
+    destination = os.path.abspath(os.path.expanduser(folder or name_in(url)))
+    with new_folder(destination) as building:
         clone(url, building, stopped=stopped)
-    return place
+    return destination
 
 
 def is_url(text: str) -> bool:
@@ -102,19 +102,19 @@ def name_in(url: str) -> str:
 
 def clone(
     url: str,
-    place: str,
+    destination: str,
     *options: str,
     variables: Mapping[str, str] | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Clone a repository into the empty folder `place`, with `variables` in the environment of git.
+    """Clone a repository into the empty folder `destination`, with `variables` in the environment of git.
 
     Raises UsageError, WorkbenchError if git fails, Stopped and OSError.
     """
     check_url(url)
     variables = {**_VARIABLES, **(variables or {})}
     kept = {name: value for name, value in os.environ.items() if name not in _OF_REPOSITORY}
-    command = ["git", "clone", "--progress", "--template=", *options, "--", url, place]
+    command = ["git", "clone", "--progress", "--template=", *options, "--", url, destination]
     with contextlib.ExitStack() as meters:
         try:
             done = run(
@@ -156,10 +156,10 @@ class _Report:
         """Report the last progress in `errors`, the stderr output of git so far. Raises Stopped."""
         if self._stopped():
             raise Stopped
-        found = list(_PROGRESS.finditer(_text(errors)))
-        if not found:
+        matches = list(_PROGRESS.finditer(_text(errors)))
+        if not matches:
             return
-        verb, noun, done, total = found[-1].groups()
+        verb, noun, done, total = matches[-1].groups()
         if self._meter is None or verb != self._phase:
             self._phase = verb
             self._meter = self._meters.enter_context(meter(verb.lower(), _UNITS.get(noun, noun)))

@@ -13,54 +13,54 @@ from tui_workbench.core.errors import StorageError, UsageError
 
 
 @contextlib.contextmanager
-def built(place: str) -> Iterator[str]:
-    """Create a hidden folder, and rename it to `place` at the end. After an exception, remove the hidden folder."""
-    parent, name = os.path.split(place)
+def built(folder: str) -> Iterator[str]:
+    """Create a hidden folder, and rename it to `folder` at the end. After an exception, remove the hidden folder."""
+    parent, name = os.path.split(folder)
     building = os.path.join(parent, f".{name}-{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
         os.mkdir(building)
         yield building
-        os.rename(building, place)
+        os.rename(building, folder)  # replaces an empty folder, and fails if others have put files into it meanwhile
     finally:
         shutil.rmtree(building, ignore_errors=True)  # does not exist after the rename
 
 
 @contextlib.contextmanager
-def new_folder(place: str) -> Iterator[str]:
+def new_folder(folder: str) -> Iterator[str]:
     """Like `built`, but raise StorageError instead of OSError.
 
-    Raises UsageError if `place` exists and is not an empty folder, or if its parent is not a folder.
+    Raises UsageError if `folder` exists and is not an empty folder, or if its parent is not a folder.
     """
-    parent = os.path.dirname(place)
+    parent = os.path.dirname(folder)
     if not os.path.isdir(parent):
         raise UsageError(f"{parent} is not a folder", remedy="Create the folder, or choose another.")
-    _check_free(place)
+    _check_free(folder)
     try:
-        with built(place) as building:
+        with built(folder) as building:
             yield building
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            raise _taken(place) from error
+            raise _taken(folder) from error
         raise StorageError(
             f"cannot create the project: {(error.strerror or str(error)).lower()}",
             remedy="Free some space, choose a writable folder, or if you use a template, check that you can read it.",
-            file=place,
+            file=folder,
         ) from error
 
 
-def _check_free(place: str) -> None:
+def _check_free(folder: str) -> None:
     try:
-        free = not os.listdir(place)
+        free = not os.listdir(folder)
     except FileNotFoundError:
         # The rename would replace a broken symbolic link.
-        free = not os.path.islink(place)
+        free = not os.path.islink(folder)
     except OSError:
         free = False
-    if not free or os.path.islink(place):
-        raise _taken(place)
+    if not free or os.path.islink(folder):
+        raise _taken(folder)
 
 
-def _taken(place: str) -> UsageError:
-    command = f"workbench-tui project add {shlex.quote(place)}"
+def _taken(folder: str) -> UsageError:
+    command = f"workbench-tui project add {shlex.quote(folder)}"
     remedy = f"Choose another folder. If the path is a folder, you can turn it into a project: `{command}`."
-    return UsageError(f"{place} exists and is not an empty folder", remedy=remedy)
+    return UsageError(f"{folder} exists and is not an empty folder", remedy=remedy)

@@ -132,11 +132,11 @@ class Project:
         name = override or configuration.target
         key = configuration.key("Target")
         if not os.path.isfile(os.path.join(self.config_directory, name + COMPUTE_SUFFIX)) and not override:
-            known, missing = self._names(COMPUTE_SUFFIX), f"{CONFIG_DIRECTORY}/{name}{COMPUTE_SUFFIX}"
+            names, missing = self._names(COMPUTE_SUFFIX), f"{CONFIG_DIRECTORY}/{name}{COMPUTE_SUFFIX}"
             raise ConfigurationError(
                 f"{key} is {name!r}, but {missing} does not exist",
-                remedy=f"Set {key} to one of: {', '.join(known)}."
-                if known
+                remedy=f"Set {key} to one of: {', '.join(names)}."
+                if names
                 else f"{_HOW_TO_ADD[COMPUTE_SUFFIX]} Then set {key} to its name.",
                 file=configuration.path,
                 line=line_of_key(configuration.path, key),
@@ -144,8 +144,10 @@ class Project:
         target = self.target(name)
         if configuration.is_sdk_form:
             values = sdk_conflicts.flattened(configuration.values)
-            found = sdk_conflicts.conflicts(values, target, lambda path: os.path.isfile(os.path.join(self.root, path)))
-            for conflict in found:
+            conflicts = sdk_conflicts.conflicts(
+                values, target, lambda path: os.path.isfile(os.path.join(self.root, path))
+            )
+            for conflict in conflicts:
                 line = line_of_key(configuration.path, conflict.key)
                 raise ConfigurationError(conflict.message, remedy=conflict.remedy, file=configuration.path, line=line)
         return target
@@ -160,8 +162,8 @@ class Project:
     def _path_of(self, name: str, suffix: str, kind: str) -> str:
         path = os.path.join(self.config_directory, name + suffix)
         if not name or "/" in name or not os.path.isfile(path):
-            known = ", ".join(self._names(suffix))
-            remedy = f"Choose one of: {known}." if known else _HOW_TO_ADD[suffix]
+            names = ", ".join(self._names(suffix))
+            remedy = f"Choose one of: {names}." if names else _HOW_TO_ADD[suffix]
             message = f"unknown {kind} {name!r}: {CONFIG_DIRECTORY}/{name}{suffix} does not exist"
             raise ConfigurationError(message, remedy=remedy)
         return path

@@ -94,15 +94,15 @@ def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE)
     """
     _check_name(name)
     source = _source_of(template)
-    place = os.path.join(os.path.abspath(os.path.expanduser(path)), name)
-    with new_folder(place) as building:
+    destination = os.path.join(os.path.abspath(os.path.expanduser(path)), name)
+    with new_folder(destination) as building:
         if source:
             (_copy if os.path.isabs(source) else _clone)(source, building)
             _add_missing(building, name)
         else:
             for relative, content in _files_of(template, name):
                 _write(os.path.join(building, relative), content)
-    return place
+    return destination
 
 
 def add_folder(folder: str) -> tuple[str, ...]:
@@ -125,8 +125,8 @@ def add_folder(folder: str) -> tuple[str, ...]:
 
 def _source_of(template: str) -> str:
     """Return the folder or URL of a template, or "" for a built-in template. Raises UsageError for an unknown one."""
-    known = [entry.name for entry in _TEMPLATES]
-    if template in known:
+    names = [entry.name for entry in _TEMPLATES]
+    if template in names:
         return ""
     if is_url(template) or "://" in template:  # `clone` reports an invalid URL
         return template
@@ -135,17 +135,17 @@ def _source_of(template: str) -> str:
         return folder
     raise UsageError(
         f"unknown template {template!r}",
-        remedy=f"Use an existing folder, the URL of a git repository, or one of: {', '.join(known)}.",
+        remedy=f"Use an existing folder, the URL of a git repository, or one of: {', '.join(names)}.",
     )
 
 
 def _add_missing(root: str, name: str) -> tuple[str, ...]:
     """Add the configuration files of `blank` to a folder without configuration, and return their paths."""
-    place = os.path.join(root, CONFIG_DIRECTORY)
-    if os.path.isdir(place):
+    folder = os.path.join(root, CONFIG_DIRECTORY)
+    if os.path.isdir(folder):
         return ()
     files = {path: data for path, data in _files_of(DEFAULT_TEMPLATE, name) if path.startswith(f"{CONFIG_DIRECTORY}/")}
-    with built(place) as building:
+    with built(folder) as building:
         for path, data in files.items():
             _write(os.path.join(building, os.path.relpath(path, CONFIG_DIRECTORY)), data)
     return tuple(files)
@@ -186,18 +186,18 @@ def _write(path: str, content: bytes) -> None:
         file.write(content)
 
 
-def _clone(address: str, place: str) -> None:
-    """Clone the files of a template, without history and large files, into the empty folder `place`."""
-    clone(address, place, "--depth=1", "--no-tags", variables={"GIT_LFS_SKIP_SMUDGE": "1"})
-    shutil.rmtree(os.path.join(place, ".git"))
+def _clone(address: str, destination: str) -> None:
+    """Clone the files of a template, without history and large files, into the empty folder `destination`."""
+    clone(address, destination, "--depth=1", "--no-tags", variables={"GIT_LFS_SKIP_SMUDGE": "1"})
+    shutil.rmtree(os.path.join(destination, ".git"))
 
 
-def _copy(source: str, place: str) -> None:
+def _copy(source: str, destination: str) -> None:
     """Copy a template from a folder, without ignored files, runs and git history. Raises OSError."""
-    for relative in _wanted(source):
+    for relative in _template_files(source):
         if not _EXCLUDED.isdisjoint(relative.split(os.sep)):
             continue
-        path, copy = os.path.join(source, relative), os.path.join(place, relative)
+        path, copy = os.path.join(source, relative), os.path.join(destination, relative)
         # The file may have been deleted, or may not be a regular file.
         if not os.path.islink(path) and not os.path.isfile(path):
             continue
@@ -210,7 +210,7 @@ def _copy(source: str, place: str) -> None:
         os.chmod(copy, 0o755 if os.access(path, os.X_OK) else 0o644)
 
 
-def _wanted(source: str) -> list[str]:
+def _template_files(source: str) -> list[str]:
     """Return the files of a folder that git does not ignore, or all files if git is missing or fails."""
     with contextlib.suppress(GitError):
         return _with_nested(source, files_not_ignored(source))
@@ -219,9 +219,9 @@ def _wanted(source: str) -> list[str]:
 
 def _with_nested(source: str, names: list[str]) -> list[str]:
     """Return the names, with each folder replaced by its files. Git lists a nested repository as a folder."""
-    found = [name for name in names if name and not name.endswith("/")]
+    paths = [name for name in names if name and not name.endswith("/")]
     for nested in (name for name in names if not name or name.endswith("/")):
         for folder, folders, files in os.walk(os.path.join(source, nested)):
             folders.sort()
-            found += [os.path.relpath(os.path.join(folder, file), source) for file in sorted(files)]
-    return found
+            paths += [os.path.relpath(os.path.join(folder, file), source) for file in sorted(files)]
+    return paths

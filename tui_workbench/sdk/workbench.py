@@ -213,9 +213,9 @@ def outputs_directory() -> "str":
 
     Outside a run, this is `outputs/` in the current folder, which may not exist.
     """
-    found = os.environ.get("WORKBENCH_OUTPUTS_DIRECTORY")
-    if found:
-        return found
+    folder = os.environ.get("WORKBENCH_OUTPUTS_DIRECTORY")
+    if folder:
+        return folder
     run = os.environ.get("WORKBENCH_RUN_DIRECTORY")
     return os.path.join(run, "outputs") if run else os.path.abspath("outputs")
 
@@ -372,8 +372,8 @@ def _plain(value: "Any") -> "Any":
     for name in ("tolist", "item"):
         method = getattr(value, name, None)
         if callable(method):
-            found = method()
-            return found if type(found) is not type(value) and found is not value else _as_float(value)
+            converted = method()
+            return converted if type(converted) is not type(value) and converted is not value else _as_float(value)
     if callable(getattr(value, "numpy", None)):
         return _plain(value.numpy())
     if hasattr(value, "to_dict") and hasattr(value, "columns"):

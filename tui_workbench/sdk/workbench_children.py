@@ -27,6 +27,7 @@ def wake_up_on_signals() -> "int":
     """Return a descriptor that becomes readable when a signal arrives, such as SIGCHLD."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
+    # Python writes to the descriptor only for signals with a handler, and SIGCHLD has none by default.
     signal.set_wakeup_fd(writing)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     return reading
@@ -36,6 +37,7 @@ def adopt_orphans() -> "None":
     """Make this process the parent of each descendant whose parent ends."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None) if ctypes is not None else None
     if prctl is not None:
+        # prctl reads its arguments as unsigned long, and ctypes would pass numbers as int.
         zero = ctypes.c_ulong(0)
         prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), zero, zero, zero)
 
@@ -46,6 +48,7 @@ def collect_ended(torchrun: "int") -> "None":
         return
     while True:
         try:
+            # WNOWAIT only looks: the exit code of torchrun must stay for `Popen.poll`.
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return

@@ -119,8 +119,8 @@ class Execution:
         try:
             loop.run_until_complete(self._execute_cells(loop))
         except nbclient.exceptions.CellExecutionError as error:
-            place = "cell [%s] of %s.ipynb" % (self._cell.execution_count, self._name)
-            return exit_code(place, error.ename, error.evalue)
+            location = "cell [%s] of %s.ipynb" % (self._cell.execution_count, self._name)
+            return exit_code(location, error.ename, error.evalue)
         except nbclient.exceptions.DeadKernelError:
             code = self._kernel.poll() if self._kernel is not None else None
             if code == 0:  # for example `os._exit(0)` in a cell
@@ -204,6 +204,7 @@ class Execution:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        # mkstemp makes files that only the user can read. The umask can only be read by setting it.
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
@@ -249,15 +250,15 @@ def _manager(folder: "str") -> "Any":
     )
 
 
-def exit_code(place: "str", error: "str", text: "str") -> "int":
-    """Return the exit code after an exception at `place`. Print the exception, which becomes the reason of the run."""
+def exit_code(location: "str", error: "str", text: "str") -> "int":
+    """Return the exit code after an exception at `location`. Print the exception, the reason of the end of the run."""
     if error == "SystemExit":
         if text in ("", "0", "None"):
             return 0
         if re.match("-?[0-9]+$", text):
             return int(text) & 0xFF
     # The workbench reads the last lines of a traceback of Python; IPython has another format.
-    header = "Traceback (most recent call last):\n  In %s\n" % place
+    header = "Traceback (most recent call last):\n  In %s\n" % location
     _print("%s%s\n" % (header, "%s: %s" % (error, text) if text else error), sys.stderr)
     return 1
 

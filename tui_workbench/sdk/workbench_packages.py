@@ -59,10 +59,10 @@ class Replacement:
         os.makedirs(folder, 0o700, exist_ok=True)
         links = tempfile.mkdtemp(dir=folder)  # on a cluster, several nodes can make one
         for name in names:
-            place = os.path.join(links, *name.split("."))
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            if not os.path.lexists(place):
-                os.symlink(copies[name], place if os.path.isdir(copies[name]) else place + ".py")
+            link = os.path.join(links, *name.split("."))
+            os.makedirs(os.path.dirname(link), exist_ok=True)
+            if not os.path.lexists(link):
+                os.symlink(copies[name], link if os.path.isdir(copies[name]) else link + ".py")
             self.replaced[mapping[name]] = copies[name]
         self.path.append(links)
 
@@ -74,9 +74,9 @@ class Replacement:
         for root in self._roots:
             inner = _inside(real, root)
             # The finder of setuptools names a module without its suffix in some versions.
-            for found in (os.path.normpath(os.path.join(self._copy, inner + end)) for end in ("", ".py") if inner):
-                if os.path.exists(found):
-                    return found
+            for candidate in (os.path.normpath(os.path.join(self._copy, inner + end)) for end in ("", ".py") if inner):
+                if os.path.exists(candidate):
+                    return candidate
         return ""
 
 
@@ -92,9 +92,9 @@ def _declared_name(folder: "str") -> "str":
         path = os.path.join(folder, name)
         if os.path.isfile(path):
             with open(path, "rb") as file:
-                found = _NAME.search(file.read(_MOST_BYTES).decode("utf-8", "replace"))
-            if found:
-                return found.group(1) or found.group(2)
+                match = _NAME.search(file.read(_MOST_BYTES).decode("utf-8", "replace"))
+            if match:
+                return match.group(1) or match.group(2)
     return ""
 
 
@@ -116,24 +116,24 @@ def _editable_folder(name: "str") -> "str":
 def _mappings() -> "List[Dict[str, str]]":
     """Return the paths of packages by name, for each finder of setuptools."""
     modules = [sys.modules.get(getattr(finder, "__module__", "") or "") for finder in sys.meta_path]
-    found = [getattr(module, "MAPPING", None) for module in modules if module is not None]
-    return [mapping for mapping in found if isinstance(mapping, dict)]
+    mappings = [getattr(module, "MAPPING", None) for module in modules if module is not None]
+    return [mapping for mapping in mappings if isinstance(mapping, dict)]
 
 
 def find(run: "str", project: "str", copy: "str") -> "Tuple[Replacement, str]":
     """Return the folders for PYTHONPATH, and a sentence if a package is not imported from the working copy."""
     name = _declared_name(copy)
     editable = _editable_folder(name) if name else ""
-    roots = [os.path.realpath(each) for each in (editable, project) if each and os.path.isdir(each)]
-    found = Replacement(run, roots, copy)
+    roots = [os.path.realpath(root) for root in (editable, project) if root and os.path.isdir(root)]
+    replacement = Replacement(run, roots, copy)
     for folder in sys.path:
-        if os.path.isdir(folder) and folder not in found.replaced:
-            found.replace_folder(folder)
+        if os.path.isdir(folder) and folder not in replacement.replaced:
+            replacement.replace_folder(folder)
     for mapping in _mappings():
-        found.replace_packages(mapping)
-    if editable and not found.replaced:
-        return found, "%s is imported from %s, and not from the snapshot." % (name, editable)
-    return found, ""
+        replacement.replace_packages(mapping)
+    if editable and not replacement.replaced:
+        return replacement, "%s is imported from %s, and not from the snapshot." % (name, editable)
+    return replacement, ""
 
 
 def main(arguments: "List[str]") -> "None":
@@ -142,14 +142,14 @@ def main(arguments: "List[str]") -> "None":
     del sys.path[0]  # the folder of this file
     problem = ""
     try:
-        found, problem = find(run, project, os.getcwd())
-        if found.path:
+        replacement, problem = find(run, project, os.getcwd())
+        if replacement.path:
             path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
             # The modules of the workbench stay first.
-            os.environ["PYTHONPATH"] = os.pathsep.join(path[:1] + found.path + path[1:])
-        if found.replaced or problem:
+            os.environ["PYTHONPATH"] = os.pathsep.join(path[:1] + replacement.path + path[1:])
+        if replacement.replaced or problem:
             with open(os.path.join(run, RECORD), "w") as file:
-                json.dump({"replaced": found.replaced, "problem": problem}, file, indent=1)
+                json.dump({"replaced": replacement.replaced, "problem": problem}, file, indent=1)
     except (OSError, ValueError) as error:
         problem = "The packages of the project may not be those of the snapshot: %s" % error
     if problem:

@@ -118,11 +118,11 @@ class _File:
         if not self._prefix or not data:
             return data
         lines = data.splitlines(True)
-        found = [line if line == b"\r" or line.startswith(self._prefix) else self._prefix + line for line in lines]
+        prefixed = [line if line == b"\r" or line.startswith(self._prefix) else self._prefix + line for line in lines]
         if self._in_line:
-            found[0] = lines[0]
+            prefixed[0] = lines[0]
         self._in_line = not data.endswith((b"\n", b"\r"))
-        return b"".join(found)
+        return b"".join(prefixed)
 
     def open_again(self) -> "None":
         """Open the file again. A file system such as NFS may show new bytes of another node only after this."""
@@ -153,13 +153,13 @@ class _Copier:
     def _copy(self, file: "_File", is_last: "bool") -> "bool":
         """Copy new lines, or all remaining output if `is_last`. Return True if there was new output."""
         data = file.take()
-        something = bool(data)
+        has_output = bool(data)
         while data:
             self._write(data)
             data = file.take() if is_last else b""
         if is_last:
             self._write(file.take(True) + file.end())
-        return something
+        return has_output
 
     def _write(self, data: "bytes") -> "None":
         try:
@@ -184,11 +184,11 @@ class Merger(_Copier):
 
     def pump(self, is_last: "bool" = False) -> "bool":
         """Copy new output, or all remaining output if `is_last`. Return True if there was new output."""
-        something = False
+        has_output = False
         self._scan(is_last)
         for name in sorted(self._files):
-            something |= self._copy(self._files[name], is_last)
-        return something
+            has_output |= self._copy(self._files[name], is_last)
+        return has_output
 
     def _scan(self, force: "bool") -> "None":
         """Open new files in the folder."""
@@ -207,8 +207,8 @@ class Merger(_Copier):
         """Report once that other ranks are still running long after the first rank ended."""
         if self._hang_seconds is None:
             return
-        ranks = [(int(name.partition(".")[0]), each) for name, each in self._files.items() if name[0].isdigit()]
-        left = [rank for rank, each in sorted(ranks, key=lambda pair: pair[0]) if each.is_written()]
+        ranks = [(int(name.partition(".")[0]), log) for name, log in self._files.items() if name[0].isdigit()]
+        left = [rank for rank, log in sorted(ranks, key=lambda pair: pair[0]) if log.is_written()]
         if not left or len(left) == len(ranks):
             self._partly_since = 0.0
             return
@@ -247,17 +247,17 @@ class Nodes(_Copier):
         if not is_last and abs(now - self._read) < _NODES_INTERVAL:
             return False
         self._read = now
-        something = False
+        has_output = False
         for log in self._logs:
             try:
                 log.open_again()
-                something |= self._copy(log, is_last)
+                has_output |= self._copy(log, is_last)
             except OSError:
                 continue
         if abs(now - self._stored) >= _STORE_INTERVAL:
             self._stored = now
             self._store()
-        return something
+        return has_output
 
     def _store(self) -> "None":
         """Make the log of this node visible to the first node: NFS sends the bytes of an open file only later."""
@@ -326,14 +326,14 @@ def _is_one(options: "List[str]") -> "bool":
 
 def _count_amd_gpus() -> "int":
     """Return the number of AMD GPUs of this machine; 0 if it is not known."""
-    found = 0
+    count = 0
     try:
         for node in os.listdir(AMD_NODES):
             with open(os.path.join(AMD_NODES, node, "gpu_id")) as file:
-                found += file.read().strip() not in ("", "0")
+                count += file.read().strip() not in ("", "0")
     except OSError:
         return 0
-    return found
+    return count
 
 
 def with_ranks(folder: "str", command: "List[str]") -> "List[str]":
@@ -353,9 +353,9 @@ def with_ranks(folder: "str", command: "List[str]") -> "List[str]":
 
 def _remove_empty(folder: "str") -> "None":
     """Remove a folder and its subfolders if they are empty."""
-    for place, _, _ in os.walk(folder, topdown=False):
+    for path, _, _ in os.walk(folder, topdown=False):
         try:
-            os.rmdir(place)
+            os.rmdir(path)
         except OSError:
             continue
 
@@ -373,14 +373,14 @@ def run(folder: "str", command: "List[str]") -> "int":
         _begin_attempt(folder)
         return _run_here(folder, command, 1, None)
     own = os.environ[NODE]
-    here = os.path.join(folder, own)
-    _begin_attempt(here)
+    own_folder = os.path.join(folder, own)
+    _begin_attempt(own_folder)
     if own == nodes[0][0]:
         # The ranks of an earlier attempt may have run on nodes that have no launcher in this attempt.
         for name in set(os.listdir(folder)).difference(name for name, _ in nodes):
             _begin_attempt(os.path.join(folder, name))
-    output = os.open(os.path.join(here, NODE_LOG), os.O_WRONLY | os.O_APPEND)
-    return _run_here(here, command, output, Nodes(folder, own, nodes, 1, output))
+    output = os.open(os.path.join(own_folder, NODE_LOG), os.O_WRONLY | os.O_APPEND)
+    return _run_here(own_folder, command, output, Nodes(folder, own, nodes, 1, output))
 
 
 def _begin_attempt(folder: "str") -> "None":
@@ -413,12 +413,12 @@ def _run_here(folder: "str", command: "List[str]", output: "int", nodes: "Option
     may_save = False
     pause = _SHORTEST_PAUSE
     while torchrun.is_running() or torchrun.has_left_ranks(may_save):
-        something = merger.pump()
-        something |= nodes is not None and nodes.pump()
+        has_output = merger.pump()
+        has_output |= nodes is not None and nodes.pump()
         may_save = torchrun.was_signaled and not (nodes is not None and nodes.has_failed())
         if not may_save:
             torchrun.kill_deaf_ranks()
-        pause = _SHORTEST_PAUSE if something else min(pause * _PAUSE_FACTOR, _LONGEST_PAUSE)
+        pause = _SHORTEST_PAUSE if has_output else min(pause * _PAUSE_FACTOR, _LONGEST_PAUSE)
         if select.select([wakeup], [], [], pause)[0]:
             os.read(wakeup, 64)
     merger.pump(True)

@@ -128,7 +128,7 @@ class Tools:
     ) -> answers.ValueInfo:
         """Set a value of a run configuration. No other byte of the file changes. Secrets cannot be set."""
         path = self._project.run_configuration(configuration).path
-        if os.path.islink(path):
+        if os.path.islink(path):  # can lead to a file outside the project
             raise UsageError(f"{path} is a link", remedy="Ask the user to replace the link with a file.")
         if mask_setting(_name_of(Document.open(path).path_of(key)), value) != value:
             raise UsageError(f"{key} is a secret, which agents cannot set", remedy="Ask the user to set it.")

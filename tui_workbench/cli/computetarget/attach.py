@@ -127,6 +127,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
         if not error.offers_password or request.workbench_key or not prompts.can_ask():
             raise
         notify(f"{error.message}. The machine accepts a password.")
+        # The machine has refused the keys, so the next attempt uses only the password.
         request = request._replace(has_password=True, private_key="")
         attachment, attached = _attach(project, request, arguments)
     if is_text(arguments):

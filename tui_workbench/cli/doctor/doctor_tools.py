@@ -69,7 +69,7 @@ def _wrong_packages() -> list[str]:
     wrong = []
     for requirement in requirements:
         match = re.match(r"([\w.-]+)(?:\[[^\]]*\])?\s*(==([\w.]+))?", requirement)
-        if "extra ==" in requirement or match is None:
+        if "extra ==" in requirement or match is None:  # the packages of an extra are optional
             continue
         try:
             installed = metadata.version(match[1])

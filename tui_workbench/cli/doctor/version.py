@@ -42,8 +42,8 @@ def check_version() -> int:
     """Print the installed version, the installer, the source and its newest version. Raises the error of `newest`."""
     source = find_source()
     editable = ", editable" if source.is_editable else ""
-    origins = {INDEX: "a package index", GIT: f"git, {source.place}"}
-    origin = origins.get(source.kind, f"the {source.kind} {source.place}{editable}")
+    origins = {INDEX: "a package index", GIT: f"git, {source.location}"}
+    origin = origins.get(source.kind, f"the {source.kind} {source.location}{editable}")
     lines = (
         f"workbench-tui {__version__}",
         f"Python {platform.python_version()} ({sys.executable})",
@@ -73,7 +73,7 @@ def _compare(kind: str, latest: str, installed: str) -> str:
 
 def _newest_in_git(source: Source) -> str:
     """Compare the installed commit with the branch, or the installed tag with the newest tag."""
-    listing = _ask(["git", "ls-remote", "--sort=version:refname", source.place], kind=trace.GIT)
+    listing = _ask(["git", "ls-remote", "--sort=version:refname", source.location], kind=trace.GIT)
     commits = {name: commit for commit, name in (line.split("\t") for line in listing.splitlines())}
     branch = f"refs/heads/{source.revision}" if source.revision else "HEAD"
     if branch in commits:

@@ -170,7 +170,7 @@ def run_sync(arguments: argparse.Namespace) -> int:
     ensure_login(project.target(arguments.target))
     adopted = adopt_runs(project, arguments.target)
     runs = Runs(project)
-    runs.resume()
+    runs.resume()  # starts controllers for the adopted runs, which have none on this machine
     return emit([history_record(runs.get(run_id)) for run_id in adopted], arguments, HISTORY_COLUMNS)
 
 

@@ -54,15 +54,15 @@ def run_members(
     if arguments.dry_run:
         return _print_members(runs, request, members, arguments, as_record=wants_record)
     ensure_target_login(runs.project, request)
-    made: list[Run] = []
+    created: list[Run] = []
     with suggesting_allow_cpu():
-        group = runs.sweep(request, members, arguments.max_parallel, made.append)
+        group = runs.sweep(request, members, arguments.max_parallel, created.append)
     if arguments.detach and wants_record:
-        records = [history_record(RunDirectory(run.directory).run()) for run in made]
+        records = [history_record(RunDirectory(run.directory).run()) for run in created]
         return emit(records, arguments, HISTORY_COLUMNS)
-    sys.stdout.write(f"Sweep: {group} ({counted(len(made), 'run')}, {arguments.max_parallel} at a time)\n")
+    sys.stdout.write(f"Sweep: {group} ({counted(len(created), 'run')}, {arguments.max_parallel} at a time)\n")
     sys.stdout.flush()
-    return 0 if arguments.detach else _follow(runs, group, [RunDirectory(run.directory) for run in made])
+    return 0 if arguments.detach else _follow(runs, group, [RunDirectory(run.directory) for run in created])
 
 
 def _print_members(

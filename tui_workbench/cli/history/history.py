@@ -219,7 +219,7 @@ def _annotate(arguments: argparse.Namespace, change: Callable[[Annotations], Ann
 
 def write_bytes(parts: Iterable[bytes]) -> None:
     """Write untrusted bytes to stdout. A terminal gets only harmless text."""
-    sys.stdout.flush()
+    sys.stdout.flush()  # text in its buffer comes before the bytes, which are written below it
     shown = TerminalFilter() if os.isatty(sys.stdout.fileno()) else None
     for data in parts:
         sys.stdout.buffer.write(data if shown is None else shown.feed(data))

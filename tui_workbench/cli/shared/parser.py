@@ -99,7 +99,7 @@ def seconds(text: str) -> float:
 def number_of(items: str, quantity: str = "a number") -> Callable[[str], int]:
     """Return a function that converts an argument to a whole number.
 
-    Its error calls the number `what` of `things`, such as "a number of runs" or "the number of a GPU".
+    Its error calls the number `quantity` of `items`, such as "a number of runs" or "the number of a GPU".
     """
 
     def convert(text: str) -> int:

@@ -92,6 +92,7 @@ class OutputStream:
 
     def copy_new(self) -> bool:
         """Write the bytes that are new since the last call. Return True if there are any. Store errors in `problem`."""
+        # The file is opened again each time: the script can replace it, also with a link or a pipe, which are refused.
         try:
             descriptor = open_below(self._directory.path, os.path.relpath(self._path, self._directory.path))
         except FileNotFoundError:
@@ -231,11 +232,13 @@ class _PreparationReport:
             return
         self._next_update = now + PREPARATION_SECONDS
         status = self._directory.status()
+        # The bar is drawn from the first column, so it would overwrite an unfinished line of the script.
         if at_line_start:
             shared().show(read_progress(self._directory))
         is_slow = status.state == RunState.PREPARING and now - self._started > SLOW_SECONDS
         if is_slow or self._offset:
             self._write_new_lines()
+        # A state that lasts is reported once, and again if its reason changes, such as the position in the queue.
         if status.state == RunState.QUEUED and status.reason != self._queue_reason:
             self._queue_reason = status.reason
             shared().line(status.reason)

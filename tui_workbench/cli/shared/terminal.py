@@ -42,6 +42,7 @@ class _Filter:
     """A filter of a stream of bytes in chunks of any size. It holds back incomplete sequences."""
 
     def __init__(self) -> None:
+        # Bytes that are not UTF-8 become surrogates, which are shown as glyphs such as `<9B>`.
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._held = ""
 
@@ -122,6 +123,7 @@ class TerminalFilter(_Filter):
 
     def _cut(self, text: str) -> str:
         """Leave out the ends of overlong lines."""
+        # The room of the unfinished last line counts for the next chunk. Most chunks have no overlong line.
         last = max(text.rfind("\n"), text.rfind("\r"))
         if len(text) <= self._room:
             self._room = (self._room if last < 0 else LONGEST_LINE) - (len(text) - last - 1)

@@ -161,9 +161,11 @@ def _wheel(subject: Subject, requirement: Requirement, usage: Usage) -> Iterator
         better = requirement.text.replace(f"cp{built}-cp{built}", f"cp{pinned}-cp{pinned}")
         is_made = is_cntk and (2, 7) <= python[:2] <= (3, 6) and better != requirement.text
         fix = _rewrite(requirement, better, f"use the wheel for Python {show_version(python[:2])}") if is_made else None
-        has = show_version(tags[0])
-        message = f"this wheel of {wheel.name} is for Python {has}, but python={show_version(python)} is pinned"
-        remedy = f"Use a wheel with cp{pinned}, or pin python={has}."
+        wheel_python = show_version(tags[0])
+        message = (
+            f"this wheel of {wheel.name} is for Python {wheel_python}, but python={show_version(python)} is pinned"
+        )
+        remedy = f"Use a wheel with cp{pinned}, or pin python={wheel_python}."
         yield _finding(subject, requirement, "wrong-python", message, remedy, fix)
 
 

@@ -191,9 +191,9 @@ def data_elsewhere(root: str, references: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def with_data(current: list[str] | dict[str, str] | str | None, added: Mapping[str, str]) -> list[str] | dict[str, str]:
-    """Return `known`, the value in a file, with more references.
+    """Return `current`, the value in a file, with more references.
 
-    The result is a list if `known` is not a map and each added path leads to itself; otherwise, it is a map. A string
+    The result is a list if `current` is not a map and each added path leads to itself; otherwise, it is a map. A string
     counts as a list of one path.
     """
     current = [current] if isinstance(current, str) else current

@@ -55,7 +55,7 @@ def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable
 
 
 def reads(tree: Tree, path: Path, is_expected: Callable[[Node], bool], was: Path | None) -> Callable[[Tree], bool]:
-    """Return a predicate that is True for a tree whose node at `path` satisfies `is_wanted`.
+    """Return a predicate that is True for a tree whose node at `path` satisfies `is_expected`.
 
     The rest of the tree must be equal to `tree` without the node at `was`.
     """
@@ -150,7 +150,7 @@ def refused(
 def key_candidates(
     tree: Tree, path: Path, parent: Node | None, key: str, value: Any, kind: FileKind | None
 ) -> Iterator[list[Splice]]:
-    """Yield splices that add `key` to the map `parent` at `here`, in order of preference.
+    """Yield splices that add `key` to the map `parent` at `path`, in order of preference.
 
     `parent` is None if the file is empty.
     """
@@ -261,7 +261,7 @@ def item_candidates(tree: Tree, sequence: Node, index: int, value: Any) -> Itera
 
 
 def remove(tree: Tree, path: Path, parent: Node, index: int) -> list[Splice]:
-    """Return the splices that remove an entry or item from the map or list `parent` at `here`."""
+    """Return the splices that remove an entry or item from the map or list `parent` at `path`."""
     text, spans = tree.text, layout.spans_of(parent)
     if parent.flow:
         return _out_of_flow(text, parent, spans, index)

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 def _step_aside() -> "None":
-    here = os.path.dirname(os.path.abspath(__file__))
-    ours = os.path.realpath(os.path.dirname(here))
+    own_folder = os.path.dirname(os.path.abspath(__file__))
+    ours = os.path.realpath(os.path.dirname(own_folder))
     rest = [entry for entry in sys.path if os.path.realpath(entry or os.curdir) != ours]
-    found = importlib.machinery.PathFinder.find_spec(__name__, rest)
-    if found is None or found.submodule_search_locations is None:
+    spec = importlib.machinery.PathFinder.find_spec(__name__, rest)
+    if spec is None or spec.submodule_search_locations is None:
         return
-    places = list(found.submodule_search_locations)  # type: List[str]
-    if found.origin in (None, "namespace"):
-        __path__[:] = [*places, here]
+    locations = list(spec.submodule_search_locations)  # type: List[str]
+    if spec.origin in (None, "namespace"):
+        __path__[:] = [*locations, own_folder]
         return
-    real = importlib.util.module_from_spec(found)
+    real = importlib.util.module_from_spec(spec)
     sys.modules[__name__] = real
-    if found.loader is not None:
-        found.loader.exec_module(real)
-    real.__path__.append(here)
+    if spec.loader is not None:
+        spec.loader.exec_module(real)
+    real.__path__.append(own_folder)
 
 
 _step_aside()
