@@ -165,10 +165,11 @@ class Attachment:
         """
         store, login = SecretStore(), self._login()
         references = (login.password, login.passphrase) if login is not None else ()
-        secrets = {each: self._secrets[each] for each in references if each in self._secrets}
+        secrets = {reference: self._secrets[reference] for reference in references if reference in self._secrets}
         kept = {}
         if login is not None:
-            kept = {each: store_secret(login, each, secret, self._host_key) for each, secret in secrets.items()}
+            for reference, secret in secrets.items():
+                kept[reference] = store_secret(login, reference, secret, self._host_key)
         with contextlib.ExitStack() as undo:
             for reference in secrets:
                 undo.callback(store.forget, reference)
@@ -184,8 +185,8 @@ class Attachment:
 
     def change_set(self) -> ChangeSet:
         """Return the change set that `write` applies: the two new files."""
-        values = ((COMPUTE, self._compute()), (RUNCONFIG, self._run_configuration()))
-        changes = [FileChange(_path(self.root, self.request.name, end), None, _text(each)) for end, each in values]
+        files = ((COMPUTE, self._compute()), (RUNCONFIG, self._run_configuration()))
+        changes = [FileChange(_path(self.root, self.request.name, end), None, _text(values)) for end, values in files]
         return ChangeSet(f"attach {self.request.name}", tuple(changes))
 
     def abandon(self) -> None:
@@ -280,8 +281,8 @@ class Attachment:
     def _engine_values(self) -> tuple[bool, str]:
         """Return whether containers use GPUs, and the image. An unchecked machine is assumed to have a GPU."""
         gpus = self._gpus
-        found = gpus is None or bool(gpus.listed)
-        gpu = found if self.request.gpu is None else self.request.gpu
+        has_gpu = gpus is None or bool(gpus.listed)
+        gpu = has_gpu if self.request.gpu is None else self.request.gpu
         if self.request.image:
             return gpu, self.request.image
         if not gpu:

@@ -104,11 +104,11 @@ def remove_secrets(detachment: Detachment) -> RemovedSecrets:
     if not detachment.references or detachment.target is None:
         return RemovedSecrets()
     store, login = SecretStore(), login_of(detachment.target)
-    found = {reference: store.get(reference) for reference in detachment.references}
+    entries = {reference: store.get(reference) for reference in detachment.references}
     for reference in detachment.references:
         store.forget(reference)
-    in_keyring = {reference: entry for reference, entry in found.items() if entry is not None}
-    in_memory = login if len(in_keyring) < len(found) else None
+    in_keyring = {reference: entry for reference, entry in entries.items() if entry is not None}
+    in_memory = login if len(in_keyring) < len(entries) else None
     SshHost(login).disconnect(keep_secrets=in_memory is not None)
     return RemovedSecrets(in_keyring, in_memory)
 
@@ -122,7 +122,7 @@ def forget_orphans(change_set: ChangeSet) -> None:
         if change.before is None or not change.path.endswith(lifecycle.COMPUTE):
             continue
         login = _login_in(change.path, change.before)
-        left = _targets_in(os.path.dirname(change.path)) + b"".join(each.after or b"" for each in change_set.changes)
+        left = _targets_in(os.path.dirname(change.path)) + b"".join(other.after or b"" for other in change_set.changes)
         orphans = [reference for reference in _references(login) if reference.encode() not in left]
         for reference in orphans:
             SecretStore().forget(reference)
@@ -176,13 +176,13 @@ def _login_in(path: str, data: bytes) -> Login:
 
 def _targets_in(folder: str, without: str = "") -> bytes:
     """Return the joined content of all `.compute` files in a folder, except for `without`."""
-    found = []
+    contents = []
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(lifecycle.COMPUTE) and entry.path != without:
                 with contextlib.suppress(OSError):
-                    found.append(read_file(entry.path))
-    return b"\n".join(found)
+                    contents.append(read_file(entry.path))
+    return b"\n".join(contents)
 
 
 def _with_references(target: ComputeTarget, references: Mapping[str, str]) -> ChangeSet:

@@ -107,17 +107,17 @@ def _version_in_files(interpreter: str) -> str:
     path = os.path.abspath(interpreter)
     environment = os.path.dirname(os.path.dirname(path))
     try:
-        found = _IN_PYVENV.search(read_regular(os.path.join(environment, "pyvenv.cfg"), _LARGEST_PYVENV))
-        if found:
-            return found[1].decode()
+        match = _IN_PYVENV.search(read_regular(os.path.join(environment, "pyvenv.cfg"), _LARGEST_PYVENV))
+        if match:
+            return match[1].decode()
     except OSError:
         pass
     try:
         with os.scandir(os.path.join(environment, "conda-meta")) as entries:
             for entry in entries:
-                if (conda := _IN_CONDA.fullmatch(entry.name)) is not None:
-                    return conda[1]
+                if (record := _IN_CONDA.fullmatch(entry.name)) is not None:
+                    return record[1]
     except OSError:
         pass
-    names = (os.path.basename(each) for each in (os.path.realpath(path), path))
-    return next((match[1] for name in names if (match := _NAME.fullmatch(name)) and match[1]), "")
+    names = (os.path.basename(os.path.realpath(path)), os.path.basename(path))
+    return next((named[1] for name in names if (named := _NAME.fullmatch(name)) and named[1]), "")

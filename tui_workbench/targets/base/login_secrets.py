@@ -19,12 +19,12 @@ from tui_workbench.targets.hosts.host import StoredSecret
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_wire import Login
 
-_MOST_PLACES = 8  # in an entry; the oldest is dropped
+_MOST_SECRETS = 8  # in an entry; the oldest is dropped
 _FORMAT = "workbench-tui"
 _VERSION = 1
 
 
-class Place(NamedTuple):
+class Purpose(NamedTuple):
     """The use of a secret: a login to a machine, or a key file."""
 
     host: str = ""
@@ -41,17 +41,17 @@ class Place(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    place: Place
+    purpose: Purpose
     secret: str
     host_key: str  # a fingerprint, `SHA256:...`; "" if no login has succeeded yet
 
 
-def place_of(login: Login, reference: str) -> Place:
+def purpose_of(login: Login, reference: str) -> Purpose:
     """Return what the secret with this reference is for."""
     if reference != login.password:
-        return Place(key_file=login.private_key)
+        return Purpose(key_file=login.private_key)
     host, port = login.host_and_port
-    return Place(host.lower(), port, login.username)
+    return Purpose(host.lower(), port, login.username)
 
 
 def stored_secret(login: Login, reference: str) -> StoredSecret | None:
@@ -59,50 +59,53 @@ def stored_secret(login: Login, reference: str) -> StoredSecret | None:
     text = SecretStore().get(reference)
     if text is None:
         return None
-    entries, place = _read(text), place_of(login, reference)
-    what = "passphrase" if place.key_file else "password"
+    entries, purpose = _read(text), purpose_of(login, reference)
+    kind = "passphrase" if purpose.key_file else "password"
     if entries is None:
-        return StoredSecret(refusal=f"the stored {what} does not say which machine it is for: enter it once more")
+        return StoredSecret(refusal=f"the stored {kind} does not say which machine it is for: enter it once more")
     for entry in entries:
-        if entry.place == place:
-            bind = partial(_store, reference, place, entry.secret)
-            return StoredSecret(entry.secret, entry.host_key, bind=None if entry.host_key or place.key_file else bind)
-    return StoredSecret(refusal=f"the stored {what} is for {', '.join(entry.place.text for entry in entries)}")
+        if entry.purpose == purpose:
+            bind = partial(_store, reference, purpose, entry.secret)
+            return StoredSecret(entry.secret, entry.host_key, bind=None if entry.host_key or purpose.key_file else bind)
+    return StoredSecret(refusal=f"the stored {kind} is for {', '.join(entry.purpose.text for entry in entries)}")
 
 
 def store_secret(login: Login, reference: str, secret: str, host_key: str = "") -> KeyringResult:
     """Store a secret of a login for its machine, and return the keyring's answer.
 
-    `host_key` is the fingerprint of the host key for which the login succeeded; "" if there was no login yet.
+    `host_key` is the fingerprint of the host key for which the login succeeded; "" before a login.
     """
-    place = place_of(login, reference)
-    return _store(reference, place, secret, "" if place.key_file else host_key)
+    purpose = purpose_of(login, reference)
+    return _store(reference, purpose, secret, "" if purpose.key_file else host_key)
 
 
 def store_typed(host: SshHost, typed: Mapping[str, str]) -> list[KeyringResult]:
     """Store the secrets that the user typed, by reference, after a login. Return the keyring's answers."""
-    wanted = {reference: secret for reference, secret in typed.items() if is_reference(reference)}
-    host_key = str(host.status().get("host_key", "")) if wanted else ""
-    return [store_secret(host.login, reference, secret, host_key) for reference, secret in wanted.items()]
+    secrets = {reference: secret for reference, secret in typed.items() if is_reference(reference)}
+    host_key = str(host.status().get("host_key", "")) if secrets else ""
+    return [store_secret(host.login, reference, secret, host_key) for reference, secret in secrets.items()]
 
 
-def _store(reference: str, place: Place, secret: str, host_key: str) -> KeyringResult:
+def _store(reference: str, purpose: Purpose, secret: str, host_key: str) -> KeyringResult:
     store = SecretStore()
-    entries = [entry for entry in _read(store.get(reference) or "") or () if entry.place != place]
-    entries = [*entries[1 - _MOST_PLACES :], _Entry(place, secret, host_key)]
-    secrets = [{"for": entry.place._asdict(), "secret": entry.secret, "hostKey": entry.host_key} for entry in entries]
+    entries = [entry for entry in _read(store.get(reference) or "") or () if entry.purpose != purpose]
+    entries = [*entries[1 - _MOST_SECRETS :], _Entry(purpose, secret, host_key)]
+    secrets = [{"for": entry.purpose._asdict(), "secret": entry.secret, "hostKey": entry.host_key} for entry in entries]
     return store.put(reference, json.dumps({_FORMAT: _VERSION, "secrets": secrets}))
 
 
 def _read(text: str) -> list[_Entry] | None:
     """Return the secrets in an entry of the keyring; None for a bare secret, as earlier versions stored it."""
     try:
-        found: Any = parse_json(text)
-        if found[_FORMAT] != _VERSION:
+        value: Any = parse_json(text)
+        if value[_FORMAT] != _VERSION:
+            return None
+        value: Any = parse_json(text)
+        if value[_FORMAT] != _VERSION:
             return None
         return [
-            _Entry(read_as(Place, stored["for"]), str(stored["secret"]), str(stored["hostKey"]))
-            for stored in found["secrets"]
+            _Entry(read_as(Purpose, item["for"]), str(item["secret"]), str(item["hostKey"]))
+            for item in value["secrets"]
         ]
     except (ValueError, KeyError, TypeError):
         return None

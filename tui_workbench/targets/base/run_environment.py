@@ -175,7 +175,7 @@ def _may_install_packages(spec: RunSpec) -> bool:
     with contextlib.suppress(OSError), os.scandir(spec.project_root) as entries:
         folders += [entry.path for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     return any(os.path.exists(os.path.join(folder, name)) for folder in folders for name in _INSTALLABLE) or any(
-        each == spec.project_root or each.startswith(spec.project_root + os.sep) for each in path.split(os.pathsep)
+        part == spec.project_root or part.startswith(spec.project_root + os.sep) for part in path.split(os.pathsep)
     )
 
 
@@ -200,12 +200,12 @@ def describe_launcher(spec: RunSpec) -> str:
     if is_notebook(spec.script):
         return " under nbclient"
     processes = spec.run_configuration.processes_per_node
-    each = f" on each of {spec.nodes} nodes" if spec.nodes > 1 else ""
+    on_nodes = f" on each of {spec.nodes} nodes" if spec.nodes > 1 else ""
     if not processes:
-        return each
+        return on_nodes
     if processes == "gpus":
-        return f" under torchrun, a process for each GPU{each}"
-    return f" under torchrun, {counted(int(processes), 'process')}{each}"
+        return f" under torchrun, a process for each GPU{on_nodes}"
+    return f" under torchrun, {counted(int(processes), 'process')}{on_nodes}"
 
 
 def prefix_env(

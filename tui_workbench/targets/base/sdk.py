@@ -13,13 +13,13 @@ from tui_workbench.targets.base.run_environment import SDK_FOLDER
 
 def sdk_files() -> dict[str, bytes]:
     """Return the content of every file of the SDK by its relative path."""
-    found = {}
+    files = {}
     for folder, folders, names in os.walk(SDK_FOLDER):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):
             path = os.path.join(folder, name)
-            found[os.path.relpath(path, SDK_FOLDER)] = read_file(path)
-    return found
+            files[os.path.relpath(path, SDK_FOLDER)] = read_file(path)
+    return files
 
 
 def sdk_version() -> str:

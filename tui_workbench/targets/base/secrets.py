@@ -103,14 +103,15 @@ def is_reference(text: str) -> bool:
 
 def plain_text_secrets(target: ComputeTarget) -> dict[str, str]:
     """Return the plain-text secrets in a target's file, by key."""
-    found = {"password": target.password, "privateKeyPassphrase": target.private_key_passphrase}
-    return {key: value for key, value in found.items() if value and not is_reference(value)}
+    secrets = {"password": target.password, "privateKeyPassphrase": target.private_key_passphrase}
+    return {key: value for key, value in secrets.items() if value and not is_reference(value)}
 
 
 def _ask_keyring(
     verb: str, reference: str, secret: bytes = b"", seconds: float | None = None, bus: str = ""
 ) -> tuple[int, bytes]:
     """Return the exit code of the child process, and the secret or an error message."""
+    # -P: do not import modules from the current folder.
     command = [sys.executable, "-P", "-m", "tui_workbench.targets.base.secrets", verb, reference, bus]
     try:
         done = LocalHost().run(command, stdin=secret, timeout=KEYRING_SECONDS if seconds is None else seconds)

@@ -94,15 +94,15 @@ def require_script(spec: RunSpec) -> None:
 def find_words(spec: RunSpec, interpreter: str, location: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the command that finds Spark for a run; `environment` has precedence over the variables of the machine."""
     merged = {**environment, **spec.run_configuration.environment_variables}
-    variables = [f"{name}={merged[name]}" for name in SEARCHED if name in merged]
-    return ("/bin/sh", "-c", _FIND, "sh", interpreter, location if location != SUBMIT else "", *variables)
+    assignments = [f"{name}={merged[name]}" for name in SEARCHED if name in merged]
+    return ("/bin/sh", "-c", _FIND, "sh", interpreter, location if location != SUBMIT else "", *assignments)
 
 
 def parse_found(text: str) -> Spark:
     """Parse the output of find_spark.sh; missing parts are empty."""
     submit, home, core, java = (text.split("\n") + [""] * 4)[:4]
-    found = _CORE.fullmatch(core)
-    scala, version = found.groups() if found else ("", "")
+    match = _CORE.fullmatch(core)
+    scala, version = match.groups() if match else ("", "")
     return Spark(submit, home, version, scala, java)
 
 
@@ -158,23 +158,23 @@ def dependencies_of(spec: RunSpec) -> SparkDependencies:
 
     A secret in a property or a repository is refused: other users could read it in the command of the driver.
     """
-    found = spark_dependencies_of(spec.run_configuration, spec.working_directory, spec.project_root)
-    if secret := secret_property(found.configuration):
+    dependencies = spark_dependencies_of(spec.run_configuration, spec.working_directory, spec.project_root)
+    if secret := secret_property(dependencies.configuration):
         raise ConfigurationError(
             f"{secret} is a secret, which other users could read in the command line of Spark",
             remedy="Pass the secret in an environment variable, and set the property in the script.",
-            file=found.path,
-            line=_line_of(found.path, secret),
+            file=dependencies.path,
+            line=_line_of(dependencies.path, secret),
         )
-    if repository := next((each for each in found.repositories if mask_text(each) != each), ""):
+    if repository := next((text for text in dependencies.repositories if mask_text(text) != text), ""):
         raise ConfigurationError(
             f"{mask_text(repository)} contains a secret, which other users could read in the command line of Spark",
             remedy="Move the repository to an Ivy settings file, and set the property `spark.jars.ivySettings` to "
             "the path of that file.",
-            file=found.path,
-            line=_line_of(found.path, repository),
+            file=dependencies.path,
+            line=_line_of(dependencies.path, repository),
         )
-    return found
+    return dependencies
 
 
 def _line_of(path: str, name: str) -> int:
@@ -188,8 +188,8 @@ def _line_of(path: str, name: str) -> int:
 
 def master_of(spec: RunSpec) -> str:
     """Return the Spark master of a run. Raises ConfigurationError."""
-    named = dependencies_of(spec).configuration.get(MASTER_PROPERTY)
-    return named or spec.target.kind.spark_master or DEFAULT_MASTER
+    master = dependencies_of(spec).configuration.get(MASTER_PROPERTY)
+    return master or spec.target.kind.spark_master or DEFAULT_MASTER
 
 
 def driver_is_in_cluster(spec: RunSpec) -> bool:
@@ -217,7 +217,7 @@ def submit_words(spec: RunSpec, spark: Spark, interpreter: str, run_directory: s
     dependencies = dependencies_of(spec)
     pythons = {**variables(interpreter, spark), **spec.run_configuration.environment_variables}
     # Options have precedence over the machine's files spark-env.sh and spark-defaults.conf; variables do not.
-    properties = {**{each: pythons[name] for name, each in _PYTHONS.items()}, **dependencies.configuration}
+    properties = {**{key: pythons[name] for name, key in _PYTHONS.items()}, **dependencies.configuration}
     properties.pop(MASTER_PROPERTY, "")
     mode: tuple[str, ...] = ("--deploy-mode", "client")
     if driver_is_in_cluster(spec):

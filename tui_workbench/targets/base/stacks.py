@@ -86,14 +86,14 @@ def parse(data: bytes) -> Reading:
     words = head.decode("utf-8", "replace").split()
     if len(words) != 4 or words[0] != "stacks":
         return Reading()
-    found = (_process(block, words[3]) for block in rest.split(END_OF_PROCESS))
+    processes = (_process(block, words[3]) for block in rest.split(END_OF_PROCESS))
     scope, total = _number(words[1]), _number(words[2]) or 0
-    return Reading(tuple(filter(None, found)), -1 if scope is None else scope, total)
+    return Reading(tuple(filter(None, processes)), -1 if scope is None else scope, total)
 
 
 def _process(block: bytes, node: str) -> ProcessStacks | None:
     head, _, rest = block.decode("utf-8", "replace").partition("\n\n")
-    command, _, said = rest.partition("\n")
+    command, _, output = rest.partition("\n")
     first, *variables = head.split("\n")
     words = first.split()
     pid, parent = (_number(word) for word in words[1:]) if len(words) == 3 else (None, None)
@@ -103,26 +103,26 @@ def _process(block: bytes, node: str) -> ProcessStacks | None:
     arguments = tuple(command[:MOST_TEXT].rstrip(BETWEEN_WORDS).split(BETWEEN_WORDS))
     process = ProcessStacks(pid, parent, node, ranks.get("RANK"), ranks.get("SLURM_PROCID"), arguments)
     try:
-        threads = tuple(_thread(each, pid) for each in parse_json(said)[:MOST_THREADS])
+        threads = tuple(_thread(thread, pid) for thread in parse_json(output)[:MOST_THREADS])
     except (ValueError, TypeError, KeyError, AttributeError):
-        return process._replace(problem=_problem(said))
+        return process._replace(problem=_problem(output))
     # py-spy lists threads in the order of the interpreter, the newest first.
     return process._replace(threads=tuple(sorted(threads, key=lambda thread: not thread.is_main)))
 
 
-def _thread(found: dict[str, Any], pid: int) -> ThreadStack:
+def _thread(thread: dict[str, Any], pid: int) -> ThreadStack:
     frames = [
-        Frame(_text(each["name"]), _text(each["filename"]), _text(each["short_filename"] or each["filename"]), line)
-        for each in found["frames"][:MOST_FRAMES]
-        if isinstance(line := each["line"], int)
+        Frame(_text(frame["name"]), _text(frame["filename"]), _text(frame["short_filename"] or frame["filename"]), line)
+        for frame in thread["frames"][:MOST_FRAMES]
+        if isinstance(line := frame["line"], int)
     ]
-    name, is_main = _text(found["thread_name"] or ""), found["os_thread_id"] == pid
-    return ThreadStack(name, is_main, found["active"] is True, found["owns_gil"] is True, tuple(frames))
+    name, is_main = _text(thread["thread_name"] or ""), thread["os_thread_id"] == pid
+    return ThreadStack(name, is_main, thread["active"] is True, thread["owns_gil"] is True, tuple(frames))
 
 
-def _problem(said: str) -> str:
+def _problem(message: str) -> str:
     """Return the cause in py-spy's error message, without the stack of py-spy itself."""
-    lines = [line.strip() for line in said.partition("Stack backtrace")[0].split("\n")]
+    lines = [line.strip() for line in message.partition("Stack backtrace")[0].split("\n")]
     lines = [line for line in lines if line and line != "Caused by:"]
     return _text(": ".join(dict.fromkeys(line.removeprefix("Error: ") for line in lines))) or "py-spy printed nothing"
 
@@ -148,18 +148,18 @@ def name_processes(processes: Sequence[ProcessStacks]) -> list[NamedProcess]:
 
     A child, such as a worker of a data loader, inherits RANK. SLURM_PROCID is the rank if no process has RANK.
     """
-    has_ranks = any(each.rank is not None for each in processes)
-    ranks = {(each.node, each.pid): each.rank if has_ranks else each.task for each in processes}
-    found = []
-    for each in processes:
-        rank, parent = ranks[each.node, each.pid], (each.node, each.parent)
+    has_ranks = any(process.rank is not None for process in processes)
+    ranks = {(process.node, process.pid): process.rank if has_ranks else process.task for process in processes}
+    named = []
+    for process in processes:
+        rank, parent = ranks[process.node, process.pid], (process.node, process.parent)
         is_child = parent in ranks and (rank is None or ranks[parent] == rank)
         if rank is not None:
             title = f"child of rank {rank}" if is_child else f"rank {rank}"
         elif has_ranks:
             title = "launcher"
         else:
-            title = f"child of process {each.parent}" if is_child else "script"
-        key = (rank is None, rank or 0, is_child, each.node, each.pid)
-        found.append((key, NamedProcess(title, None if is_child else rank, each)))
-    return [named for _, named in sorted(found)]
+            title = f"child of process {process.parent}" if is_child else "script"
+        key = (rank is None, rank or 0, is_child, process.node, process.pid)
+        named.append((key, NamedProcess(title, None if is_child else rank, process)))
+    return [process for _, process in sorted(named)]

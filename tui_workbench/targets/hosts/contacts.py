@@ -65,11 +65,11 @@ def machines_of(target: ComputeTarget) -> tuple[str, ...]:
     """Return the machines to which a target connects, as text; () for this machine."""
     if target.parts:
         return tuple(machine for part in target.parts for machine in machines_of(part))
-    found: tuple[str, ...] = (_login(target.address, target.username),) if target.uses_ssh else ()
+    machines: tuple[str, ...] = (_login(target.address, target.username),) if target.uses_ssh else ()
     if target.kind not in target_types.BUILT_IN:
         # The package of the type may read an address from any key. The values may contain secrets.
-        found += (json.dumps([target.type, _digest(json.dumps(target.values, sort_keys=True, default=str))]),)
-    return found
+        machines += (json.dumps([target.type, _digest(json.dumps(target.values, sort_keys=True, default=str))]),)
+    return machines
 
 
 def _login(address: str, username: str) -> str:

@@ -33,7 +33,7 @@ SECONDS = 20
 
 _MISSING = 9  # exit code of link_data.sh
 
-_PLACE = shell_script("targets/hosts/scripts/link_data.sh")
+_LINK = shell_script("targets/hosts/scripts/link_data.sh")
 
 _MEASURE = shell_script("targets/hosts/scripts/measure_data.sh")
 
@@ -52,7 +52,7 @@ def place_data(host: Host, spec: RunSpec, report: Report, *, links: bool = True)
     beside = data_beside(spec.project_root, references) if links and spec.tracked else {}
     pairs = [*beside.items(), *(("", path) for path in paths.values())]
     words = [word for pair in pairs for word in pair]
-    done = host.run(["sh", "-c", _PLACE, "sh", run_directory(host, spec), *words])
+    done = host.run(["sh", "-c", _LINK, "sh", run_directory(host, spec), *words])
     if done.code == _MISSING:
         missing = list(dict.fromkeys(done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]))
         raise missing_data(spec, missing, host.label)
@@ -110,7 +110,7 @@ def _measured(paths: Mapping[str, str], lines: list[str]) -> Iterator[tuple[str,
 
 def describe_data(measured: Any) -> dict[str, str]:
     """Return the result of `measure_data` as texts. It may come from a malformed file."""
-    found = {}
+    texts = {}
     for opened, facts in measured.items() if isinstance(measured, dict) else ():
         try:
             path, files, size, modified = (facts[name] for name in ("path", "files", "bytes", "modified"))
@@ -120,5 +120,5 @@ def describe_data(measured: Any) -> dict[str, str]:
             text = text if modified else "the files could not be counted"
         except (KeyError, TypeError, ValueError, OverflowError, OSError):
             continue
-        found[str(opened)] = text if path == opened else f"{path}: {text}"
-    return found
+        texts[str(opened)] = text if path == opened else f"{path}: {text}"
+    return texts

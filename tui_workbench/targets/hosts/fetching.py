@@ -102,7 +102,7 @@ class Unpacked:
 
     def _write(self, data: IO[bytes], path: str, member: tarfile.TarInfo) -> str:
         checksum = hashlib.sha256()
-        if os.path.lexists(path):
+        if os.path.lexists(path):  # the archive contains the name twice; the last content counts
             os.unlink(path)
         mode = 0o700 if member.mode & 0o100 else 0o600
         with open_new(path, mode) as file:
@@ -191,7 +191,7 @@ def unpack(
 
     Raises tarfile.TarError, EOFError, zlib.error, OSError or StorageError.
     """
-    found = Unpacked(folder, on_progress)
+    unpacked = Unpacked(folder, on_progress)
     source = _Archive(stream)
     with tarfile.open(
         fileobj=cast("IO[bytes]", source), mode="r|", encoding="utf-8", errors="surrogateescape", bufsize=_CHUNK
@@ -200,9 +200,9 @@ def unpack(
             # Not the size of the member, which says nothing about the bytes in the archive if it has holes.
             source.allow(archive.offset - member.offset_data)
             if is_wanted(member):
-                found.add(archive, member)
-    found.make_links()
-    return found
+                unpacked.add(archive, member)
+    unpacked.make_links()
+    return unpacked
 
 
 def is_within(name: str) -> bool:
@@ -301,18 +301,18 @@ def _attempt(host: Host, source: str, partial: str, since: str) -> FetchReport |
         kilobytes = process.number(LARGEST_TOTAL)
         # The names in the folder, because a file system may find `A.txt` under the name `a.txt` too.
         here = {name for name in _paths(partial) & sums.keys() if _checksum(os.path.join(partial, name)) == sums[name]}
-        wanted = b"".join(b"./" + os.fsencode(name) + b"\0" for name in sums if name not in here)
+        names = b"".join(b"./" + os.fsencode(name) + b"\0" for name in sums if name not in here)
         is_named = bool(here) or (bool(since) and len(sums) <= NAMED_FILES)
-        process.write(f"{len(wanted) if is_named else 'all'} {'cat' if is_near else 'gzip -1'}\n".encode())
-        process.write(wanted if is_named else b"")
+        process.write(f"{len(names) if is_named else 'all'} {'cat' if is_near else 'gzip -1'}\n".encode())
+        process.write(names if is_named else b"")
         process.close_input()
-        held = sum(os.path.getsize(os.path.join(partial, name)) for name in here)
-        total = max(0, (kilobytes << 10) - held)
+        size_here = sum(os.path.getsize(os.path.join(partial, name)) for name in here)
+        total = max(0, (kilobytes << 10) - size_here)
         with meter("fetching", BYTES, total) as fetching, storage_errors("write", partial, exact=True):
             _remove_stale(partial, here)
             try:
                 # A file that was created after the listing has no checksum to verify.
-                unpacked = unpack(process, partial, fetching.update, lambda each: _is_listed(each, sums))
+                unpacked = unpack(process, partial, fetching.update, lambda member: _is_listed(member, sums))
             except _DAMAGES:
                 process.fail()
         process.finish()
@@ -328,7 +328,7 @@ _ESCAPED = {b"\\n": b"\n", b"\\\\": b"\\", b"\\r": b"\r"}
 
 def _checksums(data: bytes) -> dict[str, str]:
     """Return the checksums of the files within the folder, by name, from the output of sha256sum."""
-    found = {}
+    checksums = {}
     for line in data.split(b"\n"):
         match = _LINE.fullmatch(line)
         if match is None:
@@ -338,8 +338,8 @@ def _checksums(data: bytes) -> dict[str, str]:
             name = re.sub(rb"\\.", lambda pair: _ESCAPED.get(pair[0], pair[0]), name)
         path = posixpath.normpath(os.fsdecode(name))
         if is_within(path):
-            found[path] = checksum.decode()
-    return found
+            checksums[path] = checksum.decode()
+    return checksums
 
 
 def _checksum(path: str) -> str:
@@ -369,11 +369,11 @@ def _remove_stale(folder: str, current: Container[str]) -> None:
 
 def _paths(folder: str) -> set[str]:
     """Return the relative paths of the files and links below a folder."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for parent, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-        found.update(os.path.relpath(os.path.join(parent, name), folder) for name in (*names, *links))
-    return found
+        paths.update(os.path.relpath(os.path.join(parent, name), folder) for name in (*names, *links))
+    return paths
 
 
 def _make_folder(path: str) -> None:

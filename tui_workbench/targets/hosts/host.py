@@ -143,8 +143,8 @@ class Completed(NamedTuple):
     def complaint(self) -> str:
         """The last line of stderr that is not in a Java stack trace, or the exit code, for an error message."""
         lines = self.stderr.decode("utf-8", "replace").strip().split("\n")
-        said = [line for line in lines if not line.startswith(("\tat ", "\t... "))]
-        return said[-1].strip() or f"exit code {self.code}"
+        messages = [line for line in lines if not line.startswith(("\tat ", "\t... "))]
+        return messages[-1].strip() or f"exit code {self.code}"
 
 
 class Entry(NamedTuple):
@@ -220,10 +220,10 @@ class Host(abc.ABC):
         """Start a program within `timeout` seconds. A missing program exits with code 127. Raises TargetUnreachable."""
 
     @abc.abstractmethod
-    def forward(self, socket: str) -> str:
-        """Return the path of a local unix socket that is connected to a unix socket of the host.
+    def forward(self, path: str) -> str:
+        """Return the path of a local unix socket that is connected to the unix socket `path` of the host.
 
-        The path is valid until the connection is lost; then call this method again. Raises TargetUnreachable.
+        The result is valid until the connection is lost; then call this method again. Raises TargetUnreachable.
         """
 
     @abc.abstractmethod
@@ -286,11 +286,11 @@ class Host(abc.ABC):
     def user_ids(self) -> tuple[int, int]:
         """Return the user ID and group ID of programs on the host."""
         text = self.check(["sh", "-c", "id -u; id -g"]).text
-        found = [whole_number(line) for line in text.split("\n")]
-        if len(found) != 2 or found[0] is None or found[1] is None:
+        ids = [whole_number(line) for line in text.split("\n")]
+        if len(ids) != 2 or ids[0] is None or ids[1] is None:
             remedy = "Check that `id -u` prints a number in an SSH login on that machine."
             raise WorkbenchError(f"{self.label}: `id` printed {text[:80]!r}, expected two numbers", remedy=remedy)
-        return found[0], found[1]
+        return ids[0], ids[1]
 
     def read(self, path: str, offset: int = 0) -> HostProcess:
         """Start a process that follows a file and writes its bytes from `offset` (the first is 0) to stdout.
@@ -309,8 +309,8 @@ class LocalHost(Host):
     def open(self, argv: Sequence[str], *, timeout: float = DEFAULT_TIMEOUT) -> HostProcess:
         return LocalProcess(argv)
 
-    def forward(self, socket: str) -> str:
-        return socket
+    def forward(self, path: str) -> str:
+        return path
 
     def forward_port(self, address: str, port: int, here: int) -> PortForward | None:
         return None
@@ -399,6 +399,7 @@ def communicate(process: HostProcess, stdin: bytes, deadline: float, program: st
     room = dict.fromkeys(outputs, MOST_OUTPUT)
     open_outputs = set(outputs)
     pending = memoryview(stdin)
+    # Both directions at once: the program may write more than a pipe holds before it has read all its input.
     if pending:
         os.set_blocking(process.stdin, False)
     else:

@@ -139,11 +139,6 @@ class HostRun:
         self.layout = HostLayout(host.home())
         self.directory = run_directory(host, spec)
 
-    @property
-    def _lock(self) -> str:
-        """The lock file for sending and copying a project's tree, so that a run copies the tree that it has sent."""
-        return self._state_file("lock")
-
     def _state_file(self, kind: str) -> str:
         state, target = state_of_run(self._spec.whole_directory), self._spec.target
         # Several targets can have the same login. They share the tree.
@@ -190,25 +185,25 @@ class HostRun:
         """
         if self._host.is_local:
             return
-        wanted = cache(tree)
+        files = cache(tree)
 
         def spare() -> str:
-            return "spare" if reuses_copy and len(wanted().identities) >= SPARE_FILES else ""
+            return "spare" if reuses_copy and len(files().identities) >= SPARE_FILES else ""
 
         with self.locked(report):
             report.begin("sync", f"send changed files to {self._host.label}")
             # If nothing has changed, one request makes the copy. But the files of a large project are listed here and
             # on the machine at the same time, because that takes longer than a request.
             is_large = self._is_large()
-            said = self._place_sent(b"", "") if is_large else self._place_sent(wanted().manifest, spare())
-            is_placed = "placed" in said
-            sent = SyncReport() if is_placed else self._sync(wanted if is_large else wanted(), report)
+            words = self._place_sent(b"", "") if is_large else self._place_sent(files().manifest, spare())
+            is_placed = "placed" in words
+            sent = SyncReport() if is_placed else self._sync(files if is_large else files(), report)
             report.line(f"  {sent.text}")
-            report.done("sync", files=len(wanted().identities), **sent._asdict())
+            report.done("sync", files=len(files().identities), **sent._asdict())
             report.begin("copy", "make the run's working copy")
             if not is_placed:
-                said = self._place(spare())
-            if "absent" in said:
+                words = self._place(spare())
+            if "absent" in words:
                 self.send_sdk()
         report.done("copy")
 
@@ -221,16 +216,16 @@ class HostRun:
 
     def _place_sent(self, manifest: bytes, spare: str) -> list[str]:
         """Create the run's directory, and make the copy if the tree is up to date; return the words of the script."""
-        place = self.placing(manifest)
-        command = ["sh", "-c", place.script, "sh", *place.arguments, spare]
-        done = self._host.run(command, stdin=place.input, timeout=COPY_SECONDS)
+        placing = self.placing(manifest)
+        command = ["sh", "-c", placing.script, "sh", *placing.arguments, spare]
+        done = self._host.run(command, stdin=placing.input, timeout=COPY_SECONDS)
         return self.require(done, "create the run's folder").text.split()
 
-    def _sync(self, wanted: FileList | Callable[[], FileList], report: Report) -> SyncReport:
+    def _sync(self, files: FileList | Callable[[], FileList], report: Report) -> SyncReport:
         with report_sending(report.line) as progress:
             return sync(
                 self._host,
-                wanted,
+                files,
                 self._spec.working_directory,
                 self._tree,
                 progress,
@@ -249,8 +244,11 @@ class HostRun:
 
     @contextlib.contextmanager
     def locked(self, report: Report) -> Iterator[None]:
-        """Hold the lock for sending the files of the project. Raises Interrupted."""
-        with lock_file(self._lock, report.interrupted):
+        """Hold the lock for sending and copying the files of a project, so that a run copies the tree that it has sent.
+
+        Raises Interrupted.
+        """
+        with lock_file(self._state_file("lock"), report.interrupted):
             yield
 
     @property
@@ -317,16 +315,18 @@ class HostRun:
             raise ConnectionLost(
                 f"{self._host.label}: the answer about the state of the run was incomplete", remedy=_AGAIN
             )
-        pid, exit_code, then, now, said = parts
-        code = exit_code.strip() if exit_code.endswith("\n") else ""
-        ended = whole_number(code)
-        ahead = difference(seconds_of(said), before, after)
-        restarted = bool(then.strip() and now.strip()) and then.strip() != now.strip()
+        pid, exit_text, *boots, times = parts
+        boot, boot_now = (text.strip() for text in boots)
+        # Without its line ending, the file `exit` is incomplete.
+        exit_code = whole_number(exit_text.strip()) if exit_text.endswith("\n") else None
+        ahead = difference(seconds_of(times), before, after)
+        restarted = bool(boot and boot_now) and boot != boot_now
+        has_ended = exit_code is not None
         return HostRunState(
             started=bool(pid.strip()),
-            exit_code=ended,
+            exit_code=exit_code,
             restarted=restarted,
-            times=times_there(said, pid, now.strip(), has_ended=ended is not None, restarted=restarted, ahead=ahead),
+            times=times_there(times, pid, boot_now, has_ended=has_ended, restarted=restarted, ahead=ahead),
             ahead=ahead,
         )
 
@@ -343,11 +343,11 @@ class HostRun:
 
     def _local_state(self) -> HostRunState:
         try:
-            then = read_below(self.directory, BOOT, supervisor.LARGEST).decode("ascii", "replace").strip()
+            boot = read_below(self.directory, BOOT, supervisor.LARGEST).decode("ascii", "replace").strip()
         except OSError:
-            then = ""
+            boot = ""
         started = supervisor.read_supervisor(self.directory) is not None
-        restarted = bool(then) and then != system.boot_id()
+        restarted = bool(boot) and boot != system.boot_id()
         code, times = supervisor.read_exit_code(self.directory), times_here(self.directory, restarted=restarted)
         return HostRunState(started, code, restarted, times)
 
@@ -374,7 +374,8 @@ class HostRun:
                 report.done("left out", reason=_describe_skipped(name, fetched.skipped))
         except StorageError:
             # The folder may be missing: the machine that submitted the run removes the copy after fetching it.
-            if name in self._names():
+            done = self._host.run(["ls", "-a", "--", self.directory])
+            if name in self.require(done, "list the run's folder").text.split("\n"):
                 raise
             forget_partial(destination)
 
@@ -383,10 +384,6 @@ class HostRun:
         live = self.live()
         if live is not None:
             live.finish()
-
-    def _names(self) -> list[str]:
-        done = self._host.run(["ls", "-a", "--", self.directory])
-        return self.require(done, "list the run's folder").text.split("\n")
 
     def mirror(self) -> Mirror:
         """Return a Mirror that copies output.log to the run's directory on this machine."""

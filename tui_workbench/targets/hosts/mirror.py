@@ -67,7 +67,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
                 remedy="Free disk space or correct the permissions of the run's directory. The log then continues.",
             ) from error
         finally:
-            self.size = os.fstat(self._file).st_size
+            self.size = os.fstat(self._file).st_size  # after an error too: a part may have been written
         return bool(data)
 
     def drain(self) -> None:
@@ -85,7 +85,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
         descriptor = self.open() if self._process is None else self._process.stdout
         while self.size < size:
             if not wait_ready([descriptor], timeout=SILENCE_SECONDS):
-                size = min(size, self._remote_size())
+                size = min(size, self._remote_size())  # the file may have been truncated
                 if self.size < size:
                     raise ConnectionLost(
                         f"{self._host.label}: no output arrived for {SILENCE_SECONDS:g} s",
@@ -167,45 +167,44 @@ class LiveFiles:
     def poll(self) -> None:
         """Fetch new bytes, if a poll is due. Raises TargetUnreachable or StorageError."""
         if not self.timeout:
-            wanted = self._wanted()
-            self._schedule(wanted, is_fetched=self._fetch(wanted))
+            parts = self._list_missing()
+            self._schedule(parts, is_fetched=self._fetch(parts))
 
     @staticmethod
-    def poll_together(host: Host, polled: Sequence[LiveFiles]) -> list[StorageError | None]:
+    def poll_together(host: Host, runs: Sequence[LiveFiles]) -> list[StorageError | None]:
         """Fetch new bytes of the files of runs whose directories on the host are in the same folder.
 
         Two requests serve any number of runs. Returns an error of this machine, or None, for each run. Raises
         TargetUnreachable.
         """
-        room = max(LEAST_BYTES, MOST_BYTES // len(polled))
-        listed = _list_sizes(host, [each._there for each in polled])
-        wanted = [each._missing(sizes, room) for each, sizes in zip(polled, listed, strict=True)]
-        folder = os.path.dirname(polled[0]._there)
+        room = max(LEAST_BYTES, MOST_BYTES // len(runs))
+        listings = _list_sizes(host, [run._there for run in runs])
+        missing = [run._missing(sizes, room) for run, sizes in zip(runs, listings, strict=True)]
         parts = [
-            (f"{os.path.basename(each._there)}/{path}", start, count)
-            for each, missing in zip(polled, wanted, strict=True)
-            for path, start, count in missing
+            (f"{os.path.basename(run._there)}/{path}", start, count)
+            for run, run_parts in zip(runs, missing, strict=True)
+            for path, start, count in run_parts
         ]
-        found = fetch_parts(host, folder, parts) if parts else []
-        data = iter(found or ())
+        contents = fetch_parts(host, os.path.dirname(runs[0]._there), parts) if parts else []
+        rest = iter(contents or ())
         errors: list[StorageError | None] = []
-        for each, missing in zip(polled, wanted, strict=True):
-            own = [next(data) for _ in missing] if found is not None else None
+        for run, run_parts in zip(runs, missing, strict=True):
+            run_contents = [next(rest) for _ in run_parts] if contents is not None else None
             try:
                 # If a file was removed or truncated, fetch the files of each run separately.
-                is_fetched = each._append(missing, own) if own is not None else each._fetch(missing)
-                each._schedule(missing, is_fetched=is_fetched, room=room)
+                is_fetched = run._fetch(run_parts) if run_contents is None else run._append(run_parts, run_contents)
+                run._schedule(run_parts, is_fetched=is_fetched, room=room)
                 errors.append(None)
             except StorageError as error:
                 errors.append(error)
-                each._schedule([], is_fetched=False)
+                run._schedule([], is_fetched=False)
         return errors
 
-    def _schedule(self, wanted: Sequence[tuple[str, int, int]], *, is_fetched: bool, room: int = MOST_BYTES) -> None:
-        has_samples = any(path.startswith(f"{GPU}/") for path, _, _ in wanted)
-        is_new = is_fetched and not all(path.startswith(f"{GPU}/") for path, _, _ in wanted)
+    def _schedule(self, parts: Sequence[tuple[str, int, int]], *, is_fetched: bool, room: int = MOST_BYTES) -> None:
+        has_samples = any(path.startswith(f"{GPU}/") for path, _, _ in parts)
+        is_new = is_fetched and not all(path.startswith(f"{GPU}/") for path, _, _ in parts)
         # Execute one command at a time, because the caller must also copy the log and react to a cancel.
-        is_behind = is_fetched and sum(count for _, _, count in wanted) >= min(room, MOST_BYTES // SHARES)
+        is_behind = is_fetched and sum(count for _, _, count in parts) >= min(room, MOST_BYTES // SHARES)
         self._pause = SHORTEST if is_new else min(self._pause * GROWTH, GPU_SECONDS if has_samples else LONGEST)
         self._due = time.monotonic() + (0.0 if is_behind else self._pause)
 
@@ -217,22 +216,20 @@ class LiveFiles:
     def fetch_all(self) -> bool:
         """Fetch all new bytes; return True if there were any. Raises TargetUnreachable or StorageError."""
         is_new = False
-        while self._fetch(self._wanted()):
+        while self._fetch(self._list_missing()):
             is_new = True
         return is_new
 
-    def _fetch(self, wanted: Sequence[tuple[str, int, int]]) -> bool:
-        """Fetch parts of files; return False if `wanted` is empty, or if a file was removed or truncated."""
-        if not wanted:
-            return False
-        found = fetch_parts(self._host, self._there, wanted)
-        return found is not None and self._append(wanted, found)
+    def _fetch(self, parts: Sequence[tuple[str, int, int]]) -> bool:
+        """Fetch parts of files; return False if there are none, or if a file was removed or truncated."""
+        contents = fetch_parts(self._host, self._there, parts) if parts else None
+        return contents is not None and self._append(parts, contents)
 
-    def _append(self, wanted: Sequence[tuple[str, int, int]], found: Sequence[bytes]) -> bool:
+    def _append(self, parts: Sequence[tuple[str, int, int]], contents: Sequence[bytes]) -> bool:
         """Append the fetched parts to the copies; return True if there are any. Raises StorageError."""
-        for (path, start, _), data in zip(wanted, found, strict=True):
+        for (path, start, _), data in zip(parts, contents, strict=True):
             append_at(self._here, os.path.relpath(self.local_path(path), self._here), start, data)
-        return bool(wanted)
+        return bool(parts)
 
     def finish(self) -> None:
         """Fetch the rest, and remove `live/`, because collecting the run copies its files to `work/` and `outputs/`.
@@ -242,27 +239,27 @@ class LiveFiles:
         self.fetch_all()
         remove_below(self._here, LIVE)
 
-    def _wanted(self) -> list[tuple[str, int, int]]:
+    def _list_missing(self) -> list[tuple[str, int, int]]:
         """Return the path, first byte and size of each missing part. Raises TargetUnreachable."""
         return self._missing(_list_sizes(self._host, [self._there])[0])
 
     def _missing(self, sizes: str, room: int = MOST_BYTES) -> list[tuple[str, int, int]]:
-        wanted = []
+        parts = []
         for line in sizes.split("\n"):
             digits, _, path = line.strip().partition(" ")
             local_path, size = self.local_path(path), whole_number(digits)
             if not local_path or size is None:
                 continue
             try:
-                known = os.lstat(local_path).st_size
+                copied = os.lstat(local_path).st_size
             except OSError:
-                known = 0
+                copied = 0
             most = SPARK_BYTES if path.startswith(f"{SPARK}/") else size
-            count = min(min(size, most) - known, room, max(1, MOST_BYTES // SHARES))
+            count = min(min(size, most) - copied, room, max(1, MOST_BYTES // SHARES))
             if count > 0:
-                wanted.append((path, known, count))
+                parts.append((path, copied, count))
                 room -= count
-        return wanted
+        return parts
 
     def local_path(self, path: str) -> str:
         """Return the local path of a file of the run; "" for a path that is not allowed."""
@@ -279,8 +276,8 @@ class LiveFiles:
 def _list_sizes(host: Host, folders: Sequence[str]) -> list[str]:
     """Return the lines of _LIST_FILES for each folder. Raises TargetUnreachable."""
     separator = secrets.token_hex(8)  # a script can choose the names of its files, but does not know the separator
-    found = host.run(["sh", "-c", _LIST_FILES, "sh", separator, *folders]).stdout.decode("utf-8", "surrogateescape")
-    sizes = found.split(f"{separator}\n")[1:]
+    output = host.run(["sh", "-c", _LIST_FILES, "sh", separator, *folders]).stdout.decode("utf-8", "surrogateescape")
+    sizes = output.split(f"{separator}\n")[1:]
     if len(sizes) != len(folders):
         raise ConnectionLost(f"{host.label}: the list of the files of runs was incomplete", remedy="Try again.")
     return sizes

@@ -95,18 +95,18 @@ class ProcessIO:
     def gzip(self) -> bytes:
         """Return the next gzip stream of the output, decompressed."""
         unpacker = zlib.decompressobj(wbits=31)  # with a gzip header
-        found = bytearray()
+        unpacked = bytearray()
         while not unpacker.eof:
             data = self.read()
             if not data:
                 self.fail()
             while data and not unpacker.eof:
                 # A small stream can become terabytes.
-                found += unpacker.decompress(data, READ_SIZE)
-                self._refuse_size(len(found), MOST_OUTPUT)
+                unpacked += unpacker.decompress(data, READ_SIZE)
+                self._refuse_size(len(unpacked), MOST_OUTPUT)
                 data = unpacker.unconsumed_tail
         self._buffer = unpacker.unused_data
-        return bytes(found)
+        return bytes(unpacked)
 
     def _refuse_size(self, size: int, largest: int) -> None:
         if size > largest:
@@ -184,11 +184,11 @@ class ProcessIO:
         code = self._exit_code()
         self._host.refuse_killed(self._argv[0], code)
         errors = self._errors.decode("utf-8", "replace").strip()
-        said = errors.split("\n")[0] or f"exit code {code}"  # later lines are consequences of the first
+        complaint = errors.split("\n")[0] or f"exit code {code}"  # later lines are consequences of the first
         if is_disk_full(errors):
-            raise disk_full(self._host.label, said)
+            raise disk_full(self._host.label, complaint)
         raise WorkbenchError(
-            f"cannot {self._action} {self._host.label}: {said}",
+            f"cannot {self._action} {self._host.label}: {complaint}",
             remedy="Check the disk and the permissions on that machine, then try again.",
         )
 

@@ -33,17 +33,17 @@ def processes_of_run(run_id: str, session: int = 0, since: int = 0, directory: s
     ID, which two projects with the same name may start in the same millisecond.
     """
     mark = b"\0%s=%s\0" % (RUN_ID_VARIABLE.encode(), run_id.encode("utf-8", "surrogateescape"))
-    found = set()
+    pids = set()
     for pid, its_session, start in system.live_processes():
         if start < since:
             continue
         try:
             in_session = session and its_session == session and _is_signalable(pid)
             if in_session or _has_mark(b"\0" + system.environment_of(pid), mark, directory):
-                found.add(pid)
+                pids.add(pid)
         except (OSError, IndexError, ValueError):
             continue  # it has ended, or belongs to another user
-    return found
+    return pids
 
 
 def end_processes(find: Callable[[], set[int]], grace: float) -> bool:

@@ -62,14 +62,14 @@ def installed_py_spy() -> PySpy:
 
     try:
         package = distribution("py-spy")
-        paths = [str(package.locate_file(file)) for file in package.files or () if file.name == "py-spy"]
+        candidates = [str(package.locate_file(file)) for file in package.files or () if file.name == "py-spy"]
     except PackageNotFoundError:
-        paths = []
-    found = next((os.path.realpath(path) for path in paths if os.access(path, os.X_OK)), "")
-    if not found:
+        candidates = []
+    path = next((os.path.realpath(name) for name in candidates if os.access(name, os.X_OK)), "")
+    if not path:
         remedy = f"Install it: `{package_command('py-spy')}`."
         raise ConfigurationError("py-spy is not installed on this machine", remedy=remedy)
-    return PySpy(found, package.version, os.uname().machine)
+    return PySpy(path, package.version, os.uname().machine)
 
 
 def read_stacks(host: Host, run_id: str) -> Reading:

@@ -113,7 +113,7 @@ class _Held(NamedTuple):
 
 def sync(
     host: Host,
-    wanted: FileList | Callable[[], FileList],
+    files: FileList | Callable[[], FileList],
     source: str,
     destination: str,
     progress: Progress | None = None,
@@ -121,9 +121,9 @@ def sync(
     packed: bool | None = None,
     manifest_copy: str = "",
 ) -> SyncReport:
-    """Make the folder `destination` on the host contain exactly the files of `wanted`, read from `source`.
+    """Make the folder `destination` on the host contain exactly `files`, read from `source`.
 
-    If `wanted` is a function, it is called while the host lists its own files. `progress` is called with the number of
+    If `files` is a function, it is called while the host lists its own files. `progress` is called with the number of
     bytes sent so far and the total. `packed` turns compression on or off; if it is None, the response time of the host
     decides. `manifest_copy` is the file on this machine for a copy of the manifest. Raises WorkbenchError, such as
     TargetUnreachable.
@@ -132,21 +132,21 @@ def sync(
     report = SyncReport()
     while True:
         word = secrets.token_hex(8)
-        digest = digest_of(wanted.manifest) if isinstance(wanted, FileList) else ""
+        digest = digest_of(files.manifest) if isinstance(files, FileList) else ""
         with ProcessIO(host, ["sh", "-c", _RECEIVE, "sh", destination, word, digest], _ACTION) as process:
             is_near = process.wait_for_start()
-            if not isinstance(wanted, FileList):
-                wanted = wanted()
-                process.write(f"{digest_of(wanted.manifest)}\n".encode())
+            if not isinstance(files, FileList):
+                files = files()
+                process.write(f"{digest_of(files.manifest)}\n".encode())
             answer = process.line()
             if answer == "same":
                 return report
             held = _read_held(process, answer, copy)
             # If the host cannot list its files, the next batch would begin with the same files again.
             seconds = BATCH_SECONDS if held.records or not report.changed else math.inf
-            batch = _Batch(wanted, held, source, posixpath.basename(destination), word, seconds)
-            wants_packed = not is_near if packed is None else packed
-            _send(process, batch, packed=wants_packed and _can_pack(answer), progress=progress)
+            batch = _Batch(files, held, source, posixpath.basename(destination), word, seconds)
+            is_packed = (not is_near if packed is None else packed) and _can_pack(answer)
+            _send(process, batch, packed=is_packed, progress=progress)
         report = SyncReport(
             report.changed + len(batch.sent),
             report.deleted + len(batch.superfluous),
@@ -154,7 +154,7 @@ def sync(
             report.sent + process.written,
         )
         if len(batch.sent) == len(batch.missing):
-            copy.write(wanted.manifest)
+            copy.write(files.manifest)
             return report
 
 
@@ -181,14 +181,14 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
 
     Creates the folder, but sends no files. Raises the errors of `sync`.
     """
-    wanted = FileList.of(listing)
-    command = ["sh", "-c", _RECEIVE, "sh", destination, "new", digest_of(wanted.manifest)]
+    files = FileList.of(listing)
+    command = ["sh", "-c", _RECEIVE, "sh", destination, "new", digest_of(files.manifest)]
     with ProcessIO(host, command, _ACTION) as process:
         process.line()
         answer = process.line()
         if answer == "same":
             return Difference((), ())
-        batch = _Batch(wanted, _read_held(process, answer, ManifestCopy()), "", "", "", 0.0)
+        batch = _Batch(files, _read_held(process, answer, ManifestCopy()), "", "", "", 0.0)
     entries = {entry.path: entry for entry in listing}
     return Difference(tuple(entries[entry.path] for entry in batch.missing), tuple(batch.superfluous))
 
@@ -199,12 +199,12 @@ def _can_pack(answer: str) -> bool:
 
 def _read_held(process: ProcessIO, answer: str, copy: ManifestCopy) -> _Held:
     if answer.startswith("edited"):
-        known = copy.read(process.line())
-        if known is None:
+        data = copy.read(process.line())
+        if data is None:
             process.write(b"manifest\n")
             size = process.number(LARGEST_MANIFEST)
-            known = process.gzip() if _can_pack(answer) else process.take(size)
-        return _Held(split(known))
+            data = process.gzip() if _can_pack(answer) else process.take(size)
+        return _Held(split(data))
     sizes = [process.number(LARGEST_MANIFEST) for _ in range(3)]
     data = process.gzip() if _can_pack(answer) else process.take(sum(sizes))
     second = sizes[0] + sizes[1]
@@ -269,13 +269,14 @@ class _Sender:
 class _Batch:
     """The files to send and to remove. `write` sends files for `seconds`, then the manifest or its changes."""
 
-    def __init__(self, wanted: FileList, held: _Held, source: str, name: str, word: str, seconds: float) -> None:
-        records = split(wanted.manifest)
+    def __init__(self, files: FileList, held: _Held, source: str, name: str, word: str, seconds: float) -> None:
+        records = split(files.manifest)
         self._unwanted = parsed(held.records - records)
-        missing = [entry_of(*each) for each in sorted(parsed(records - held.records).items())]
+        missing = [entry_of(*record) for record in sorted(parsed(records - held.records).items())]
         self.missing = [_measured(entry, source) if source else entry for entry in missing]
-        present = held.present or _folder_with(self._unwanted.keys() - wanted.identities.keys())
-        self.superfluous = _superfluous(wanted.identities, present)
+        removed = self._unwanted.keys() - files.identities.keys()
+        present = held.present or _Present(_folders_of(removed), removed)  # their folders may be superfluous too
+        self.superfluous = _superfluous(files.identities, present)
         self.sent: list[Entry] = []
         self._held = held
         self._source = source
@@ -319,7 +320,7 @@ class _Batch:
             raise storage_error("send", path, error) from error
 
     def _manifest_files(self) -> dict[str, bytes]:
-        """Return the records that are no longer valid and those to add, or the whole manifest; see _SCRIPT."""
+        """Return the records to remove and those to add, or the whole manifest; see receive_folder.sh."""
         sent = {entry.path: identity_of(entry) for entry in self.sent}
         missing = {entry.path for entry in self.missing}
         # A file that was not sent yet stays unchanged until the next batch.
@@ -329,7 +330,7 @@ class _Batch:
         return {"manifest": manifest(self._held.records.difference(records_of(stale)).union(records_of(sent)))}
 
     def _touched(self) -> dict[str, bytes]:
-        """Return the names of the sent files and their folders, if they are few; see _SCRIPT."""
+        """Return the names of the sent files and their folders, if they are few; see receive_folder.sh."""
         if len(self.sent) > NAMED_FILES:
             return {}
         paths = [entry.path for entry in self.sent]
@@ -344,16 +345,11 @@ def _measured(entry: Entry, source: str) -> Entry:
         return entry  # sending reports the error
 
 
-def _folder_with(files: set[str]) -> _Present:
-    """Return these files and their folders, which may be superfluous too."""
-    return _Present(_folders_of(files), files)
-
-
-def _superfluous(wanted: Mapping[str, str], present: _Present) -> list[str]:
+def _superfluous(identities: Mapping[str, str], present: _Present) -> list[str]:
     """Return the files and folders to remove before unpacking, without the content of removed folders."""
     # Finding the folders of all wanted files takes long, and usually none is superfluous.
-    folders = present.folders - _folders_of(wanted) if present.folders else set()
-    wrong = (present.others - wanted.keys()) | folders
+    folders = present.folders - _folders_of(identities) if present.folders else set()
+    wrong = (present.others - identities.keys()) | folders
     return sorted(path for path in wrong if not any(parent in wrong for parent in _parents(path)))
 
 

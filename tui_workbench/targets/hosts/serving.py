@@ -68,16 +68,16 @@ def own_port():
     # Another program may listen at a port that was free before. It must not get the token.
     for name in os.listdir("/dev/fd"):
         try:
-            found = socket.socket(fileno=int(name))
+            candidate = socket.socket(fileno=int(name))
         except OSError:
             continue
         try:
-            if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and found.getsockname()[0] == address:
-                return found.getsockname()[1]
+            if candidate.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and candidate.getsockname()[0] == address:
+                return candidate.getsockname()[1]
         except OSError:
             pass
         finally:
-            found.detach()
+            candidate.detach()
 
 def report():
     number = own_port()
@@ -223,8 +223,8 @@ class Server:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._process.stdin, f"{token}\n".encode("ascii"))
         reply = self._reply()
-        found = _REPLY.fullmatch(reply)
-        if found and 0 < (port := int(found[1])) < 1 << 16:
+        match = _REPLY.fullmatch(reply)
+        if match and 0 < (port := int(match[1])) < 1 << 16:
             return port
         raise self._error(reply.decode("ascii", "replace").strip(), token)
 

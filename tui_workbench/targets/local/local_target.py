@@ -119,8 +119,8 @@ class LocalTarget(Target):
         install = f"`{shlex.quote(python)} -m pip install PACKAGE`."
         if managed is not None:
             if not managed.is_complete:
-                why = f"the environment of the run is not built ({managed.why()})"
-                raise ConfigurationError(why, remedy=f"Build it: `{prepare_command(spec)}`.")
+                reason = f"the environment of the run is not built ({managed.why()})"
+                raise ConfigurationError(reason, remedy=f"Build it: `{prepare_command(spec)}`.")
             install = f"add PACKAGE to the pip packages of the dependencies file, then run `{prepare_command(spec)}`."
         logs = spec.run_directory if spec.tracked else spec.working_directory
         folders = (spec.working_directory, spec.project_root)
@@ -155,11 +155,11 @@ class LocalTarget(Target):
         if PYTHON_PATH_VARIABLE not in own:
             inherited = environment.get(PYTHON_PATH_VARIABLE, "")
             merged[PYTHON_PATH_VARIABLE] = run_environment.python_path(SDK_FOLDER, inherited)
-        chosen = choice.hidden(self.target, own)
+        gpu_variables = choice.hidden(self.target, own)
         if choice.chooses(self.target) and not self.started(spec):
-            chosen = choice.variables(choice.take(self.host, spec), own) | choice.folder_variables(self.target)
-        variables |= chosen
-        merged |= chosen
+            gpu_variables = choice.variables(choice.take(self.host, spec), own) | choice.folder_variables(self.target)
+        variables |= gpu_variables
+        merged |= gpu_variables
         _make_share(self.target, variables[SHARE_VARIABLE])
         if installed is not None:
             make_folders(spec.run_directory, supervisor.SPARK)
@@ -222,7 +222,7 @@ class LocalTarget(Target):
             return _processes(spec, max(session, default=0)) - session
 
         forced = end_processes(left, grace)
-        end_processes(leader, grace=1.0)
+        end_processes(leader, grace=1.0)  # the shell last, so that it writes the exit code
         self.report.ran(times_here(spec.run_directory, restarted=False))
         return forced
 
@@ -260,9 +260,9 @@ class LocalTarget(Target):
         location = os.path.expanduser(self.target.spark_submit_location)
         if os.sep in location:
             location = os.path.join(os.path.dirname(os.path.dirname(self.target.path)), location)
-        found = spark.parse_found(self.host.run(spark.find_words(spec, interpreter, location, environment)).text)
+        installed = spark.parse_found(self.host.run(spark.find_words(spec, interpreter, location, environment)).text)
         remedy = spark.pip_remedy(interpreter) if managed is None else spark.conda_remedy(spec, "pyspark")
-        return spark.require_spark(spec, found, interpreter, spark_remedy=remedy, java_remedy=spark.JAVA_REMEDY)
+        return spark.require_spark(spec, installed, interpreter, spark_remedy=remedy, java_remedy=spark.JAVA_REMEDY)
 
 
 class _LocalEnvironment(PythonEnvironment):
@@ -349,13 +349,13 @@ def find_interpreter(target: ComputeTarget) -> str:
     expanded = os.path.expanduser(name)
     project_root = os.path.dirname(os.path.dirname(target.path))
     if os.sep in expanded:
-        found = find_executable(expanded, [project_root])
+        path = find_executable(expanded, [project_root])
     else:
         # Relative entries of PATH are skipped, because they could lead into the project.
         folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
-        found = find_executable(expanded, folders)
-    if found:
-        return os.path.abspath(found)
+        path = find_executable(expanded, folders)
+    if path:
+        return os.path.abspath(path)
     problem = "is not on the PATH" if os.sep not in expanded else "does not exist or is not executable"
     raise ConfigurationError(
         f"pythonLocation: {name} {problem}",

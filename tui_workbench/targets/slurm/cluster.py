@@ -77,8 +77,8 @@ class LoginHost(Host):
     def open(self, argv: Sequence[str], *, timeout: float = DEFAULT_TIMEOUT) -> HostProcess:
         return self._host.open(argv, timeout=timeout)
 
-    def forward(self, socket: str) -> str:
-        return self._host.forward(socket)
+    def forward(self, path: str) -> str:
+        return self._host.forward(path)
 
     def forward_port(self, address: str, port: int, here: int) -> PortForward | None:
         return self._host.forward_port(address, port, here)

@@ -49,6 +49,7 @@ class _Opening:
         process = self._start()
         with self._lock:
             self._process = process
+            # `give_up` was called while the program was being started.
             if self._is_unwanted:
                 process.close()
 

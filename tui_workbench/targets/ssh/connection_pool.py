@@ -104,8 +104,8 @@ class PooledConnection:
         return shell
 
     def _replenish(self) -> None:
-        wanted = SPARES if self.shell_seconds < SLOW_SHELL else SPARES_WHERE_SLOW
-        while len(self._spares) < wanted:
+        count = SPARES if self.shell_seconds < SLOW_SHELL else SPARES_WHERE_SLOW
+        while len(self._spares) < count:
             self._spares.append(_quietly(Shell.open(self.connection)))
 
     def _ended(self, _ended: asyncio.Future[int]) -> None:
@@ -152,9 +152,9 @@ class ConnectionPool:
         await self.first()
         try:
             while True:
-                for each in list(self._open):
+                for pooled in list(self._open):
                     # The connection may have been closed while the loop waited for an earlier one.
-                    shell = await each.shell() if each in self._open and not each.is_full else None
+                    shell = await pooled.shell() if pooled in self._open and not pooled.is_full else None
                     if shell is not None:
                         return shell
                 # Other callers that wait for the new connection may use all of its sessions.
@@ -181,6 +181,7 @@ class ConnectionPool:
                 with trace.Call(trace.SSH, (), login=words) as call:
                     try:
                         listener = await self._listen(first.connection, here, path)
+                        # Lost meanwhile: `_end_forwards` does not know the listener yet.
                         if first not in self._open:
                             listener.close()
                             raise asyncssh.ConnectionLost("it was closed")
@@ -255,8 +256,8 @@ class ConnectionPool:
         closed, self._open = self._open, []
         if closed:
             self.since = time.time()
-        for each in closed:
-            each.connection.close()
+        for pooled in closed:
+            pooled.connection.close()
 
     def end(self) -> None:
         """End all connections, and open no more."""
@@ -278,11 +279,11 @@ class ConnectionPool:
             self._attempt.add_done_callback(self._attempt_ended)
         attempt = self._attempt
         if attempt is not None:
-            asked = asyncio.create_task(questions.is_open.wait())
+            question = asyncio.create_task(questions.is_open.wait())
             try:
-                await asyncio.wait({attempt, asked}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({attempt, question}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                asked.cancel()
+                question.cancel()
             if not attempt.done():
                 raise questions.error(self._login, login_command(self._login))
         if attempt is None or attempt.cancelled():
@@ -326,10 +327,10 @@ class ConnectionPool:
         self._forwards.clear()
 
     def _ended(self, ended: list[PooledConnection], error: Exception | None) -> None:
-        for each in ended:
-            each.loss = error or asyncssh.ConnectionLost("it was closed")
+        for pooled in ended:
+            pooled.loss = error or asyncssh.ConnectionLost("it was closed")
         was_first = bool(self._open) and self._open[0] in ended
-        self._open = [each for each in self._open if each not in ended]
+        self._open = [pooled for pooled in self._open if pooled not in ended]
         if was_first:
             self._end_forwards()
         if not self._open:
@@ -361,8 +362,8 @@ def _server_facts(connection: asyncssh.SSHClientConnection) -> dict[str, str]:
     }
 
 
-def _no_programs(login: wire.Login, said: str) -> LoginRefused:
-    short = short_name(said, LONGEST_REASON)
+def _no_programs(login: wire.Login, reason: str) -> LoginRefused:
+    short = short_name(reason, LONGEST_REASON)
     return LoginRefused(
         f"{login.label}: the login works, but no program can be started{f': {short}' if short else ''}",
         remedy="Check that the account has a shell that runs commands, that its start-up files do not exit, wait or "
@@ -373,9 +374,9 @@ def _no_programs(login: wire.Login, said: str) -> LoginRefused:
 
 def lost(login: wire.Login, error: Exception) -> ConnectionLost:
     """Convert an error of asyncssh or of the system to ConnectionLost."""
-    said = short_name(getattr(error, "reason", "") or str(error), LONGEST_REASON) or type(error).__name__
+    complaint = short_name(getattr(error, "reason", "") or str(error), LONGEST_REASON) or type(error).__name__
     return ConnectionLost(
-        f"{login.label}: the connection was lost: {said}", remedy="Try again. Runs on the machine continue."
+        f"{login.label}: the connection was lost: {complaint}", remedy="Try again. Runs on the machine continue."
     )
 
 

@@ -27,7 +27,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class Settings:
-    """The settings of one host, by the lower-case names of ssh_config(5), and the host as it was given."""
+    """The settings of one host, by the lower-case names of ssh_config(5), and the host as the caller named it."""
 
     def __init__(self, lines: Sequence[str], host: str, agent: str) -> None:
         self._agent = agent
@@ -47,7 +47,7 @@ class Settings:
 
     def number(self, name: str) -> int:
         """Return a number; 0 if it is missing or `none`."""
-        return int(found) if (found := self.get(name)).isdecimal() else 0
+        return int(text) if (text := self.get(name)).isdecimal() else 0
 
     def is_off(self, name: str) -> bool:
         return self.get(name).lower() in ("no", "false")
@@ -59,20 +59,20 @@ class Settings:
     def path(self, text: str) -> str:
         """Return the path that a setting means: with the home folder, variables and tokens such as `%h`."""
         text = os.path.expanduser(text)
-        text = _VARIABLE.sub(lambda found: os.environ.get(found[1], found[0]), text)
+        text = _VARIABLE.sub(lambda match: os.environ.get(match[1], match[0]), text)
         return self.with_tokens(text, self._tokens())
 
     def paths(self, name: str) -> list[str]:
         """Return a list of paths that `ssh -G` prints on one line without quotes."""
         words = self.get(name).split()
-        found: list[str] = []
+        paths: list[str] = []
         while words:
             # A path may contain spaces: take as many words as an existing file has.
             counts = range(len(words), 1, -1)
             count = next((n for n in counts if os.path.exists(self.path(" ".join(words[:n])))), 1)
-            found.append(self.path(" ".join(words[:count])))
+            paths.append(self.path(" ".join(words[:count])))
             del words[:count]
-        return found
+        return paths
 
     @property
     def agent(self) -> str:
@@ -100,7 +100,7 @@ class Settings:
     @staticmethod
     def with_tokens(text: str, tokens: Mapping[str, str]) -> str:
         """Replace each `%x` by its value; unknown tokens stay."""
-        return re.sub("%(.)", lambda found: tokens.get(found[1], found[0]), text)
+        return re.sub("%(.)", lambda match: tokens.get(match[1], match[0]), text)
 
     def _tokens(self) -> dict[str, str]:
         """Return the values of the tokens of ssh_config(5)."""
@@ -157,9 +157,9 @@ def _ask(words: Sequence[str], agent: str) -> _Answer:
         raise ConnectionLost(f"`ssh -G` took longer than {SECONDS:g} s", remedy=remedy, failed_check="name") from None
     except OSError as error:
         raise ConnectionLost(f"cannot run `ssh -G`: {error.strerror}", remedy="Try again.") from error
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines() or [""]
+    complaints = done.stderr.decode("utf-8", "replace").strip().splitlines() or [""]
     lines = done.stdout.decode("utf-8", "surrogateescape").splitlines()
-    return _Answer(done.returncode, lines, said[0].strip().rstrip("."))
+    return _Answer(done.returncode, lines, complaints[0].strip().rstrip("."))
 
 
 def _own_configuration() -> list[str]:

@@ -142,7 +142,7 @@ def _parse(path: str, number: int, line: str) -> HostKey | None:
 def _matches(hosts: str, name: str) -> bool:
     if hosts.startswith("|"):
         return _matches_hash(hosts, name)
-    found = False
+    is_listed = False
     for pattern in hosts.lower().split(","):
         negated = pattern.startswith("!")
         # Only * and ? are special in known_hosts; fnmatch also interprets [.
@@ -150,15 +150,15 @@ def _matches(hosts: str, name: str) -> bool:
         if fnmatch.fnmatchcase(name, glob):
             if negated:
                 return False
-            found = True
-    return found
+            is_listed = True
+    return is_listed
 
 
 def _matches_hash(hosts: str, name: str) -> bool:
     try:
         _, kind, salt, digest = hosts.split("|")
         expected = base64.b64decode(digest, validate=True)
-        found = hmac.new(base64.b64decode(salt, validate=True), name.encode(), hashlib.sha1).digest()
+        actual = hmac.new(base64.b64decode(salt, validate=True), name.encode(), hashlib.sha1).digest()
     except (ValueError, binascii.Error):
         return False
-    return kind == "1" and hmac.compare_digest(found, expected)
+    return kind == "1" and hmac.compare_digest(actual, expected)

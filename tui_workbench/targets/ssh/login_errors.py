@@ -70,6 +70,7 @@ def to_workbench_error(login: Login, hop: Hop, client: Client, secrets: Secrets,
             remedy="Set the key to use: privateKey of the target, or IdentityFile and `IdentitiesOnly yes` in "
             "~/.ssh/config.",
         )
+    # Before the check for ValueError, the base class of both.
     if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
         remedy = f"Correct the IdentityFile of {hop.alias} in ~/.ssh/config."
         return LoginRefused(f"{prefix}cannot use a key that ~/.ssh/config names: {error}", remedy=remedy)
@@ -98,10 +99,10 @@ def _prefix(login: Login, hop: Hop) -> str:
 
 def _connection_error(prefix: str, client: Client, error: Exception) -> ConnectionLost:
     """Return the error for a machine without a working SSH server."""
-    said = getattr(error, "reason", "")
-    if isinstance(error, UnicodeDecodeError) or said in _NO_SSH:
-        said = "the answer is not text" if isinstance(error, UnicodeDecodeError) else said
-        text = f"no SSH server answers on port {client.port} of {client.name}: {said}"
+    complaint = getattr(error, "reason", "")
+    if isinstance(error, UnicodeDecodeError) or complaint in _NO_SSH:
+        complaint = "the answer is not text" if isinstance(error, UnicodeDecodeError) else complaint
+        text = f"no SSH server answers on port {client.port} of {client.name}: {complaint}"
         return ConnectionLost(f"{prefix}{text}", remedy="Check the address and the port.", failed_check="port")
     if isinstance(error, socket.gaierror | UnicodeError):  # UnicodeError for an invalid name such as `a..b`
         remedy = "Check the address, and the network connection of this machine."
@@ -120,10 +121,12 @@ def _connection_error(prefix: str, client: Client, error: Exception) -> Connecti
         )
     is_open = isinstance(error, asyncssh.Error | ConnectionResetError | BrokenPipeError)
     failed_check = "login" if client.has_shown_key else "host key" if is_open else "port"
-    said = said or getattr(error, "strerror", "") or str(error)
-    said = short_name(said, LONGEST_REASON) or type(error).__name__
+    complaint = complaint or getattr(error, "strerror", "") or str(error)
+    complaint = short_name(complaint, LONGEST_REASON) or type(error).__name__
     return ConnectionLost(
-        f"{prefix}{said}", remedy="Try again. `ssh -v` to the same address shows details.", failed_check=failed_check
+        f"{prefix}{complaint}",
+        remedy="Try again. `ssh -v` to the same address shows details.",
+        failed_check=failed_check,
     )
 
 
@@ -136,14 +139,14 @@ def _host_key_error(prefix: str, client: Client, error: Exception) -> HostKeyRef
             remedy="Do not log in. Ask the machine's administrator for its new key.",
         )
     is_refused = isinstance(error, asyncssh.HostKeyNotVerifiable)
-    said = str(error) if is_refused else "the machine has no host key of a type that is in known_hosts"
-    known = tuple(f"{entry.fingerprint} ({entry.file}:{entry.line})" for entry in client.known)
-    if known:
+    complaint = str(error) if is_refused else "the machine has no host key of a type that is in known_hosts"
+    keys = tuple(f"{entry.fingerprint} ({entry.file}:{entry.line})" for entry in client.known)
+    if keys:
         shown = client.presented or "another key"
         return HostKeyRefused(
-            f"{prefix}THE HOST KEY CHANGED: {where} shows {shown}, but known_hosts has {', '.join(known)} ({said})",
+            f"{prefix}THE HOST KEY CHANGED: {where} shows {shown}, but known_hosts has {', '.join(keys)} ({complaint})",
             presented=client.presented,
-            known=known,
+            known=keys,
             remedy=f"If the machine was reinstalled, remove the old key: `ssh-keygen -R '{where}'`. Otherwise do not "
             "log in: the connection may be intercepted.",
         )
@@ -156,7 +159,7 @@ def _host_key_error(prefix: str, client: Client, error: Exception) -> HostKeyRef
             "`check` or `login`.",
         )
     return HostKeyRefused(
-        f"{prefix}the host key of {where} was refused: {said}",
+        f"{prefix}the host key of {where} was refused: {complaint}",
         presented="",
         remedy=f"Run `ssh -v -p {client.port} {shlex.quote(client.name)}` to find the cause.",
     )

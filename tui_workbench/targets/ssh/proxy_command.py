@@ -1,7 +1,7 @@
 """The ProxyCommand of a host: a program whose stdin and stdout are the connection.
 
-As in `ssh`, the user's shell executes it. What it writes to stderr is not part of the connection: the end of it is the
-reason if the connection fails.
+As in `ssh`, the user's shell executes it. Its stderr is not part of the connection: if the connection fails, the last
+line of stderr is the reason.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class ProxyCommand:
             environment[AGENT_VARIABLE] = agent
         words = [os.environ.get("SHELL") or SHELL, "-c", command]
         ours, theirs = socket.socketpair()
+        # The end of the command must be closed here, so that the connection ends with the command.
         with trace.Call(trace.PROCESS, words) as call, contextlib.closing(theirs):
             try:
                 process = await asyncio.create_subprocess_exec(
@@ -73,5 +74,6 @@ class ProxyCommand:
     def close(self) -> None:
         """End the command and its child processes."""
         self.connection.close()
+        # `ssh` ends the command with SIGHUP too.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGHUP)

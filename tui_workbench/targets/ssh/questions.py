@@ -97,9 +97,9 @@ class Questions:
 
         `command` is the command that asks the user.
         """
-        place = f"{login.label}, jump host {self._jump_host}" if self._jump_host else login.label
+        machine = f"{login.label}, jump host {self._jump_host}" if self._jump_host else login.label
         return SecretNeeded(
-            f"{place}: the server asks for: {self._prompt}",
+            f"{machine}: the server asks for: {self._prompt}",
             reference=self._reference,
             # The account first, so that a prompt cannot pretend to be that of another machine.
             prompt=f"{self._account}: {self._prompt}",

@@ -65,8 +65,8 @@ class RemoteTarget(Target):
 
     def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
         super().__init__(target, host)
-        self._found: tuple[str, str] | None = None
-        self._spark_found: Spark | None = None
+        self._interpreter: tuple[str, str] | None = None
+        self._installed_spark: Spark | None = None
         self._just_started = ""  # the ID of the run whose script this object has started, until it waits for the run
 
     def plan(self, spec: RunSpec) -> Plan:
@@ -83,11 +83,11 @@ class RemoteTarget(Target):
         variables = self._variables(spec, home, "~", installed)
         command = _command(spec, self.target.python_location, home, installed)
         run_environment.refuse_impossible(configuration.path, variables, command)
-        chosen = (Step("gpus", f"{choice.describe(self.target)} on {label}"),) if choice.chooses(self.target) else ()
+        gpu_steps = (Step("gpus", f"{choice.describe(self.target)} on {label}"),) if choice.chooses(self.target) else ()
         steps = (
             Step("sync", f"send changed files to {label}"),
             Step("copy", f"make the run's working copy on {label}"),
-            *chosen,
+            *gpu_steps,
             *self._spark_steps(spec, installed),
             Step(
                 "start",
@@ -203,28 +203,28 @@ class RemoteTarget(Target):
     def _spark_steps(self, spec: RunSpec, installed: Spark | None) -> tuple[Step, ...]:
         if installed is None:
             return ()
-        found = spark.plan_step(spec, installed)
+        step = spark.plan_step(spec, installed)
         if not self.target.kind.spark_master:
-            return (found,)
+            return (step,)
         python = self.target.python_location
         text = f"build no environment: {python} on all nodes needs the packages that the script imports"
-        return found, Step("environment", text)
+        return step, Step("environment", text)
 
     def _spark(self, spec: RunSpec) -> Spark | None:
         """Return the Spark of the run; None if it uses none. Raises ConfigurationError or TargetUnreachable."""
         if not spec.run_configuration.uses_spark:
             return None
-        if self._spark_found is None:
+        if self._installed_spark is None:
             interpreter, location = self.interpreter()[0], self.target.spark_submit_location
-            found = spark.parse_found(self.host.run(spark.find_words(spec, interpreter, location, {})).text)
-            place, remedy = f"{interpreter} on {self.host.label}", spark.pip_remedy(interpreter)
-            self._spark_found = spark.require_spark(
-                spec, found, place, spark_remedy=remedy, java_remedy=spark.JAVA_REMEDY
+            installed = spark.parse_found(self.host.run(spark.find_words(spec, interpreter, location, {})).text)
+            where, remedy = f"{interpreter} on {self.host.label}", spark.pip_remedy(interpreter)
+            self._installed_spark = spark.require_spark(
+                spec, installed, where, spark_remedy=remedy, java_remedy=spark.JAVA_REMEDY
             )
-        return self._spark_found
+        return self._installed_spark
 
     def _variables(self, spec: RunSpec, run_directory: str, home: str, installed: Spark | None) -> dict[str, str]:
-        interpreter = self._found[0] if self._found is not None else self.target.python_location
+        interpreter = self._interpreter[0] if self._interpreter is not None else self.target.python_location
         return run_environment.run_variables(
             spec,
             share=run_environment.shared_folder(spec, home),
@@ -254,9 +254,9 @@ class RemoteTarget(Target):
 
     def interpreter(self) -> tuple[str, str]:
         """Return the path and version of the interpreter. Raises ConfigurationError or TargetUnreachable."""
-        if self._found is None:
-            self._found = _find_interpreter(self.host, self.target)
-        return self._found
+        if self._interpreter is None:
+            self._interpreter = _find_interpreter(self.host, self.target)
+        return self._interpreter
 
 
 class _RemoteEnvironment(PythonEnvironment):

@@ -94,12 +94,12 @@ class _Followed:
         self._is_behind = bool(parts)
         return parts
 
-    def take_result(self, what: str, error: str = "") -> None:
+    def take_result(self, files: str, error: str = "") -> None:
         """Process the result of writing the copy of the log or of other files; `error` is "" if it was written."""
         if error:
-            self._errors[what] = error
+            self._errors[files] = error
             self.lose(error)
-        elif self._errors.pop(what, ""):
+        elif self._errors.pop(files, ""):
             self.take_state(self._state or "runs")
 
     def lose(self, reason: str) -> None:
@@ -162,7 +162,8 @@ class RemoteGroup(RunGroup):
             self._shell.start()
         else:
             self._shell.close()
-        watched = [each for each in (self._shell.descriptor, self._interrupted, self._woken) if each >= 0]
+        descriptors = (self._shell.descriptor, self._interrupted, self._woken)
+        watched = [descriptor for descriptor in descriptors if descriptor >= 0]
         pause = max(0.0, min(deadline, self._next_time()) - time.monotonic())
         ready = wait_ready(watched, timeout=None if math.isinf(pause) else pause)
         if {self._interrupted, self._woken} & ready:
@@ -235,17 +236,17 @@ class RemoteGroup(RunGroup):
     def _take_listing(self, lines: Sequence[str]) -> None:
         self._shell.accept_answer()
         for line in lines:
-            found = _STATE.fullmatch(line) or _SIZE.fullmatch(line)
-            run = self._requested.get(found["run"]) if found is not None else None
-            if found is None or run is None or self._runs.get(run.run_id) is not run:
+            match = _STATE.fullmatch(line) or _SIZE.fullmatch(line)
+            run = self._requested.get(match["run"]) if match is not None else None
+            if match is None or run is None or self._runs.get(run.run_id) is not run:
                 continue
-            if found.re is _SIZE:
-                run.take_size(int(found["size"]))
-            elif found["state"] == "over":
+            if match.re is _SIZE:
+                run.take_size(int(match["size"]))
+            elif match["state"] == "over":
                 self.remove(run.run_id)
                 self._ended.append(run.run_id)
             else:
-                run.take_state(found["state"])
+                run.take_state(match["state"])
 
     # -- copies -------------------------------------------------------------------------------------------------------
 
@@ -265,11 +266,11 @@ class RemoteGroup(RunGroup):
         is_limited = sum(part.size for part in parts) > MOST_BYTES
         copied = {part.run_id: (part, data) for part, data in fetched.items()}  # parts may be the beginnings of `parts`
         for part in parts:
-            run, found = self._runs[part.run_id], copied.get(part.run_id)
-            if found is None and is_limited:
+            run, piece = self._runs[part.run_id], copied.get(part.run_id)
+            if piece is None and is_limited:
                 continue  # the next request fetches it
             try:
-                if found is not None and append(*found, is_patient=False):
+                if piece is not None and append(*piece, is_patient=False):
                     run.take_result("log")
                     continue
             except StorageError as error:

@@ -301,7 +301,7 @@ class _Call(_Output, _Input):
     async def _start(self, caller: asyncio.Transport) -> None:
         try:
             self._shell = await self._bridge.open_shell()
-            if caller.is_closing():
+            if caller.is_closing():  # it disconnected while the shell was being started
                 self._shell.close()
                 return
             self._hang_up = self._shell.close

@@ -77,7 +77,7 @@ class Client(asyncssh.SSHClient):
         self.loss: Exception | None = None  # the reason why the connection has ended
         self.name, self.port = hop.host, hop.port or DEFAULT_PORT
         self.proxy: ProxyCommand | None = None
-        self.proxy_complaint = ""  # what a ProxyCommand said before the connection failed
+        self.proxy_complaint = ""  # the last message of a ProxyCommand before the connection failed
         self.known: list[HostKey] = []
         self.presented = ""  # the fingerprint of an unknown key
         self.has_shown_key = False
@@ -95,7 +95,11 @@ class Client(asyncssh.SSHClient):
         plain = [entry for entry in bare if not entry.marker and not self.known]
         authorities = [entry for entry in (*exact, *bare) if entry.marker == CERTIFICATE_AUTHORITY]
         decided = {entry.blob for entry in exact}
-        revoked = [e for e in (*exact, *bare) if e.marker == REVOKED and (e in exact or e.blob not in decided)]
+        revoked = [
+            entry
+            for entry in (*exact, *bare)
+            if entry.marker == REVOKED and (entry in exact or entry.blob not in decided)
+        ]
         self._has_more = bool(plain or authorities)
         if self._plain_keys_only:
             plain, authorities = [], []

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import getpass
 import os
@@ -59,8 +60,8 @@ _FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 class Hop:
     """A jump host or the target. `agent` is the socket of the user's SSH agent, or "" without one.
 
-    `alias` is the host as it was given, and `host` and `port` are the place to connect to. `options` are options of
-    `asyncssh.connect`.
+    `alias` is the host as the caller named it, and `host` and `port` are the address to connect to. `options` are
+    options of `asyncssh.connect`.
     """
 
     def __init__(self, host: str, port: int, username: str, agent: str = "") -> None:
@@ -99,45 +100,45 @@ class Hop:
     def _read_files(self, port: int, username: str, agent: str) -> None:
         files = [path for path in map(os.path.expanduser, CONFIGURATION_FILES) if os.access(path, os.R_OK)]
         try:
-            found = SSHClientConfig.load(
+            configuration = SSHClientConfig.load(
                 None, list(files), False, False, False, getpass.getuser(), username or (), self.alias, port or ()
             )
         except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
             remedy = "Correct the SSH configuration, and save it as UTF-8."
             raise LoginRefused(f"the SSH configuration is invalid: {error}", remedy=remedy) from error
         self.host, self.port = self.alias, port
-        self.agent = str(found.get("IdentityAgent", agent) or "")  # asyncssh stores None for `none`
-        command = str(found.get("ProxyCommand") or "")
+        self.agent = str(configuration.get("IdentityAgent", agent) or "")  # asyncssh stores None for `none`
+        command = str(configuration.get("ProxyCommand") or "")
         self.proxy_command = f"exec {command}" if command else ""
-        self.jump = str(found.get("ProxyJump") or "")
-        self.keepalive = int(str(found.get("ServerAliveInterval") or KEEPALIVE_SECONDS))
-        self.keepalive_count = int(str(found.get("ServerAliveCountMax") or KEEPALIVE_COUNT))
-        self.host_key_alias = str(found.get("HostKeyAlias") or "")
+        self.jump = str(configuration.get("ProxyJump") or "")
+        self.keepalive = int(str(configuration.get("ServerAliveInterval") or KEEPALIVE_SECONDS))
+        self.keepalive_count = int(str(configuration.get("ServerAliveCountMax") or KEEPALIVE_COUNT))
+        self.host_key_alias = str(configuration.get("HostKeyAlias") or "")
         self.connect_timeout = 0
-        user_files: Any = found.get("UserKnownHostsFile") or USER_FILES
-        global_files: Any = found.get("GlobalKnownHostsFile") or GLOBAL_FILES
+        user_files: Any = configuration.get("UserKnownHostsFile") or USER_FILES
+        global_files: Any = configuration.get("GlobalKnownHostsFile") or GLOBAL_FILES
         self.known = KnownHosts([*user_files, *global_files])
-        identities: Any = found.get("IdentityFile") or ()
-        certificates: Any = found.get("CertificateFile") or ()
+        identities: Any = configuration.get("IdentityFile") or ()
+        certificates: Any = configuration.get("CertificateFile") or ()
         self._identities, self._certificates = list(identities), list(certificates)
         self._has_named_keys, self._only_named_keys = bool(identities), False
         self.options = {"config": files, "username": username or (), "proxy_command": None}
-        if found.get("Ciphers") is not None:
+        if configuration.get("Ciphers") is not None:
             self.options["encryption_algs"] = ()
 
     @property
     def authentication(self) -> dict[str, Any]:
         """The configured keys and certificates of this host, as options of a connection."""
         certificates = _existing(self._certificates)
-        found: dict[str, Any] = {"ignore_encrypted": True, "client_certs": certificates}
+        options: dict[str, Any] = {"ignore_encrypted": True, "client_certs": certificates}
         if self._has_named_keys:
             # With an empty list, asyncssh uses the default keys. Without a list, it does not use the agent.
             pairs = [pair for path in _existing(self._identities) for pair in _key_pairs(path, certificates)]
-            found["client_keys"] = pairs if pairs or self.agent else None
+            options["client_keys"] = pairs if pairs or self.agent else None
         if self._only_named_keys:
             public = [blob for path in self._identities or _default_identities() for blob in _public_keys(path)]
-            found |= {"agent_identities": public} if public else {"agent_path": ""}
-        return found
+            options |= {"agent_identities": public} if public else {"agent_path": ""}
+        return options
 
     @property
     def locked_keys(self) -> list[str]:
@@ -156,10 +157,10 @@ def configuration_problem() -> str:
 
 def _connection_options(settings: Settings) -> dict[str, Any]:
     """Return the options of asyncssh that the settings mean."""
-    found: dict[str, Any] = {"config": [], "username": settings.get("user"), "proxy_command": None}
-    found["family"] = _FAMILIES.get(settings.get("addressfamily").lower(), socket.AF_UNSPEC)
+    options: dict[str, Any] = {"config": [], "username": settings.get("user"), "proxy_command": None}
+    options["family"] = _FAMILIES.get(settings.get("addressfamily").lower(), socket.AF_UNSPEC)
     if settings.get("bindaddress"):
-        found["local_addr"] = (settings.get("bindaddress"), 0)
+        options["local_addr"] = (settings.get("bindaddress"), 0)
     for name, option in (
         ("tcpkeepalive", "tcp_keepalive"),
         ("pubkeyauthentication", "public_key_auth"),
@@ -169,20 +170,18 @@ def _connection_options(settings: Settings) -> dict[str, Any]:
         ("gssapiauthentication", "gss_auth"),
         ("gssapikeyexchange", "gss_kex"),
     ):
-        found[option] = not settings.is_off(name)
+        options[option] = not settings.is_off(name)
     if settings.get("preferredauthentications"):
-        found["preferred_auth"] = settings.get("preferredauthentications")
+        options["preferred_auth"] = settings.get("preferredauthentications")
     for name, (option, supported) in _ALGORITHMS.items():
         if settings.differs(name):
-            found[option] = _known_algorithms(settings.get(name), supported())
-            if not found[option]:
+            algorithms = settings.get(name).split(",")
+            available = supported()
+            options[option] = [algorithm for algorithm in algorithms if algorithm.encode() in available]
+            if not options[option]:
                 remedy = f"Add an algorithm to the setting {name}, such as one that `ssh -Q {name}` lists."
                 raise LoginRefused(f"the workbench has none of the algorithms {settings.get(name)!r}", remedy=remedy)
-    return found
-
-
-def _known_algorithms(names: str, supported: Sequence[bytes]) -> list[str]:
-    return [name for name in names.split(",") if name.encode() in supported]
+    return options
 
 
 def _printed_keys(command: str) -> list[str]:
@@ -221,24 +220,21 @@ def _key_pairs(path: str, certificates: Sequence[str]) -> Sequence[asyncssh.SSHK
 
 def _public_keys(path: str) -> list[bytes]:
     """Return the public key of an identity, which may be only in the file beside it."""
-    for each in (f"{path}.pub", path):
+    for file in (f"{path}.pub", path):
         try:
-            return [asyncssh.import_public_key(read_key_file(each)).public_data]
+            return [asyncssh.import_public_key(read_key_file(file)).public_data]
         except (OSError, ValueError, asyncssh.KeyImportError):
             continue
     return [pair.public_data for pair in _key_pairs(path, ())]
 
 
 def _existing(paths: list[str]) -> list[str]:
-    return [path for path in paths if _is_readable(path)]
-
-
-def _is_readable(path: str) -> bool:
-    try:
-        read_key_file(path)
-    except OSError:
-        return False
-    return True
+    readable = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            read_key_file(path)
+            readable.append(path)
+    return readable
 
 
 def _is_locked(path: str) -> bool:

@@ -77,13 +77,13 @@ async def _hop(login: Login, address: str, username: str, secrets: Secrets, pref
 
     Raises LoginRefused or ConnectionLost.
     """
-    place = login._replace(address=address, username=username)
-    mistake = place.mistake
+    hop_login = login._replace(address=address, username=username)
+    mistake = hop_login.mistake
     if mistake is not None:
         raise LoginRefused(f"{login.target}: {prefix}{mistake.message}", remedy=mistake.remedy)
     try:
         # In a thread: commands of `Match exec` take time.
-        return await asyncio.to_thread(Hop, *place.host_and_port, username, secrets.agent)
+        return await asyncio.to_thread(Hop, *hop_login.host_and_port, username, secrets.agent)
     except TargetUnreachable as error:
         error.message = f"{login.label}: {prefix}{error.message}"
         raise
@@ -105,19 +105,19 @@ async def _try_without_secret(
         raise problem from None
 
 
-async def _open_jumps(login: Login, hop: Hop, secrets: Secrets, left: int) -> asyncssh.SSHClientConnection | None:
+async def _open_jumps(login: Login, hop: Hop, secrets: Secrets, jumps_left: int) -> asyncssh.SSHClientConnection | None:
     """Return the connection to the last jump host before `hop`; None without jump hosts."""
     if not hop.jump or hop.jump.lower() == "none":
         return None
-    if left == 0:
+    if jumps_left == 0:
         raise LoginRefused(f"{login.label}: the jump hosts form a loop", remedy="Correct ProxyJump in ~/.ssh/config.")
     connection: asyncssh.SSHClientConnection | None = None
     for number, word in enumerate(hop.jump.split(",")):
-        username, _, place = word.strip().removeprefix("ssh://").rstrip("/").rpartition("@")
+        username, _, address = word.strip().removeprefix("ssh://").rstrip("/").rpartition("@")
         with _closed_on_failure(connection):
-            jump = await _hop(login, place, username, secrets, "jump host: ")
+            jump = await _hop(login, address, username, secrets, "jump host: ")
         if number == 0:
-            connection = await _open_jumps(login, jump, secrets, left - 1)
+            connection = await _open_jumps(login, jump, secrets, jumps_left - 1)
         connection = await _connect_hop(login, jump, secrets, connection, {}, lambda _error: None)
     return connection
 
@@ -166,16 +166,16 @@ async def _connect_hop(
     return connection
 
 
-def _retransmit_each_second(used: socket.socket | None) -> None:
+def _retransmit_each_second(tcp_socket: socket.socket | None) -> None:
     """Let the TCP connection of a socket retransmit at least once a second.
 
     Output then arrives at once when the network works again. Otherwise each pause is twice as long as the one before:
     after an interruption of a minute, the next attempt may be a minute later. Other systems keep their pauses. A
     connection through a jump host or a proxy command has no socket.
     """
-    if used is not None and sys.platform == "linux":
+    if tcp_socket is not None and sys.platform == "linux":
         with contextlib.suppress(OSError):
-            used.setsockopt(socket.IPPROTO_TCP, _RTO_MAX_MS, _SHORTEST_RTO_MAX)
+            tcp_socket.setsockopt(socket.IPPROTO_TCP, _RTO_MAX_MS, _SHORTEST_RTO_MAX)
 
 
 async def _open(hop: Hop, client: Client, options: dict[str, Any]) -> asyncssh.SSHClientConnection:

@@ -79,8 +79,8 @@ class SshHost(Host):
     def open(self, argv: Sequence[str], *, timeout: float = DEFAULT_TIMEOUT) -> HostProcess:
         return self._with_secrets(lambda: self._open(argv, timeout))
 
-    def forward(self, socket: str) -> str:
-        reply = self._with_secrets(lambda: self._request({"op": wire.FORWARD, "path": socket}, DEFAULT_TIMEOUT))
+    def forward(self, path: str) -> str:
+        reply = self._with_secrets(lambda: self._request({"op": wire.FORWARD, "path": path}, DEFAULT_TIMEOUT))
         here: str = reply["socket"]
         return here
 
@@ -155,6 +155,7 @@ class SshHost(Host):
             connection.connect(paths.socket)
             connection.settimeout(SHORT_TIMEOUT)
             wire.send(connection, self._addressed({"op": wire.CLOSE, "keep_secrets": keep_secrets}))
+            # After the greeting and the reply, the link hangs up. Then the connections are closed.
             while wire.receive(connection) is not None:
                 pass
 
@@ -197,9 +198,10 @@ class SshHost(Host):
                 try:
                     connection = self._ask({"op": wire.EXEC, "command": command}, timeout, theirs)
                 finally:
+                    # The link has its own copies. While these are open, the output of the program has no end.
                     for descriptor in theirs:
                         os.close(descriptor)
-                undo.pop_all()
+                undo.pop_all()  # the process owns the other ends from here on
                 process = SshProcess(self.label, connection, (stdin, stdout, stderr), call)
                 undo.callback(process.close)
                 _reply(connection, self.label)
@@ -238,7 +240,7 @@ class SshHost(Host):
     def _call(self, timeout: float) -> socket.socket:
         """Connect to the link, after starting it if needed, and wait for its greeting."""
         paths = wire.LinkPaths()
-        why = ""
+        reason = ""
         for attempt in range(START_ATTEMPTS):
             time.sleep(START_PAUSE * attempt)
             connection = socket.socket(socket.AF_UNIX)
@@ -247,15 +249,16 @@ class SshHost(Host):
                     _start_link(paths)
                     connection.connect(paths.socket)
                 connection.settimeout(timeout)
+                # A link that is ending may accept a connection, but sends no greeting. Then start another link.
                 if wire.receive(connection) is not None:
                     return connection
-                why = "it has ended"
+                reason = "it has ended"
             except OSError as error:
-                why = error.strerror or str(error)
+                reason = error.strerror or str(error)
             connection.close()
-        why = _last_error(paths) or why
+        reason = _last_error(paths) or reason
         raise ConnectionLost(
-            f"{self.label}: the process that holds the SSH connection does not answer ({why})",
+            f"{self.label}: the process that holds the SSH connection does not answer ({reason})",
             remedy=f"Check the error in {paths.errors}, then try again.",
         )
 
@@ -296,6 +299,7 @@ class SshProcess(HostProcess):
             self._close(descriptor)
 
     def _close(self, descriptor: int) -> None:
+        # Only once: another file may have the same number by now.
         if descriptor in self._open:
             self._open.discard(descriptor)
             os.close(descriptor)

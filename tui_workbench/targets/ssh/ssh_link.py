@@ -96,6 +96,7 @@ class Link:
         if not os.path.exists(self._paths.socket):
             return True  # the socket was removed, so no client can connect
         with held(open_lock(self._paths.lock)):
+            # A client may have connected since the last check. While the lock is held, no other link is started.
             self._accept_clients()
             if self._clients:
                 return False

@@ -74,9 +74,10 @@ class Login(NamedTuple):
     def ssh_words(self) -> str:
         """The arguments of `ssh` without the key, quoted for a shell."""
         host, port = self.host_and_port
-        place = shlex.quote(f"{self.username}@{host}" if self.username else host)
-        place = f"-- {place}" if place.lstrip("'").startswith("-") else place  # else it would be an option
-        return f"-p {port} {place}" if port else place
+        destination = shlex.quote(f"{self.username}@{host}" if self.username else host)
+        if destination.lstrip("'").startswith("-"):
+            destination = f"-- {destination}"  # otherwise, it would be an option
+        return f"-p {port} {destination}" if port else destination
 
     @property
     def all_words(self) -> str:
@@ -138,8 +139,8 @@ def runtime_directory() -> str:
         path = os.path.join(tempfile.gettempdir(), f"workbench-tui-{os.getuid()}")
     with storage_errors("create", path), contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
         raise StorageError(
             "this is not a folder that only you can access, so it cannot contain the sockets of SSH connections",
             remedy="Remove it, or set XDG_RUNTIME_DIR to a folder with a short path that only you can access.",

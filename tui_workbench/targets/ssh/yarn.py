@@ -71,10 +71,10 @@ def parse_report(text: str) -> ApplicationReport:
 
     Only the first line of each field counts, because the diagnostics may contain similar lines.
     """
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for name, value in _FIELD.findall(text):
-        found.setdefault(name, value.strip())
-    return ApplicationReport(found.get("State", ""), found.get("Final-State", ""), found.get("Diagnostics", ""))
+        fields.setdefault(name, value.strip())
+    return ApplicationReport(fields.get("State", ""), fields.get("Final-State", ""), fields.get("Diagnostics", ""))
 
 
 def outcome_of(application: str, report: ApplicationReport) -> Outcome:
