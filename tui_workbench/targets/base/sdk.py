@@ -1,4 +1,7 @@
-"""The files of the SDK, which are sent to other machines so that scripts can import `workbench`."""
+"""The files of the SDK, which are sent to other machines so that scripts can import `workbench`.
+
+They are apart from `run_environment`, so that runs on this machine start without loading `tarfile`.
+"""
 
 from __future__ import annotations
 

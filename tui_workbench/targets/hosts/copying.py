@@ -38,14 +38,19 @@ class Part(NamedTuple):
     size: int
 
 
+def copied_size(path: str) -> int:
+    """Return the size of a copy in bytes; 0 if it does not exist."""
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
 def missing_parts(run_id: str, directory: str, sizes: Mapping[str, int]) -> list[Part]:
     """Return the parts that the copies in a run's directory lack, given the sizes of the files."""
     parts = []
     for name, size in sizes.items():
-        try:
-            copied = os.lstat(os.path.join(directory, name)).st_size
-        except OSError:
-            copied = 0
+        copied = copied_size(os.path.join(directory, name))
         if size > copied:
             parts.append(Part(run_id, directory, name, copied, size - copied))
     return parts

@@ -22,12 +22,14 @@ from tui_workbench.core.files import open_below, remove_below, write_all
 from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.core.waiting import Interrupted, wait_ready
-from tui_workbench.targets.hosts.copying import MOST_BYTES, SHARES, append_at, fetch_parts
+from tui_workbench.targets.hosts.copying import MOST_BYTES, SHARES, append_at, copied_size, fetch_parts
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
 from tui_workbench.targets.hosts.supervisor import GPU, METRICS, RANKS, SPARK, SPARK_BYTES
 
 SILENCE_SECONDS = 20.0
 """Time limit in seconds for more bytes while the copy is shorter than the file."""
+
+_WAIT = "Wait: when the machine answers, the log resumes where it stopped."
 
 
 class Mirror(contextlib.AbstractContextManager["Mirror"]):
@@ -89,7 +91,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
                 if self.size < size:
                     raise ConnectionLost(
                         f"{self._host.label}: no output arrived for {SILENCE_SECONDS:g} s",
-                        remedy="Wait: when the machine answers, the log resumes where it stopped.",
+                        remedy=_WAIT,
                     )
             elif not self.pump():
                 self.end()
@@ -103,7 +105,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
             # The program was killed, for example because the machine shuts down. The file may have more bytes.
             raise ConnectionLost(
                 f"{self._host.label}: the size of the log could not be read",
-                remedy="Wait: when the machine answers, the log resumes where it stopped.",
+                remedy=_WAIT,
             )
         return size
 
@@ -115,7 +117,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
                 process.wait(1.0)
         raise ConnectionLost(
             f"the connection to {self._host.label} was lost while the log was being read",
-            remedy="Wait: when the machine answers, the log resumes where it stopped.",
+            remedy=_WAIT,
         )
 
     def close(self) -> None:
@@ -250,10 +252,7 @@ class LiveFiles:
             local_path, size = self.local_path(path), whole_number(digits)
             if not local_path or size is None:
                 continue
-            try:
-                copied = os.lstat(local_path).st_size
-            except OSError:
-                copied = 0
+            copied = copied_size(local_path)
             most = SPARK_BYTES if path.startswith(f"{SPARK}/") else size
             count = min(min(size, most) - copied, room, max(1, MOST_BYTES // SHARES))
             if count > 0:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tui_workbench.core import processes
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused
-from tui_workbench.targets.ssh.ssh_wire import AGENT_VARIABLE
+from tui_workbench.targets.ssh.ssh_wire import AGENT_VARIABLE, environment_with
 
 SECONDS = 20.0
 """Time limit in seconds for `ssh -G`, which may look up names and run commands."""
@@ -146,11 +146,9 @@ class _Answer(NamedTuple):
 
 
 def _ask(words: Sequence[str], agent: str) -> _Answer:
-    # Commands of `Match exec` get the agent of the client, not that of this process.
-    environment = {name: value for name, value in os.environ.items() if name != AGENT_VARIABLE}
-    if agent:
-        environment[AGENT_VARIABLE] = agent
     try:
+        # Commands of `Match exec` get the agent of the client, not that of this process.
+        environment = environment_with(agent)
         done = processes.run(["ssh", "-G", *words], environment=environment, timeout=SECONDS, new_session=True)
     except subprocess.TimeoutExpired:
         remedy = "Check the commands of `Match exec` in the SSH configuration, and the name server of this machine."

@@ -14,7 +14,7 @@ import socket
 
 from tui_workbench.core import trace
 from tui_workbench.targets.hosts.host import SHELL
-from tui_workbench.targets.ssh.ssh_wire import AGENT_VARIABLE
+from tui_workbench.targets.ssh.ssh_wire import environment_with
 
 _LONGEST_STDERR = 4 << 10
 _END_SECONDS = 1.0
@@ -33,9 +33,6 @@ class ProxyCommand:
     @classmethod
     async def start(cls, command: str, agent: str) -> ProxyCommand:
         """Start a command with the socket of an SSH agent, or "". Raises OSError."""
-        environment = {name: value for name, value in os.environ.items() if name != AGENT_VARIABLE}
-        if agent:
-            environment[AGENT_VARIABLE] = agent
         words = [os.environ.get("SHELL") or SHELL, "-c", command]
         ours, theirs = socket.socketpair()
         # The end of the command must be closed here, so that the connection ends with the command.
@@ -46,7 +43,7 @@ class ProxyCommand:
                     stdin=theirs.fileno(),
                     stdout=theirs.fileno(),
                     stderr=asyncio.subprocess.PIPE,
-                    env=environment,
+                    env=environment_with(agent),
                     start_new_session=True,
                 )
             except BaseException:

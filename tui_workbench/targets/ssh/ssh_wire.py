@@ -106,6 +106,15 @@ def login_of(target: ComputeTarget) -> Login:
     )
 
 
+def environment_with(agent: str) -> dict[str, str]:
+    """Return the environment for a command that the SSH configuration names, with the client's agent, or none for "".
+
+    The agent of this process may be that of another client: the link serves all processes of the user.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != AGENT_VARIABLE}
+    return {**environment, AGENT_VARIABLE: agent} if agent else environment
+
+
 class LinkPaths:
     """The paths of the link's files: `socket`, `lock`, `errors` and forwarded sockets. Raises StorageError.
 
