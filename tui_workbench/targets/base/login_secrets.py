@@ -100,9 +100,6 @@ def _read(text: str) -> list[_Entry] | None:
         value: Any = parse_json(text)
         if value[_FORMAT] != _VERSION:
             return None
-        value: Any = parse_json(text)
-        if value[_FORMAT] != _VERSION:
-            return None
         return [
             _Entry(read_as(Purpose, item["for"]), str(item["secret"]), str(item["hostKey"]))
             for item in value["secrets"]
