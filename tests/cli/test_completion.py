@@ -24,9 +24,9 @@ complete_line() {{
   COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
   COMPREPLY=()
   _shtab_workbench_tui
-  printf '%s\\n' "${{COMPREPLY[@]}}"
+  printf '%s\\n' "${{COMPREPLY[@]}}" --
 }}
-complete_line {line}
+for line in {lines}; do complete_line "$line"; done
 """
 
 
@@ -47,9 +47,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def completed(folder: Path, line: str) -> set[str]:
-    """Return the completions of bash for the last word of a line."""
-    script = HARNESS.format(script=shlex.quote(str(folder / "script.bash")), line=shlex.quote(f"{INSTALLED} {line}"))
+def completed(folder: Path, *lines: str) -> list[set[str]]:
+    """Return the completions of bash for the last word of each line."""
+    words = shlex.join(f"{INSTALLED} {line}" for line in lines)
+    script = HARNESS.format(script=shlex.quote(str(folder / "script.bash")), lines=words)
     done = subprocess.run(
         [require("bash"), "--norc", "-c", script],
         cwd=folder / "project",
@@ -58,43 +59,42 @@ def completed(folder: Path, line: str) -> set[str]:
         check=True,
     )
     assert done.stderr == ""
-    return set(done.stdout.split("\n")) - {""}
+    return [set(part.split("\n")) - {""} for part in done.stdout.split("--\n")[:-1]]
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("exp", {"experiment"}),
-        ("experiment s", {"stacks", "submit", "sweep", "status"}),
-        ("project sample ''", {"list"}),
-        ("history list --o", {"--output"}),
-        ("history list -o ''", {"json", "table", "tsv"}),
-        ("experiment submit -c ''", {"local"}),
-        ("experiment submit -c local -t g", {"gpu-box"}),
-        ("experiment submit -c local h", {"hello.py"}),
-        ("experiment submit -c local m", {"models"}),
-        ("computetarget check ''", {"local", "gpu-box"}),
-        ("history info --run ''", {"1", "project_1700000000001"}),
-        ("history compare 1 p", {"project_1700000000001"}),
-        ("logs p", {"project_1700000000001"}),
-        ("config get local.r", {"local.runconfig"}),
-        ("project create x --template bl", {"blank"}),
-        ("completion ''", set(SHELLS)),
-        ("config get local.compute pyth", {"pythonLocation"}),
-        ("theme check ../script.b", {"../script.bash"}),
-        ("experiment rerun -r 1 --script h", {"hello.py"}),
-        ("computetarget check --project /nowhere ''", set()),
-        ("project create ''", set()),
-    ],
-)
-def test_bash_completes(folder: Path, line: str, offered: set[str]) -> None:
-    assert completed(folder, line) == offered
+OFFERED = {
+    "exp": {"experiment"},
+    "experiment s": {"stacks", "submit", "sweep", "status"},
+    "project sample ''": {"list"},
+    "history list --o": {"--output"},
+    "history list -o ''": {"json", "table", "tsv"},
+    "experiment submit -c ''": {"local"},
+    "experiment submit -c local -t g": {"gpu-box"},
+    "experiment submit -c local h": {"hello.py"},
+    "experiment submit -c local m": {"models"},
+    "computetarget check ''": {"local", "gpu-box"},
+    "history info --run ''": {"1", "project_1700000000001"},
+    "history compare 1 p": {"project_1700000000001"},
+    "logs p": {"project_1700000000001"},
+    "config get local.r": {"local.runconfig"},
+    "project create x --template bl": {"blank"},
+    "completion ''": set(SHELLS),
+    "config get local.compute pyth": {"pythonLocation"},
+    "theme check ../script.b": {"../script.bash"},
+    "experiment rerun -r 1 --script h": {"hello.py"},
+    "computetarget check --project /nowhere ''": set(),
+    "project create ''": set(),
+}
+
+
+def test_bash_completes(folder: Path) -> None:
+    assert dict(zip(OFFERED, completed(folder, *OFFERED), strict=True)) == OFFERED
 
 
 def test_project_option_selects_the_values(folder: Path, tmp_path: Path) -> None:
     other = write_project(tmp_path / "other")
     (other / "aml_config" / "elsewhere.compute").write_text("type: local\n")
-    assert completed(folder, f"computetarget check --project {other} e") == {"elsewhere"}
+    assert completed(folder, f"computetarget check --project {other} e") == [{"elsewhere"}]
 
 
 def test_unsafe_names_are_not_offered(folder: Path) -> None:
@@ -110,14 +110,14 @@ def test_tab_does_not_run_a_program_of_the_folder(folder: Path) -> None:
     trap.chmod(0o755)
     script = HARNESS.format(
         script=shlex.quote(str(folder / "script.bash")),
-        line=shlex.quote("models/workbench-tui experiment submit -c ''"),
+        lines=shlex.quote("models/workbench-tui experiment submit -c ''"),
     )
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     command = [require("bash"), "--norc", "-c", script]
     done = subprocess.run(
         command, cwd=folder / "project", env={"PATH": path}, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["local"]
+    assert done.stdout.split() == ["local", "--"]
     assert not (folder / "project" / "sprung").exists()
 
 
@@ -160,7 +160,7 @@ def test_script_knows_every_command_and_option(folder: Path) -> None:
 def test_user_themes_are_offered(folder: Path, home: Path) -> None:
     (home / ".config" / "workbench-tui" / "themes").mkdir(parents=True)
     (home / ".config" / "workbench-tui" / "themes" / "zebra.yaml").write_text("")
-    assert completed(folder, "theme use z") == {"zebra"}
+    assert completed(folder, "theme use z") == [{"zebra"}]
 
 
 def test_missing_shell_lists_the_shells(folder: Path) -> None:

@@ -120,19 +120,19 @@ def test_adopting_skips_runs_of_other_users(hostile: Hostile) -> None:
     assert not hostile.canary.exists()
 
 
-@pytest.mark.parametrize("name", ["queued", "over", "canceled", "waiting"])
-def test_acting_on_an_imported_run_is_refused(hostile: Hostile, name: str) -> None:
+def test_acting_on_an_imported_run_is_refused(hostile: Hostile) -> None:
     before = fingerprint(hostile.root)
-    runs, directory = Runs(Project(str(hostile.root))), hostile.runs[name]
-    for action in (
-        lambda: runs.cancel(directory.run_id),
-        lambda: take_over(directory),
-        lambda: runs.stacks(directory.run_id),
-    ):
+    runs = Runs(Project(str(hostile.root)))
+    assert sorted(hostile.runs) == ["canceled", "over", "queued", "waiting"]
+    for directory in hostile.runs.values():
         with pytest.raises(ImportedRun, match="experiment resume -r"):
-            action()
-    with pytest.raises(ImportedRun):
-        ControllerLock.acquire(directory)
+            runs.cancel(directory.run_id)
+        with pytest.raises(ImportedRun, match="experiment resume -r"):
+            take_over(directory)
+        with pytest.raises(ImportedRun, match="experiment resume -r"):
+            runs.stacks(directory.run_id)
+        with pytest.raises(ImportedRun):
+            ControllerLock.acquire(directory)
     assert fingerprint(hostile.root) == before
 
 
@@ -232,15 +232,27 @@ class TestTakingOver:
         assert [event["event"] for event in directory.events()] == ["state"]
         assert os.stat(directory.path).st_mode & 0o777 == 0o700
 
-    @pytest.mark.parametrize("name", ["pid", "exit", "cancel", "output.log", "gpus", "outputs/model", "anything"])
-    def test_run_that_may_have_started_is_refused(self, hostile: Hostile, name: str) -> None:
-        write_files(Path(hostile.runs["queued"].path), {name: "1\n"})
-        assert_refused(hostile)
+    def test_run_that_may_have_started_is_refused(self, hostile: Hostile) -> None:
+        def assert_refused() -> None:
+            before = fingerprint(hostile.root)
+            with pytest.raises(ImportedRun, match="experiment rerun"):
+                runs.take_over_imported(hostile.runs["queued"].run_id)
+            assert fingerprint(hostile.root) == before
 
-    @pytest.mark.parametrize("event", [{"event": "state", "state": "running"}, {"event": "step", "step": "start"}])
-    def test_run_with_start_events_is_refused(self, hostile: Hostile, event: dict[str, str]) -> None:
-        hostile.runs["queued"].append_event(**event)
-        assert_refused(hostile)
+        runs, folder = Runs(Project(str(hostile.root))), Path(hostile.runs["queued"].path)
+        for name in ("pid", "exit", "cancel", "output.log", "gpus", "anything", "outputs/model"):
+            write_files(folder, {name: "1\n"})
+            assert_refused()
+            (folder / name).unlink()
+        (folder / "outputs").rmdir()
+        events = Path(hostile.runs["queued"].file("events.jsonl"))
+        before = events.read_bytes()
+        for event in ({"event": "state", "state": "running"}, {"event": "step", "step": "start"}):
+            hostile.runs["queued"].append_event(**event)
+            assert_refused()
+            events.write_bytes(before)
+        runs.take_over_imported(hostile.runs["queued"].run_id)  # without these changes
+        assert hostile.runs["queued"].is_own
 
     def test_run_with_the_id_of_an_own_run_is_refused(self, hostile: Hostile, tmp_path: Path) -> None:
         own = Project(str(write_project(tmp_path / "own" / "project")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,8 +38,19 @@ def test_three_weeks_of_steps_never_stall() -> None:
 HANG = Kind("hang", 70 * MINUTE, until(30 * MINUTE, every(12)), load=lambda second: 100.0)
 
 
-def test_stalled_verdict_names_silence_load_and_mean_interval(tmp_path: Path) -> None:
-    found = judge(simulate(HANG, tmp_path).usage, (), {}, final=False)
+@pytest.fixture(scope="module")
+def simulated_hang(tmp_path_factory: pytest.TempPathFactory) -> Usage:
+    return simulate(HANG, tmp_path_factory.mktemp("hang")).usage
+
+
+@pytest.fixture
+def usage(simulated_hang: Usage) -> Usage:
+    """Return the totals of a run that hangs, to which a test may add samples."""
+    return deepcopy(simulated_hang)
+
+
+def test_stalled_verdict_names_silence_load_and_mean_interval(usage: Usage) -> None:
+    found = judge(usage, (), {}, final=False)
     assert found.word == STALLED
     assert found.text.startswith("no step, log line or file for 40 min, GPU at 100 %; mean interval 12 s: GPU 0 T4")
     assert found.cause == "a rank may be waiting for other ranks in a collective operation"
@@ -52,8 +64,7 @@ def test_deadlocked_run_is_stalled_rather_than_idle(tmp_path: Path) -> None:
     assert judge(usage, (), {}, final=True, stop_minutes=None).word == IDLE
 
 
-def test_recovered_run_is_not_stalled(tmp_path: Path) -> None:
-    usage = simulate(HANG, tmp_path).usage
+def test_recovered_run_is_not_stalled(usage: Usage) -> None:
     last = usage.last
     usage.add(Sample(last + 1, (Reading(0, 90.0),), (Process(7, 0, 900.0, user="own"),), 0.0))
     assert judge(usage, (), {}, final=False).word == PROVEN
@@ -66,15 +77,13 @@ def test_configured_minutes_need_no_mean_interval(tmp_path: Path) -> None:
     assert (found.word, "mean interval unknown" in found.text) == (STALLED, True)
 
 
-def test_canceled_run_stays_stalled_while_its_processes_end(tmp_path: Path) -> None:
-    usage = simulate(HANG, tmp_path).usage
+def test_canceled_run_stays_stalled_while_its_processes_end(usage: Usage) -> None:
     for _ in range(60):  # the recorder does not look at the files of a canceled run
         usage.add(Sample(usage.last + 1, (Reading(0, 0.0),), ()))
     assert judge(usage, (), {}, final=True).word == STALLED
 
 
-def test_time_without_a_controller_is_not_silence(tmp_path: Path) -> None:
-    usage = simulate(HANG, tmp_path).usage
+def test_time_without_a_controller_is_not_silence(usage: Usage) -> None:
     for quiet in (None, 0.0, 1.0):  # the next controller does not know when the files changed
         usage.add(Sample(usage.last + 1, (Reading(0, 100.0),), (Process(7, 0, 900.0, user="own"),), quiet))
     assert not usage.progress.is_stalled()
@@ -94,8 +103,7 @@ def test_any_process_counts_where_owners_are_hidden() -> None:
     assert usage.progress.quiet == HOUR - 1
 
 
-def test_totals_in_the_file_continue_the_silence(tmp_path: Path) -> None:
-    usage = simulate(HANG, tmp_path).usage
+def test_totals_in_the_file_continue_the_silence(usage: Usage, tmp_path: Path) -> None:
     last = Sample(usage.last + 1, (Reading(0, 100.0),), (Process(7, 0, 900.0, user="own"),), usage.progress.quiet + 1)
     (tmp_path / "gpu.jsonl").write_bytes(sum_line(usage) + encode(last))
     found = read_usage(str(tmp_path / "gpu.jsonl"))

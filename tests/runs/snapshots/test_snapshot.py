@@ -41,20 +41,16 @@ class TestContent:
         write_files(source.root, content)
         assert listing(source.take()) == {**content, "deep": "/", "deep/er": "/", "outputs": "/"}
 
-    @pytest.mark.parametrize(
-        "name", ["a b", "a\nb", "\n", "a\tb", "'", '"', "\\", "a\\b", "-x", "--", "*", "?", "[a]", "!x", "#x", "~",
-                 "$x", "\u4f60\u597d", "e\u0301", "\x01", "a:b", "git~1", "CON", ".gitmodules", "a ", " a", "1 x\ty"],
-    )  # fmt: skip
-    def test_any_file_name_works(self, source: Source, name: str) -> None:
-        write_files(source.root, {name: "file", f"in {name}/{name}": "deeper"})
+    def test_any_file_name_works(self, source: Source) -> None:
+        names = [
+            "a b", "a\nb", "\n", "a\tb", "'", '"', "\\", "a\\b", "-x", "--", "*", "?", "[a]", "!x", "#x", "~", "$x",
+            "\u4f60\u597d", "e\u0301", "\x01", "a:b", "git~1", "CON", ".gitmodules", "a ", " a", "1 x\ty",
+            os.fsdecode(b"caf\xe9 \xff"),
+        ]  # fmt: skip
+        files = {path: f"content of {path!a}" for name in names for path in (name, f"in {name}/{name}")}
+        write_files(source.root, files)
         copy = source.take()
-        assert (copy / name).read_text() == "file"
-        assert (copy / f"in {name}" / name).read_text() == "deeper"
-
-    def test_non_utf8_names_work(self, source: Source) -> None:
-        name = os.fsdecode(b"caf\xe9 \xff")
-        write_files(source.root, {name: "file"})
-        assert (source.take() / name).read_text() == "file"
+        assert {path: (copy / path).read_text() for path in files} == files
 
     def test_executable_bits_are_kept(self, source: Source) -> None:
         write_files(source.root, {"run.sh": "#!/bin/sh\n", "data": ""})

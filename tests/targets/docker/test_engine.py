@@ -132,7 +132,7 @@ def test_refusal_has_message_and_status(call: Callable[[Engine], object]) -> Non
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() - {"records", "get", "pull", "execute"}))
 def test_answer_without_end_is_refused(name: str) -> None:
-    endless = chunked(*[b"x" * (1 << 20)] * 70)
+    endless = chunked(*[b"x" * (1 << 20)] * 17)
     with server(*[endless] * 3) as path, pytest.raises(EngineRefused, match="its answer is larger than 16 MiB"):
         CALLS[name](Engine(path, "box"))
 

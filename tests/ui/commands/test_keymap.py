@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tui_workbench
@@ -142,7 +142,11 @@ def test_invalid_file_is_reported(text: str, line: int, message: str) -> None:
     assert (at, said[: len(message)]) == (line, message)
 
 
-@given(st.text(max_size=200))
+LINES = st.tuples(st.sampled_from(sorted(COMMANDS)), st.sampled_from("axr?") | st.just("ctrl+r") | st.text(max_size=9))
+
+
+@settings(max_examples=30)
+@given(st.lists(LINES.map(": ".join), max_size=12).map("\n".join) | st.text(max_size=200))
 def test_any_text_is_read_without_duplicate_keys(text: str) -> None:
     keymap = read_keymap(text, "keys.yaml")
     use_keys(keymap.keys)
