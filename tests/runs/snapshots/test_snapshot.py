@@ -51,6 +51,11 @@ class TestContent:
         write_files(source.root, files)
         copy = source.take()
         assert {path: (copy / path).read_text() for path in files} == files
+        for name in names:
+            (source.root / name).unlink()
+        copy = source.take()
+        assert not [name for name in names if (copy / name).exists()]
+        assert all((copy / f"in {name}" / name).exists() for name in names)
 
     def test_executable_bits_are_kept(self, source: Source) -> None:
         write_files(source.root, {"run.sh": "#!/bin/sh\n", "data": ""})

@@ -12,6 +12,7 @@ import tests.ui.projects.test_start_screen
 import tests.ui.runs.test_every_command_history
 import tests.ui.runs.test_notifications_screen
 import tests.ui.runs.test_ports
+import tests.ui.runs.test_restore
 import tests.ui.runs.test_trash_screen
 import tests.ui.starting.test_sweep_form
 import tests.ui.test_every_command_widgets  # noqa: F401  (importing these modules fills PROOFS)

@@ -45,6 +45,9 @@ async def test_jobs_commands(project: Project, project_root: Path) -> None:
         await driver.does("jobs.cancel", shows(pilot, "Cancel hello.py [1]?"))
         await driver.does("question.leave", hides(pilot, "Cancel hello.py [1]?"))
         assert Runs(project).list()[0].is_active
+        await pilot.press("x", "y")
+        await until(shows(pilot, "canceled"))
+        assert not Runs(project).list()[0].is_active
 
 
 @proves("jobs.stacks log.stacks stacks.again stacks.close")

@@ -168,17 +168,6 @@ async def test_palette_shows_why_a_command_is_unavailable(project: Project) -> N
         await until(lambda: "No run selected." in screen_of(pilot).panes.run_bar.notice.text)
 
 
-@pytest.mark.slow
-async def test_selected_theme_is_previewed_and_escape_restores(project: Project) -> None:
-    async with opened(project) as pilot:
-        await palette(pilot, *"theme", "enter")
-        await until(lambda: "Slate" in seen(pilot))
-        await pilot.press("up")
-        await until(lambda: pilot.app.theme == "paper")
-        await pilot.press("escape")
-        await until(lambda: pilot.app.theme == "slate")
-
-
 def backgrounds(pilot: Pilot[list[Run]]) -> set[str]:
     """Return the background colors on the screen."""
     strips = strips_of(pilot.app.screen)
@@ -186,10 +175,16 @@ def backgrounds(pilot: Pilot[list[Run]]) -> set[str]:
 
 
 @pytest.mark.slow
-async def test_chosen_theme_repaints_everything_and_is_saved(project: Project) -> None:
+async def test_theme_is_previewed_repaints_everything_and_is_saved(project: Project) -> None:
     async with opened(project) as pilot:
         slate, paper = themes.load_theme("slate").palette, themes.load_theme("paper").palette
         assert slate.background in backgrounds(pilot)
+        await palette(pilot, *"theme", "enter")
+        await until(lambda: "Slate" in seen(pilot))
+        await pilot.press("up")
+        await until(lambda: pilot.app.theme == "paper")
+        await pilot.press("escape")
+        await until(lambda: pilot.app.theme == "slate")
         await palette(pilot, *"theme", "enter")
         await until(lambda: "Slate" in seen(pilot))
         await pilot.press(*"paper", "enter")

@@ -42,14 +42,6 @@ pytestmark = pytest.mark.slow
 SIZES = ((80, 24), (160, 48))
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_dashboard_shows_and_runs_the_run_bar(project: Project, size: tuple[int, int]) -> None:
-    async with dashboard(project, size) as pilot:
-        await pilot.press("ctrl+r")
-        await until(lambda: isinstance(pilot.app.screen, MainScreen) and "hello" in seen(pilot))
-        await until(lambda: [run.state for run in Runs(project).list()] == ["completed"])
-
-
 async def test_zero_goes_to_the_run_bar(project: Project) -> None:
     async with dashboard(project) as pilot:
         await pilot.press("0", *"--x")
@@ -138,16 +130,6 @@ async def test_end_of_long_groups_shows_the_last_runs(project: Project) -> None:
         await pilot.press("end")
         await until(lambda: numbers(pilot) and numbers(pilot)[-1] == "1")
         assert all("script_1.py" in line for line in rows(pilot))
-
-
-async def test_enter_shows_the_run_and_escape_returns(past: Project) -> None:
-    async with dashboard(past) as pilot:
-        await pilot.press("down", "enter")
-        await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
-        await pilot.press("escape")
-        await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
-        await pilot.press("escape")
-        await until(lambda: isinstance(pilot.app.screen, MainScreen))
 
 
 async def table_is_ready(pilot: Workbench) -> None:

@@ -17,7 +17,6 @@ from tui_workbench.ui.app import WorkbenchApp
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.files.file_tree import FileTree, read_folder
 from tui_workbench.ui.main.main import MainScreen
-from tui_workbench.ui.program import closing_lines
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.themes.themes import load_theme
 from tui_workbench.ui.widgets.footer import KeyFooter
@@ -139,19 +138,6 @@ async def test_editing_works_during_several_runs(project: Project, project_root:
 
 
 @pytest.mark.slow
-async def test_x_cancels_the_selected_run_after_a_question(project: Project, project_root: Path) -> None:
-    (project_root / "hello.py").write_text(SLOW)
-    async with opened(project) as pilot:
-        await pilot.press("ctrl+r")
-        await until(lambda: "1 running" in seen(pilot))
-        await pilot.press("5", "x")
-        await until(lambda: "Cancel hello.py [1]?" in seen(pilot))
-        await pilot.press("y")
-        await until(lambda: "canceled" in seen(pilot))
-        assert not Runs(project).list()[0].is_active
-
-
-@pytest.mark.slow
 async def test_run_of_the_command_line_appears(project: Project) -> None:
     async with opened(project) as pilot:
         Runs(project).submit(RunRequest("local", "hello.py"))
@@ -204,11 +190,8 @@ async def test_edited_files_are_saved_before_the_run(project: Project, project_r
 
 
 @pytest.mark.slow
-async def test_numbers_and_tab_move_between_panes(project: Project) -> None:
+async def test_tab_moves_between_panes(project: Project) -> None:
     async with opened(project) as pilot:
-        for key, pane in (("2", "targets"), ("3", "editor"), ("4", "log"), ("5", "jobs"), ("1", "files")):
-            await pilot.press(key)
-            await until(lambda pane=pane: pane in focused_ids(pilot))  # type: ignore[misc]
         visited = []
         for _ in range(9):
             await pilot.press("tab")
@@ -292,21 +275,6 @@ async def test_footer_key_can_be_clicked(project: Project) -> None:
         column = screen_lines(pilot.app)[-1].index("z Zoom") + 2
         await pilot.click(offset=(column, WIDE[1] - 1))
         await until(lambda: "2 Compute targets" not in seen(pilot))
-
-
-@pytest.mark.slow
-async def test_leaving_returns_the_active_runs(project: Project, project_root: Path) -> None:
-    (project_root / "hello.py").write_text(SLOW)
-    async with opened(project) as pilot:
-        await pilot.press("ctrl+r")
-        await until(lambda: "1 running" in seen(pilot))
-        await pilot.press("1", "q")
-        await until(lambda: pilot.app.return_value is not None)
-        assert [run.run_number for run in pilot.app.return_value or []] == [1]
-        assert closing_lines(pilot.app.return_value or []) == [
-            "1 active run: hello.py [1]",
-            "Follow with: workbench-tui logs -f 1",
-        ]
 
 
 @pytest.mark.slow

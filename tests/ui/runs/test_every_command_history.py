@@ -11,6 +11,7 @@ import pytest
 from tests.faults.support import until as until_now
 from tests.notebooks import notebook
 from tests.ui.command_driver import CommandDriver, proves
+from tests.ui.commands.main_commands import on
 from tests.ui.dashboard.conftest import dashboard, dashboard_of, write
 from tests.ui.dashboard.conftest import past as past
 from tests.ui.details.test_run_details import details
@@ -33,7 +34,7 @@ from tui_workbench.ui.trace.trace import TraceScreen
 from tui_workbench.ui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from textual.pilot import Pilot
@@ -44,11 +45,6 @@ if TYPE_CHECKING:
     Workbench = Pilot[list[Run]]
 
 pytestmark = pytest.mark.slow
-
-
-def on(pilot: Workbench, kind: type) -> Callable[[], bool]:
-    """Return a condition: a screen of this type is on top."""
-    return lambda: isinstance(pilot.app.screen, kind)
 
 
 async def back_to(pilot: Workbench, kind: type) -> None:
@@ -104,8 +100,9 @@ async def test_dashboard_starts_a_run(project: Project) -> None:
         await driver.does("dashboard.run_bar", lambda: screen_of(pilot).panes.run_bar.has_focus_within)
         await pilot.press("escape", "6")
         await until(on(pilot, DashboardScreen))
-        await driver.does("dashboard.run", lambda: Runs(project).list())
-        await until(lambda: not Runs(project).list()[0].is_active)
+        await driver.does("dashboard.run", lambda: pilot.app.screen is screen_of(pilot))
+        await until(lambda: "hello.py [1]" in seen(pilot))
+        await until(lambda: [run.state for run in Runs(project).list()] == ["completed"])
 
 
 @pytest.fixture
@@ -167,16 +164,6 @@ async def test_failed_run_is_started_again(project: Project, project_root: Path)
         await driver.does("one_run.start_again", lambda: question in " ".join(seen(pilot).split()))
         await pilot.press("y")
         await until(lambda: "✗ attempt 2: exit code 3" in seen(pilot))
-
-
-@proves("restore.go restore.undo")
-async def test_restore_commands(tracked: Project, project_root: Path) -> None:
-    async with dashboard(tracked) as pilot:
-        await pilot.press("u")
-        await until(on(pilot, RestoreScreen))
-        driver, script = CommandDriver(pilot), project_root / "hello.py"
-        await driver.becomes("restore.go", script.read_text, 'print("hello")\n')
-        await driver.becomes("restore.undo", script.read_text, "print('changed')\n")
 
 
 @proves("run_edit.go run_edit.leave run_edit.next run_edit.previous")

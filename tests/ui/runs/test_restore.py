@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import write_project
+from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.dashboard.conftest import dashboard
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
@@ -35,21 +36,21 @@ def text(project: Project, name: str) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
+@proves("restore.go restore.undo")
 async def test_restore_shows_changes_makes_them_and_undoes_them(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
+        driver = CommandDriver(pilot)
         await pilot.press("u")
         await until(lambda: isinstance(pilot.app.screen, RestoreScreen) and "~ hello.py" in seen(pilot))
         assert "- new.py" in seen(pilot)
         assert "2 files to restore. Current versions are saved first." in seen(pilot)
         assert text(tracked, "hello.py") == "print('changed since')\n"
-        await pilot.press("enter")
-        await until(lambda: "ctrl+z undoes the restore" in seen(pilot))
+        await driver.does("restore.go", lambda: "ctrl+z undoes the restore" in seen(pilot))
         assert text(tracked, "hello.py") == 'print("hello")\n'
         assert text(tracked, "new.py") == ""
         await until(lambda: "No changes: the project's files match the run." in seen(pilot))
         await pilot.press("enter")  # the key has no effect now
-        await pilot.press("ctrl+z")
-        await until(lambda: text(tracked, "new.py") == "new\n")
+        await driver.becomes("restore.undo", lambda: text(tracked, "new.py"), "new\n")
         assert text(tracked, "hello.py") == "print('changed since')\n"
 
 
