@@ -56,7 +56,7 @@ def take(engine: Recorded, folder: Path, cut: int) -> None:
     engine.cut = cut
     with EngineLog(engine, "x", str(folder), "output.log") as log:
         try:
-            log.take(follow=True)
+            log.take(is_followed=True)
         except Cut:
             return
 
@@ -138,9 +138,9 @@ def test_bytes_after_the_position_are_copied_again(tmp_path: Path) -> None:
 def test_only_one_process_copies_the_log(tmp_path: Path) -> None:
     engine = Recorded([1.0, 2.0])
     with EngineLog(engine, "x", str(tmp_path), "output.log") as first:
-        first.take(follow=True)
+        first.take(is_followed=True)
         with EngineLog(engine, "x", str(tmp_path), "output.log") as second:
-            second.take(follow=True)
+            second.take(is_followed=True)
     assert (tmp_path / "output.log").read_bytes() == engine.text
 
 
@@ -185,10 +185,10 @@ def test_real_log_is_complete_after_interruptions(
     for records in (0, 37, 160, 450, 10_000):
         real.left = records
         with contextlib.suppress(Cut), EngineLog(real, "talks", str(tmp_path), "output.log") as log:
-            log.take(follow=True)
+            log.take(is_followed=True)
     real.wait("talks")
     with EngineLog(real, "talks", str(tmp_path), "output.log") as log:
-        log.take(follow=False)
+        log.take(is_followed=False)
     text = (tmp_path / "output.log").read_text()
     # The engine splits a long line, and output to stderr may come between the parts.
     out = re.sub(r"error \d+\n", "", text).split("\n")

@@ -138,7 +138,7 @@ class ContainerRun:
 
     def _take_engine_log(self, container: Container, *, is_followed: bool) -> None:
         with EngineLog(self._engine, container.id, self._spec.run_directory, OUTPUT) as log:
-            log.take(follow=is_followed)
+            log.take(is_followed=is_followed)
 
     def _take_log(self, container: Container | None) -> None:
         if container is not None and _keeps_log(container):
@@ -364,14 +364,15 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
         os.close(self._output)
         os.close(self._state)
 
-    def take(self, *, follow: bool) -> None:
-        """Copy new records; with `follow`, continue until the container has ended. Raises the errors of Engine.records.
+    def take(self, *, is_followed: bool) -> None:
+        """Copy new records; with `is_followed`, continue until the container has ended.
 
-        If another process is copying the log, return at once with `follow`; without it, wait for that process.
+        If another process is copying the log, return at once with `is_followed`; without it, wait for that process.
+        Raises the errors of Engine.records.
         """
-        if not self._is_locked and not self._begin(wait=not follow):
+        if not self._is_locked and not self._begin(wait=not is_followed):
             return
-        for second, text in self._new_records(follow):
+        for second, text in self._new_records(is_followed):
             write_all(self._output, text)
             self._note(second, len(text))
 
@@ -387,12 +388,12 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
         os.lseek(self._output, self._position.size, os.SEEK_SET)
         return True
 
-    def _new_records(self, follow: bool) -> Iterator[tuple[int, bytes]]:
+    def _new_records(self, is_followed: bool) -> Iterator[tuple[int, bytes]]:
         """Yield the timestamp (in whole seconds) and text of each record after the position."""
         left = self._position.taken
         self._counts.clear()
         self._is_counted = True
-        for record in self._engine.records(self._container, since=self._position.since, follow=follow):
+        for record in self._engine.records(self._container, since=self._position.since, follow=is_followed):
             stamp, _, text = record.partition(b" ")
             second = second_of(stamp)
             if left:
@@ -410,7 +411,7 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
         self._counts[second] = self._counts.get(second, 0) + 1
         if size > LARGE and second - MARGIN_SECONDS > since and self._is_counted:
             since = second - MARGIN_SECONDS
-            self._counts = {stamp: count for stamp, count in self._counts.items() if stamp >= since}
+            self._counts = {key: count for key, count in self._counts.items() if key >= since}
             taken = sum(self._counts.values())
         self._position = LogPosition(since, taken, total, size)
         os.pwrite(self._state, _line(self._position), 0)

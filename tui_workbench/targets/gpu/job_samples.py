@@ -187,14 +187,15 @@ class _Node(Source):
         if line != ".":
             self._header.append(line)
             return
-        facts = {line[:1]: line[1:] for line in self._header if line[:1] in ("h", "v")}
-        count, _, name = facts.get("h", "1 ").partition(" ")
-        for line in self._header:
-            if line[:1] == "F" and line[1:2] in self._lines.fields:
-                fields = line[2:].split(",")
-                self._lines.fields[line[1]] = tuple(field for field in fields if field != "timestamp")
-        machine = self._lines.machine([line for line in self._header if line[:1] not in ("h", "v", "F")])
-        devices = [device for device in machine.devices if _is_visible(device, facts.get("v", ""))]
+        job = {text[:1]: text[1:] for text in self._header if text[:1] in ("h", "v")}
+        count, _, name = job.get("h", "1 ").partition(" ")
+        # The script has removed the fields that this nvidia-smi does not know.
+        for text in self._header:
+            if text[:1] == "F" and text[1:2] in self._lines.fields:
+                fields = text[2:].split(",")
+                self._lines.fields[text[1]] = tuple(field for field in fields if field != "timestamp")
+        machine = self._lines.machine([text for text in self._header if text[:1] not in ("h", "v", "F")])
+        devices = [device for device in machine.devices if _is_visible(device, job.get("v", ""))]
         self._devices = frozenset(device.number for device in devices)
         if count != "1":
             devices = [on_node(device, self._first, name) for device in devices]
