@@ -106,12 +106,12 @@ def require_connections(
 
 def _destinations(group: ComputeTarget, name: str, address: str, listener: HostProcess) -> list[_Destination]:
     """Return the ports on which a member listens. Raises WorkbenchError or TargetUnreachable."""
-    line = _first_line(name, listener)
-    word, *ports = line.split()
+    output = _first_line(name, listener)
+    word, *ports = output.split()
     if word == _READY:
         return [_Destination(name, address, port) for port in ports]
     raise WorkbenchError(
-        f"member {name} cannot listen on {address}, {line}",
+        f"member {name} cannot listen on {address}, {output}",
         remedy="If the port is in use, try again: each run uses another port. If the member has a rootless "
         "Docker engine, use a target of type `remote`. Otherwise, set `networkInterface` to the name of an "
         "interface that every member has.",

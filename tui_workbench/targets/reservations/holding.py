@@ -163,10 +163,10 @@ class Holding:
         if not self._all_gpus:
             self._all_gpus, _ = query(self._host, self._target)
         existing = {gpu.number for gpu in self._all_gpus}
-        missing = next((number for number in numbers if number not in existing), None)
-        if missing is not None:
+        absent = next((number for number in numbers if number not in existing), None)
+        if absent is not None:
             raise UsageError(
-                f"{self._host.label} has no GPU {missing}",
+                f"{self._host.label} has no GPU {absent}",
                 remedy=f"See its GPUs: `workbench-tui gpu list -t {self._target.name}`.",
             )
         return [gpu for gpu in self._all_gpus if not numbers or gpu.number in numbers]
