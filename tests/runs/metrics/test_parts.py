@@ -140,23 +140,24 @@ def test_replaced_log_invalidates_the_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_ended", [False, True], ids=["active", "ended"])
-@pytest.mark.parametrize("name", PARTS)
-@pytest.mark.parametrize("data", [None, b"", b"damaged", "cut", "link"], ids=str)
-def test_missing_and_damaged_parts_are_ignored(
-    tmp_path: Path, is_ended: bool, name: str, data: bytes | str | None
-) -> None:
+def test_missing_and_damaged_parts_are_ignored(tmp_path: Path, is_ended: bool) -> None:
     log_steps(tmp_path, range(200))
     recorder = follow(tmp_path)
     if is_ended:
         store(recorder, tmp_path)
-    whole = (tmp_path / name).read_bytes()
-    (tmp_path / name).unlink()
-    if data == "link":
-        (tmp_path / "elsewhere").write_bytes(whole)
-        (tmp_path / name).symlink_to(tmp_path / "elsewhere")
-    elif data is not None:
-        (tmp_path / name).write_bytes(data if isinstance(data, bytes) else whole[:-8])
-    assert opened(tmp_path) == from_the_log(tmp_path)
+    expected, elsewhere = from_the_log(tmp_path), tmp_path / "elsewhere"
+    for path in (tmp_path / name for name in PARTS):
+        whole = path.read_bytes()
+        for data in (None, b"", b"damaged", whole[:-8], elsewhere):
+            path.unlink()
+            if isinstance(data, Path):
+                data.write_bytes(whole)
+                path.symlink_to(data)
+            elif data is not None:
+                path.write_bytes(data)
+            assert opened(tmp_path) == expected, (path.name, data)
+            path.unlink(missing_ok=True)
+            path.write_bytes(whole)
 
 
 def test_parts_can_be_deleted_while_open(tmp_path: Path) -> None:

@@ -134,9 +134,9 @@ def test_number_with_hundreds_of_digits_is_no_step(line: str) -> None:
 )  # fmt: skip
 def test_crafted_line_is_read_quickly(text: str) -> None:
     begin = time.process_time()
-    for _ in range(50):
+    for _ in range(10):
         list(ProgressLines().metrics(f"accuracy: 1 accuracy: {text}x".encode()))
-    assert time.process_time() - begin < 1.0
+    assert time.process_time() - begin < 0.3
 
 
 @pytest.mark.parametrize(
