@@ -226,15 +226,14 @@ class TestFile:
         assert len(ids(project)) == 30
         assert index_path(project).exists()
 
-    @pytest.mark.parametrize(
-        "damage", [b"", b"not a database", b"SQLite format 3\0" + bytes(100), b"SQLite format 3\0" + b"\xff" * 9000]
-    )
-    def test_damaged_index_is_rebuilt(self, project: Project, damage: bytes) -> None:
-        index_path(project).write_bytes(damage)
-        assert len(ids(project)) == 30
-        before = written(project)
-        assert len(ids(project)) == 30
-        assert written(project) == before
+    def test_damaged_index_is_rebuilt(self, project: Project) -> None:
+        magic = b"SQLite format 3\0"
+        for damage in (b"", b"not a database", magic + bytes(100), magic + b"\xff" * 9000):
+            index_path(project).write_bytes(damage)
+            assert len(ids(project)) == 30
+            before = written(project)
+            assert len(ids(project)) == 30
+            assert written(project) == before
 
     def test_index_damaged_on_any_page_gives_right_answers(self, project: Project) -> None:
         whole = index_path(project).read_bytes()
@@ -267,19 +266,20 @@ class TestFile:
         os.waitpid(child, 0)
         assert len(ids(project)) == 30
 
-    @pytest.mark.parametrize(
-        "statement",
-        ["UPDATE seen SET form = 'older'", "DELETE FROM seen", "DROP TABLE seen", "DROP TABLE runs",
-         "UPDATE runs SET run = 'no json'", "UPDATE runs SET run = '[]'", "UPDATE runs SET run = '[1]'"],
-    )  # fmt: skip
-    def test_index_of_another_version_is_rebuilt(self, project: Project, statement: str) -> None:
-        connection = sqlite3.connect(index_path(project))
-        connection.execute(statement)
-        connection.commit()
-        connection.close()
-        with RunIndex(project) as index:
-            assert [run.run_number for run in index.runs()] == list(range(29, -1, -1))
-        assert len(ids(project)) == 30
+    def test_index_of_another_version_gives_right_answers(self, project: Project) -> None:
+        whole = index_path(project).read_bytes()
+        for statement in (
+            "UPDATE seen SET form = 'older'", "DELETE FROM seen", "DROP TABLE seen", "DROP TABLE runs",
+            "UPDATE runs SET run = 'no json'", "UPDATE runs SET run = '[]'", "UPDATE runs SET run = '[1]'",
+        ):  # fmt: skip
+            index_path(project).write_bytes(whole)
+            connection = sqlite3.connect(index_path(project))
+            connection.execute(statement)
+            connection.commit()
+            connection.close()
+            with RunIndex(project) as index:
+                assert [run.run_number for run in index.runs()] == list(range(29, -1, -1)), statement
+            assert len(ids(project)) == 30, statement
 
     def test_blocked_index_path_is_answered_from_memory(self, project: Project) -> None:
         index_path(project).unlink()

@@ -392,22 +392,20 @@ def _interrupted(_: Project) -> int:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("broken", BREAKS)
 @pytest.mark.parametrize("tracked", [False, True])
-def test_failed_submit_leaves_nothing(
-    project: Project, monkeypatch: pytest.MonkeyPatch, broken: str, tracked: bool
-) -> None:
+def test_failed_submit_leaves_nothing(project: Project, monkeypatch: pytest.MonkeyPatch, tracked: bool) -> None:
     write_configuration(root(project), TrackedRun=tracked)
     create_run(project, REQUEST)[1].release()
-    (first,) = os.listdir(project.runs_directory)
-    before = len(os.listdir(PROC / "self/fd"))
-    with monkeypatch.context() as patch:
-        BREAKS[broken](patch)
-        with pytest.raises((WorkbenchError, KeyboardInterrupt)):
-            create_run(project, REQUEST)
-    assert os.listdir(project.runs_directory) == [first]
-    assert len(os.listdir(PROC / "self/fd")) == before
-    create_run(project, REQUEST)[1].release()
+    for broken, break_it in BREAKS.items():
+        runs = sorted(os.listdir(project.runs_directory))
+        before = len(os.listdir(PROC / "self/fd"))
+        with monkeypatch.context() as patch:
+            break_it(patch)
+            with pytest.raises((WorkbenchError, KeyboardInterrupt)):
+                create_run(project, REQUEST)
+        assert sorted(os.listdir(project.runs_directory)) == runs, broken
+        assert len(os.listdir(PROC / "self/fd")) == before, broken
+        create_run(project, REQUEST)[1].release()
 
 
 class TestUnfinished:
