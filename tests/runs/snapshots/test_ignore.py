@@ -90,7 +90,8 @@ def test_patterns_match_as_in_git(repository: Path, root: list[str], nested: lis
 
 @pytest.mark.parametrize("pattern", [p for p in PATTERNS.replace("\n", "|").split("|") if p != "trailing\\"])
 def test_each_pattern_matches_as_in_git(repository: Path, pattern: str) -> None:
-    paths = ("a.log", "x.py", "deep/er", "a/x/b", "a/b", "logs/debug", "abc/x", "#hash", "A/Ay", "5/-", "foo/bar/x")
+    paths = ("a.log", "x.py", "deep/er", "a/x/b", "a/b", "logs/debug", "abc/x", "#hash", "A/Ay", "5/-", "foo/bar/x",
+             "build/x", "foo/build")  # fmt: skip
     files = {"": pattern}
     assert {path for path in paths if is_ignored(files, path)} == ignored_by_git(repository, files, *paths)
 
