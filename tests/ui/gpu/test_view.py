@@ -93,7 +93,7 @@ async def test_many_gpus_have_one_line_each(size: tuple[int, int], machines: int
     async with ViewApp().run_test(size=size) as pilot:
         await show(pilot, *farm(machines, gpus))
         entries = view(pilot).entries
-        assert len([entry for entry in entries if entry.shown and entry.is_first]) == machines * gpus
+        assert len([entry for entry in entries if entry.gpu and entry.is_first]) == machines * gpus
         assert len(entries) == machines * (gpus + 1)
 
 
@@ -252,7 +252,7 @@ async def test_cursor_starts_at_the_first_gpu_and_visits_all_entries() -> None:
         for _ in range(9):
             keys.append(view(pilot).current)
             await pilot.press("j")
-        drawn = [(entry.shown.device.number if entry.shown else None, entry.pid) for entry in keys if entry]
+        drawn = [(entry.gpu.device.number if entry.gpu else None, entry.pid) for entry in keys if entry]
         assert drawn[0] == (0, 0)
         assert list(dict.fromkeys(drawn[1:])) == [(None, 0), (0, 0), (0, 11), (0, 12), (1, 0)]
         await pilot.press("k")
@@ -283,7 +283,7 @@ async def test_cursor_is_always_visible() -> None:
         await pilot.press("pagedown", "pagedown")
         current = view(pilot).current
         assert current is not None
-        assert current.shown is not None
+        assert current.gpu is not None
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ async def test_filter_matches_machines_names_runs_and_load(text: str, found: lis
         )
         view(pilot).filter(text)
         await pilot.pause()
-        shown = [entry.state.key for entry in view(pilot).entries if entry.shown and entry.is_first]
+        shown = [entry.state.key for entry in view(pilot).entries if entry.gpu and entry.is_first]
         assert shown == found
         if not found:
             assert "No machine matches the filter." in "\n".join(lines(pilot))

@@ -17,7 +17,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Run
 from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.base.registry import target_to_look_at
-from tui_workbench.targets.base.values import ClusterGpus, ClusterPartition, JobGpus
+from tui_workbench.targets.base.values import ClusterGpus, ClusterPartition
 from tui_workbench.targets.hosts.contacts import NOT_CONTACTED, NotContacted
 from tui_workbench.ui.blocking import OneAtATime, in_thread
 from tui_workbench.ui.commands.command import shown_key
@@ -57,10 +57,10 @@ class ClusterView(Vertical):
 
     def show_targets(self, targets: Sequence[ComputeTarget]) -> None:
         """Show the clusters of these targets; targets with the same login are one cluster."""
-        found = tuple(one for one in targets if one.problem is None and one.kind.has_scheduler)
-        if found != self._targets:
-            self._targets = found
-            self.display = bool(found)
+        clusters = tuple(target for target in targets if target.problem is None and target.kind.has_scheduler)
+        if clusters != self._targets:
+            self._targets = clusters
+            self.display = bool(clusters)
             self.follow(is_visible=self._timer is not None)
 
     def show_runs(self, runs: Sequence[Run]) -> None:
@@ -88,7 +88,7 @@ class ClusterView(Vertical):
         for target in self._targets:
             groups.setdefault((target.username, target.address), []).append(target)
         names = {", ".join(target.name for target in targets): targets[0] for targets in groups.values()}
-        self._answers = {name: found for name, found in self._answers.items() if name in names}
+        self._answers = {name: answer for name, answer in self._answers.items() if name in names}
         for name, target in names.items():
             self._answers[name] = await in_thread(partial(_gpus_of, target))
             self.text.rebuild()
@@ -98,8 +98,8 @@ class ClusterView(Vertical):
             return [(Piece(" ◌ querying the GPUs of the cluster...", "muted"),)]
         return [
             line
-            for name, found in self._answers.items()
-            for line in cluster_lines(name, found, self._runs, width, self._words)
+            for name, answer in self._answers.items()
+            for line in cluster_lines(name, answer, self._runs, width, self._words)
         ]
 
 
@@ -123,29 +123,33 @@ def _gpus_of(target: ComputeTarget) -> Answer:
         return error_text(error)
 
 
-def cluster_lines(name: str, found: Answer, runs: dict[str, Run], width: int, words: Sequence[str] = ()) -> list[Line]:
+def cluster_lines(name: str, answer: Answer, runs: dict[str, Run], width: int, words: Sequence[str] = ()) -> list[Line]:
     """Draw the partitions with GPUs and the user's jobs of a cluster, or the error of the query.
 
     Partitions and jobs that do not match all `words` of the filter are left out; return [] if all are left out.
     """
     head = (Piece(f" {truncate_middle(safe_text(name), max(12, width // 3))}", "accent", bold=True),)
-    if isinstance(found, NotContacted):
+    if isinstance(answer, NotContacted):
         return [head, *hanging((Piece(" · "),), _NOT_CONTACTED, width, "muted")]
-    if isinstance(found, str):
-        return [head, (Piece(f" ✗ {truncate_middle(safe_text(found), width - 4)}", "error"),)]
-    cells = min(24, max([16, *(len(each.name) for each in found.partitions)]))
-    partitions = [each for each in found.partitions if _matches(words, name, each.name, _state(each))]
+    if isinstance(answer, str):
+        return [head, (Piece(f" ✗ {truncate_middle(safe_text(answer), width - 4)}", "error"),)]
+    cells = min(24, max([16, *(len(partition.name) for partition in answer.partitions)]))
+    partitions = [
+        partition for partition in answer.partitions if _matches(words, name, partition.name, _state(partition))
+    ]
     lines: list[Line] = [head]
-    if not found.partitions:
+    if not answer.partitions:
         lines.append((Piece(" · no partition with GPUs", "muted"),))
     if partitions:
         lines.append((Piece(f" {fitted('partition', cells)}   GPUs   used   free  yours", "muted"),))
-    lines += (_partition_line(each, cells) for each in partitions)
-    for job in found.jobs:
+    lines += (_partition_line(partition, cells) for partition in partitions)
+    for job in answer.jobs:
         run = runs.get(job.run_id)
         title = run_title(run) if run is not None else f"job {job.job_id}"
         if _matches(words, name, title, job.run_id, job.nodes, job.partition, "busy"):
-            lines.append(_job_line(job, title, cells))
+            text = f"  {job.nodes}  {counted(job.gpus, 'GPU')}  {job.left} left"
+            name_piece = Piece(fitted(safe_text(title), cells))
+            lines.append((Piece(" ○ ", "success"), name_piece, Piece(safe_text(text), "muted")))
     return lines if len(lines) > 1 or not words else []
 
 
@@ -166,8 +170,3 @@ def _partition_line(partition: ClusterPartition, cells: int) -> Line:
         Piece(f"{partition.free:>7}", "success" if partition.free else "muted"),
         Piece(f"{partition.yours:>7}", "running" if partition.yours else "muted"),
     )
-
-
-def _job_line(job: JobGpus, title: str, cells: int) -> Line:
-    text = f"  {job.nodes}  {counted(job.gpus, 'GPU')}  {job.left} left"
-    return (Piece(" ○ ", "success"), Piece(fitted(safe_text(title), cells)), Piece(safe_text(text), "muted"))

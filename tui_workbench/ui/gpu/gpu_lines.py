@@ -36,7 +36,7 @@ class KnownRuns(NamedTuple):
     holds the IDs of stalled runs.
     """
 
-    runs: Mapping[str, Run] = {}
+    by_id: Mapping[str, Run] = {}
     selected: str = ""
     held: Mapping[tuple[str, int], str] = {}
     stalled: frozenset[str] = frozenset()
@@ -51,14 +51,14 @@ class Owner(NamedTuple):
     run_id: str = ""
 
 
-def owner_of(process: Process, state: MachineState, known: KnownRuns) -> Owner:
+def owner_of(process: Process, state: MachineState, runs: KnownRuns) -> Owner:
     """Return the owner of a process: the selected run, another run, or a user, whose name may be unknown or hidden."""
-    held = [known.held[name, process.pid] for name in state.targets if (name, process.pid) in known.held]
-    if run_id := process.run or "".join(held[:1]):
-        run = known.runs.get(run_id)
+    run_ids = [runs.held[name, process.pid] for name in state.targets if (name, process.pid) in runs.held]
+    if run_id := process.run or "".join(run_ids[:1]):
+        run = runs.by_id.get(run_id)
         title = run_title(run) if run is not None else run_id
-        glyph, role = ("●", "running") if run_id == known.selected else ("○", "success")
-        if run_id in known.stalled:
+        glyph, role = ("●", "running") if run_id == runs.selected else ("○", "success")
+        if run_id in runs.stalled:
             glyph, role = "■", "error"
         return Owner(safe_text(title[:LONGEST]), role, glyph, run_id)
     if state.machine is not None and state.machine.hides_processes and not process.user:
@@ -177,18 +177,18 @@ class GpuState(NamedTuple):
 
     def troubles(self) -> list[tuple[str, str]]:
         """Return errors and reasons for throttling, each with its color, the worst first."""
-        found, ecc = [], self.reading.ecc
+        troubles, ecc = [], self.reading.ecc
         if not self.is_reported and self.state.sample is not None:
-            found.append(("✗ stopped responding", "error"))
+            troubles.append(("✗ stopped responding", "error"))
         if ecc:
-            found.append((f"✗ {counted(ecc, 'ECC error')}", "error"))
+            troubles.append((f"✗ {counted(ecc, 'ECC error')}", "error"))
         for note in reversed(self.state.notes):
             if note.device == self.device.number:
                 when = time.strftime("%H:%M", time.localtime(note.time))
-                found.append((f"✗ {when} {safe_text(note.text[:LONGEST])}", "error"))
+                troubles.append((f"✗ {when} {safe_text(note.text[:LONGEST])}", "error"))
         if self.device.slices:
-            found.append(("▲ MIG: use not reported", "warning"))
-        return found + [(f"▲ {word}", "warning") for word in self.reading.throttled_by]
+            troubles.append(("▲ MIG: use not reported", "warning"))
+        return troubles + [(f"▲ {word}", "warning") for word in self.reading.throttled_by]
 
 
 def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False) -> Columns:
@@ -197,8 +197,8 @@ def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False)
     With `is_head`, graphs and processes are on separate lines below the GPU's line.
     """
     names = max((cell_len(short_name(device)) for device in devices), default=LEAST_NAME)
-    memory_cells = max((len(memory(each.memory or 0.0, each.memory)) for each in devices), default=8)
-    power = max((len(watts(each.power_limit, each.power_limit)) for each in devices), default=5)
+    memory_cells = max((len(memory(device.memory or 0.0, device.memory)) for device in devices), default=8)
+    power = max((len(watts(device.power_limit, device.power_limit)) for device in devices), default=5)
     name = min(names, LEAST_NAME)
     room = width - 2 - (3 + name + 2 + 5 + 2 + memory_cells)
 
@@ -231,10 +231,10 @@ def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False)
     )  # fmt: skip
 
 
-def device_line(shown: GpuState, columns: Columns, known: KnownRuns) -> Line:
+def device_line(gpu: GpuState, columns: Columns, runs: KnownRuns) -> Line:
     """Draw a GPU in one line."""
-    device, reading = shown.device, shown.reading
-    is_old = bool(not shown.is_reported or shown.state.silent or shown.state.problem)
+    device, reading = gpu.device, gpu.reading
+    is_old = bool(not gpu.is_reported or gpu.state.silent or gpu.state.problem)
     ink = "muted" if is_old else "text"
     name = fitted(short_name(device), columns.name)
     pieces = [Piece(f" {device.number:>2} ", "muted"), Piece(name, ink, bold=not is_old), Piece("  ")]
@@ -256,11 +256,11 @@ def device_line(shown: GpuState, columns: Columns, known: KnownRuns) -> Line:
         pieces.append(Piece(text, "muted" if is_old or reading.temperature is None else role))
     if columns.clock:
         pieces.append(Piece(amount(reading.sm_clock, "MHz").rjust(columns.clock + 2), "muted"))
-    pieces += _trouble(shown, columns.trouble)
+    pieces += _trouble(gpu, columns.trouble)
     if columns.who:
-        pieces += _who(shown, known, columns.who)
+        pieces += _who(gpu, runs, columns.who)
     if columns.spark:
-        values = shown.curves.last(shown.curves.utilization, columns.spark, shown.state.newest)
+        values = gpu.curves.last(gpu.curves.utilization, columns.spark, gpu.state.newest)
         pieces += [Piece("  "), Piece(graph(values, columns.spark, 1, 100.0)[0], UTILIZATION)]
     return tuple(pieces)
 
@@ -270,39 +270,38 @@ def _meter(share: float | None, width: int, role: str) -> list[Piece]:
     return [Piece(filled, role), Piece(f"{rest} ", "faint")]
 
 
-def _trouble(shown: GpuState, width: int) -> list[Piece]:
+def _trouble(gpu: GpuState, width: int) -> list[Piece]:
     """Draw the worst problem, or only its glyph in a narrow line."""
-    found = shown.troubles()
-    text, role = found[0] if found else ("", "text")
-    if len(found) > 1 and width > 8:
-        text = f"{truncate_middle(text, width - 5)} +{len(found) - 1}"
+    troubles = gpu.troubles()
+    text, role = troubles[0] if troubles else ("", "text")
+    if len(troubles) > 1 and width > 8:
+        text = f"{truncate_middle(text, width - 5)} +{len(troubles) - 1}"
     if not width:
         return [Piece("  "[: 2 - len(text[:1])] + text[:1], role)]
     return [Piece("  "), Piece(fitted(text, width - 2), role)]
 
 
-def in_order(shown: GpuState, known: KnownRuns) -> list[tuple[Process, Owner]]:
+def in_order(gpu: GpuState, runs: KnownRuns) -> list[tuple[Process, Owner]]:
     """Return the processes on a GPU and their owners: first the selected run, then the user's runs, then others.
 
     Graphics processes are last.
     """
-    found = [(process, owner_of(process, shown.state, known)) for process in shown.processes]
 
-    def rank(each: tuple[Process, Owner]) -> tuple[bool, bool, bool, float, int]:
-        process, owner = each
-        is_this = bool(owner.run_id) and owner.run_id == known.selected
-        return (process.graphics, not is_this, not owner.run_id, -(process.memory or 0.0), process.pid)
+    def rank(pair: tuple[Process, Owner]) -> tuple[bool, bool, bool, float, int]:
+        process, owner = pair
+        is_selected = bool(owner.run_id) and owner.run_id == runs.selected
+        return (process.graphics, not is_selected, not owner.run_id, -(process.memory or 0.0), process.pid)
 
-    return sorted(found, key=rank)
+    return sorted(((process, owner_of(process, gpu.state, runs)) for process in gpu.processes), key=rank)
 
 
-def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
+def _who(gpu: GpuState, runs: KnownRuns, width: int) -> list[Piece]:
     """Draw the owners of the processes on a GPU."""
-    owners = list(dict.fromkeys(owner for process, owner in in_order(shown, known) if not process.graphics))
+    owners = list(dict.fromkeys(owner for process, owner in in_order(gpu, runs) if not process.graphics))
     if not owners:
-        if shown.held is not None:
-            return [Piece("  "), held_piece(shown.held, width)]
-        text = "" if not shown.is_reported or shown.state.problem else "unknown" if shown.is_busy else "free"
+        if gpu.held is not None:
+            return [Piece("  "), held_piece(gpu.held, width)]
+        text = "" if not gpu.is_reported or gpu.state.problem else "unknown" if gpu.is_busy else "free"
         return [Piece("  "), Piece(fitted(text, width), "muted")]
     more, first = f" +{len(owners) - 1}" if len(owners) > 1 else "", owners[0]
     text = fitted(f"{first.glyph} {first.text}", width - len(more))
@@ -322,19 +321,19 @@ def held_piece(held: HeldGpu, width: int, before: str = "") -> Piece:
     return Piece(fitted(text, width), role)
 
 
-def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
+def graph_lines(gpu: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
     """Draw the curves of utilization, memory and, from 75 columns, power side by side.
 
     Each label shows the maximum of the axis. With `with_span`, a line below the curves shows the time that they span.
     """
-    curves = shown.curves
-    most_power = shown.device.power_limit or max((watts for watts in curves.power if watts == watts), default=100.0)
+    curves = gpu.curves
+    most_power = gpu.device.power_limit or max((watts for watts in curves.power if watts == watts), default=100.0)
     number = 3 if width >= 75 else 2
     room = (width - 4) // number
     cells = max(1, room - LABEL_CELLS - 1)
     parts = []
     for name, label, role, unit in _GRAPHS[:number]:
-        values = curves.last(getattr(curves, name), cells, shown.state.newest)
+        values = curves.last(getattr(curves, name), cells, gpu.state.newest)
         top = most_power if name == "power" else 100.0
         parts.append(((f"{top:.0f} {unit}", label)[-height:], role, graph(values, cells, height, top)))
     lines = []
@@ -345,22 +344,20 @@ def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = F
             pieces += [Piece(label.ljust(LABEL_CELLS), "muted"), Piece(rows[row], role), Piece(" ")]
         lines.append(tuple(pieces))
     if with_span:
-        span = fitted(f"{' ' * LABEL_CELLS}├ {_span(cells * CELL_SECONDS)} ", LABEL_CELLS + cells + 1)
-        lines.append((Piece("    "), *[Piece(span, "faint")] * len(parts)))
+        seconds = cells * CELL_SECONDS
+        span = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+        text = fitted(f"{' ' * LABEL_CELLS}├ {span} ", LABEL_CELLS + cells + 1)
+        lines.append((Piece("    "), *[Piece(text, "faint")] * len(parts)))
     return lines
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 _GRAPHS = (("utilization", "util", UTILIZATION, "%"), ("memory", "mem", MEMORY, "%"), ("power", "power", POWER, "W"))
 
 
-def process_line(process: Process, owner: Owner, known: KnownRuns, width: int) -> Line:
+def process_line(process: Process, owner: Owner, runs: KnownRuns, width: int) -> Line:
     """Draw the line of a process, which is shown below its GPU."""
-    word = "this run" if owner.run_id and owner.run_id == known.selected else "your run" if owner.run_id else ""
-    word = "stalled" if owner.run_id in known.stalled else word
+    word = "this run" if owner.run_id and owner.run_id == runs.selected else "your run" if owner.run_id else ""
+    word = "stalled" if owner.run_id in runs.stalled else word
     right = [
         Piece(f"{word:<8}  ", "muted"),
         Piece(f"{process.pid:>8} ", "muted"),

@@ -64,7 +64,7 @@ class Entry(NamedTuple):
     key: str  # the key of the machine, GPU or process
     draw: Callable[[], Line]
     state: MachineState
-    shown: GpuState | None = None
+    gpu: GpuState | None = None
     run_id: str = ""  # the ID of the user's run that uses the GPU or owns the process
     pid: int = 0
     is_first: bool = True  # False for all but the first line with the same key
@@ -87,7 +87,7 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         self.empty = EMPTY
         """The text that is shown without machines."""
         self._states: Sequence[MachineState] = ()
-        self._known = KnownRuns()
+        self._runs = KnownRuns()
         self._needles: tuple[str, ...] = ()
         self.entries: list[Entry] = []
         self._key = ""
@@ -98,8 +98,8 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
 
     # --- Content
 
-    def show(self, states: Sequence[MachineState], known: KnownRuns) -> None:
-        self._states, self._known = states, known
+    def show(self, states: Sequence[MachineState], runs: KnownRuns) -> None:
+        self._states, self._runs = states, runs
         self._rebuild()
 
     def filter(self, text: str) -> None:
@@ -115,20 +115,21 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         width, height = self.scrollable_content_region.size
         if not width:
             return
-        before, place = self._key, self._place()
-        number = len(self.entries)
+        before, index = self._key, self._cursor_index()
+        old_count = len(self.entries)
         matches = self._matches if self._needles else None
-        old, self.entries = self.entries, entries_of(self._states, self._known, width, height, matches)
-        drawn_for = (width, height, self._known)
+        old, self.entries = self.entries, entries_of(self._states, self._runs, width, height, matches)
+        drawn_for = (width, height, self._runs)
         if drawn_for != self._drawn_for or [entry.key for entry in old] != [entry.key for entry in self.entries]:
             self._line_cache.clear()
         else:
-            kept = {place for place, entry in enumerate(self.entries) if entry.state is old[place].state}
-            self._line_cache = {place: line for place, line in self._line_cache.items() if place in kept}
+            # A state is never changed, so the lines of the same state are the same.
+            kept = {i for i, entry in enumerate(self.entries) if entry.state is old[i].state}
+            self._line_cache = {i: line for i, line in self._line_cache.items() if i in kept}
         self._drawn_for = drawn_for
         if not self._is_moved or not any(entry.key == self._key for entry in self.entries):
-            self._key = self._nearest(place if self._is_moved else -1)
-        if len(self.entries) != number:
+            self._key = self._nearest(index if self._is_moved else -1)
+        if len(self.entries) != old_count:
             self.virtual_size = Size(1, len(self.entries))
         self._paint()
         if self._key != before:
@@ -139,45 +140,39 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
 
     # --- The cursor
 
-    def _place(self) -> int:
-        return next((place for place, entry in enumerate(self.entries) if entry.key == self._key), -1)
+    def _cursor_index(self) -> int:
+        return next((index for index, entry in enumerate(self.entries) if entry.key == self._key), -1)
 
-    def _nearest(self, place: int) -> str:
-        """Return the key of the entry at `place` or of the last entry before it; for -1, that of the first GPU."""
-        if place < 0:
-            place = next((number for number, entry in enumerate(self.entries) if entry.shown is not None), 0)
-        near = self.entries[min(place, len(self.entries) - 1)] if self.entries else None
-        return near.key if near is not None else ""
+    def _nearest(self, index: int) -> str:
+        """Return the key of the entry at `index`, or else of the last entry; for -1, that of the first GPU."""
+        if index < 0:
+            index = next((i for i, entry in enumerate(self.entries) if entry.gpu is not None), 0)
+        return self.entries[min(index, len(self.entries) - 1)].key if self.entries else ""
 
     def step(self, number: int) -> None:
-        stops = [place for place, entry in enumerate(self.entries) if entry.is_first]
-        here = self._place()
-        at = next((index for index, place in enumerate(stops) if place >= here), 0)
-        self._move_to(stops[max(0, min(at + number, len(stops) - 1))] if stops else -1)
+        stops = [index for index, entry in enumerate(self.entries) if entry.is_first]
+        cursor = self._cursor_index()
+        stop = next((i for i, index in enumerate(stops) if index >= cursor), 0)
+        self._move_to(stops[max(0, min(stop + number, len(stops) - 1))] if stops else -1)
 
     action_step = step
 
-    def _move_to(self, place: int) -> None:
+    def _move_to(self, index: int) -> None:
         self._is_moved = True
-        if not 0 <= place < len(self.entries) or self.entries[place].key == self._key:
+        if not 0 <= index < len(self.entries) or self.entries[index].key == self._key:
             return
-        self._key = self.entries[place].key
-        last = max(number for number, entry in enumerate(self.entries) if entry.key == self._key)
-        self._reveal(place, last)
+        self._key = self.entries[index].key
+        last = max(i for i, entry in enumerate(self.entries) if entry.key == self._key)
+        height, top = self.scrollable_content_region.height, self.scroll_offset.y
+        new_top = min(max(top, last - height + 1), index)
+        if height and new_top != top:
+            self.scroll_to(y=new_top, animate=False, force=True)
         self._paint()
         self.post_message(self.CursorMoved())
 
-    def _reveal(self, first: int, last: int) -> None:
-        height, top = self.scrollable_content_region.height, self.scroll_offset.y
-        if not height:
-            return
-        wanted = min(max(top, last - height + 1), first)
-        if wanted != top:
-            self.scroll_to(y=wanted, animate=False, force=True)
-
     def action_page(self, pages: int) -> None:
-        wanted = self._place() + pages * max(1, self.size.height - 1)
-        self._move_to(max(0, min(wanted, len(self.entries) - 1)))
+        index = self._cursor_index() + pages * max(1, self.size.height - 1)
+        self._move_to(max(0, min(index, len(self.entries) - 1)))
 
     def action_end(self, last: bool) -> None:
         self._move_to(len(self.entries) - 1 if last else 0)
@@ -228,16 +223,16 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _line_at(self, y: int) -> tuple[Line, str]:
         """Return a line of the screen and the name of its background color."""
-        place = y + self.scroll_offset.y
+        index = y + self.scroll_offset.y
         if not self.entries:
             text = NOTHING_FOUND if self._states else self.empty
             return (Piece(f" {text[y]}" if y < len(text) else "", "muted"),), "background"
-        if place >= len(self.entries):
+        if index >= len(self.entries):
             return (), "background"
-        entry = self.entries[place]
-        line = self._line_cache.get(place)
+        entry = self.entries[index]
+        line = self._line_cache.get(index)
         if line is None:
-            line = self._line_cache[place] = entry.draw()
+            line = self._line_cache[index] = entry.draw()
         is_under_cursor = entry.is_first and entry.key == self._key
         return line, "background" if not is_under_cursor else "selected" if self.has_focus else "marked"
 
@@ -249,31 +244,31 @@ class GpuDetails(Widget, inherit_bindings=False):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: GpuState | None = None
-        self._known = KnownRuns()
+        self._gpu: GpuState | None = None
+        self._runs = KnownRuns()
         self._lines: list[Line] = []
 
-    def show(self, entry: Entry | None, known: KnownRuns) -> None:
-        self._shown, self._known = entry.shown if entry is not None else None, known
+    def show(self, entry: Entry | None, runs: KnownRuns) -> None:
+        self._gpu, self._runs = entry.gpu if entry is not None else None, runs
         self._rebuild()
 
     def on_resize(self) -> None:
         self._rebuild()
 
     def _rebuild(self) -> None:
-        lines = self._draw(self._shown, self._known) if self._shown is not None else []
+        lines = self._draw(self._gpu, self._runs) if self._gpu is not None else []
         if lines != self._lines:
             self._lines = lines
             self.refresh()
 
-    def _draw(self, shown: GpuState, known: KnownRuns) -> list[Line]:
+    def _draw(self, gpu: GpuState, runs: KnownRuns) -> list[Line]:
         width, height = self.content_size
-        lines = [_identity(shown, width), _troubles(shown)]
-        lines += graph_lines(shown, width, 2, with_span=height >= WITH_SPAN)
-        processes = in_order(shown, known)
+        lines = [_identity(gpu, width), _troubles(gpu)]
+        lines += graph_lines(gpu, width, 2, with_span=height >= WITH_SPAN)
+        processes = in_order(gpu, runs)
         room = height - len(lines)
         for process, owner in processes[: room if len(processes) <= room else room - 1]:
-            lines.append(process_line(process, owner, known, width))
+            lines.append(process_line(process, owner, runs, width))
         if len(processes) > room:
             lines.append((Piece(f"     and {len(processes) - room + 1} more processes", "muted"),))
         return lines
@@ -284,31 +279,31 @@ class GpuDetails(Widget, inherit_bindings=False):
         return draw_line(line, self.content_size.width, palette, palette.background)
 
 
-def _identity(shown: GpuState, width: int) -> Line:
-    device, reading = shown.device, shown.reading
+def _identity(gpu: GpuState, width: int) -> Line:
+    device, reading = gpu.device, gpu.reading
     texts = [safe_text(device.name[:80])]
-    if shown.is_reported:
+    if gpu.is_reported:
         texts.append(
             f"SM {gpu_lines.amount(reading.sm_clock, 'MHz')}, memory {gpu_lines.amount(reading.memory_clock, 'MHz')}"
         )
     texts.append(safe_text(device.uuid[:80]))
-    pieces = [Piece(fitted(f" {shown.state.targets[0]} GPU {device.number}", min(width, 40)).rstrip(), bold=True)]
+    pieces = [Piece(fitted(f" {gpu.state.targets[0]} GPU {device.number}", min(width, 40)).rstrip(), bold=True)]
     for text in texts:
         if width_of(pieces) + len(text) + 3 <= width:
             pieces.append(Piece(f"  {text}", "muted"))
     return tuple(pieces)
 
 
-def _troubles(shown: GpuState) -> Line:
-    found = shown.troubles()
-    if shown.held is not None:
-        found.insert(0, (f"reserved by {safe_text(shown.held.text[:80])}", "text"))
-    if not found:
-        ecc = "" if shown.reading.ecc is None else ", no uncorrected ECC errors"
-        is_known = shown.reading.throttle is not None
+def _troubles(gpu: GpuState) -> Line:
+    troubles = gpu.troubles()
+    if gpu.held is not None:
+        troubles.insert(0, (f"reserved by {safe_text(gpu.held.text[:80])}", "text"))
+    if not troubles:
+        ecc = "" if gpu.reading.ecc is None else ", no uncorrected ECC errors"
+        is_known = gpu.reading.throttle is not None
         about = "✓ clocks not throttled" if is_known else "· clock limits not reported"
         return (Piece(f" {about}{ecc}", "muted"),)
-    return tuple(Piece(f" {text} ", role) for text, role in found)
+    return tuple(Piece(f" {text} ", role) for text, role in troubles)
 
 
 # --- Entries
@@ -324,12 +319,12 @@ def gpus_of(state: MachineState) -> list[GpuState]:
     return [
         GpuState(
             state,
-            each,
-            readings.get(each.number, Reading(each.number)),
-            tuple(process for process in processes if process.device == each.number),
-            each.number in readings,
+            device,
+            readings.get(device.number, Reading(device.number)),
+            tuple(process for process in processes if process.device == device.number),
+            device.number in readings,
         )
-        for each in state.machine.devices
+        for device in state.machine.devices
     ]
 
 
@@ -346,52 +341,52 @@ def graph_height(states: Sequence[MachineState], width: int, height: int) -> int
 
 def entries_of(
     states: Sequence[MachineState],
-    known: KnownRuns,
+    runs: KnownRuns,
     width: int,
     height: int,
     matches: Callable[[str], bool] | None = None,
 ) -> list[Entry]:
     """Return the lines of the list. Only GPUs whose search text `matches` accepts are shown; None shows all GPUs."""
-    shown = {state.key: gpus_of(state) for state in states}
+    gpus = {state.key: gpus_of(state) for state in states}
     high = graph_height(states, width, height)
-    devices = [each.device for group in shown.values() for each in group]
+    devices = [gpu.device for group in gpus.values() for gpu in group]
     columns = columns_for(width, devices, is_head=bool(high))
     lines: list[Entry] = []
     for state in states:
-        group = shown[state.key]
+        group = gpus[state.key]
         if matches is not None:
-            group = [each for each in group if matches(search_text(each, known))]
-            if not group and (shown[state.key] or not matches(_machine_text(state))):
+            group = [gpu for gpu in group if matches(search_text(gpu, runs))]
+            if not group and (gpus[state.key] or not matches(_machine_text(state))):
                 continue
         lines.append(Entry(f"m {state.key}", partial(machine_line, state, width), state))
         for line in gpu_lines.problem_lines(state, width):
             lines.append(Entry(f"m {state.key}", partial(tuple, line), state, is_first=False))
-        for each in group:
-            lines += _device(each, known, columns, width, high)
+        for gpu in group:
+            lines += _device(gpu, runs, columns, width, high)
     return lines
 
 
-def _device(shown: GpuState, known: KnownRuns, columns: Columns, width: int, high: int) -> list[Entry]:
-    key = f"d {shown.state.key} {shown.device.number}"
-    processes = in_order(shown, known)
+def _device(gpu: GpuState, runs: KnownRuns, columns: Columns, width: int, high: int) -> list[Entry]:
+    key = f"d {gpu.state.key} {gpu.device.number}"
+    processes = in_order(gpu, runs)
     run = next((owner.run_id for _, owner in processes if owner.run_id), "")
-    lines = [Entry(key, partial(device_line, shown, columns, known), shown.state, shown, run)]
+    lines = [Entry(key, partial(device_line, gpu, columns, runs), gpu.state, gpu, run)]
     if not high:
         return lines
-    graphs = cache(partial(graph_lines, shown, width, high, with_span=True))
+    graphs = cache(partial(graph_lines, gpu, width, high, with_span=True))
     for row in range(high + 1):
-        lines.append(Entry(key, partial(_row_of, graphs, row), shown.state, shown, run, is_first=False))
+        lines.append(Entry(key, partial(_row_of, graphs, row), gpu.state, gpu, run, is_first=False))
     for process, owner in processes:
-        draw = partial(process_line, process, owner, known, width)
-        lines.append(Entry(f"{key} {process.pid}", draw, shown.state, shown, owner.run_id, process.pid))
-    if shown.held is not None and (shown.held.until or not processes):
-        held = (Piece("     "), gpu_lines.held_piece(shown.held, max(1, width - 5), "reserved by "))
-        lines.append(Entry(key, partial(tuple, held), shown.state, shown, is_first=False))
+        draw = partial(process_line, process, owner, runs, width)
+        lines.append(Entry(f"{key} {process.pid}", draw, gpu.state, gpu, owner.run_id, process.pid))
+    if gpu.held is not None and (gpu.held.until or not processes):
+        held = (Piece("     "), gpu_lines.held_piece(gpu.held, max(1, width - 5), "reserved by "))
+        lines.append(Entry(key, partial(tuple, held), gpu.state, gpu, is_first=False))
     elif not processes:
-        text = "no process reported" if shown.is_busy else "free"
-        line = (Piece(f"     {text}" if shown.is_reported else "", "muted"),)
-        lines.append(Entry(key, partial(tuple, line), shown.state, shown, is_first=False))
-    lines.append(Entry(key, tuple, shown.state, shown, is_first=False))
+        text = "no process reported" if gpu.is_busy else "free"
+        line = (Piece(f"     {text}" if gpu.is_reported else "", "muted"),)
+        lines.append(Entry(key, partial(tuple, line), gpu.state, gpu, is_first=False))
+    lines.append(Entry(key, tuple, gpu.state, gpu, is_first=False))
     return lines
 
 
@@ -399,14 +394,14 @@ def _row_of(make: Callable[[], list[Line]], row: int) -> Line:
     return make()[row]
 
 
-def search_text(shown: GpuState, known: KnownRuns) -> str:
+def search_text(gpu: GpuState, runs: KnownRuns) -> str:
     """Return the text that a filter searches: machine, device, owners, processes, problems and load."""
-    owners = in_order(shown, known)
+    owners = in_order(gpu, runs)
     texts = [owner.text for _, owner in owners] + [process.name for process, _ in owners]
-    texts += [text for text, _ in shown.troubles()]
-    texts += ["busy" if shown.is_busy else "idle", f"gpu {shown.device.number}"]
-    texts += [shown.held.text] if shown.held is not None else [] if owners else ["free"]
-    return f"{_machine_text(shown.state)} {shown.device.name} {' '.join(texts)}".lower()
+    texts += [text for text, _ in gpu.troubles()]
+    texts += ["busy" if gpu.is_busy else "idle", f"gpu {gpu.device.number}"]
+    texts += [gpu.held.text] if gpu.held is not None else [] if owners else ["free"]
+    return f"{_machine_text(gpu.state)} {gpu.device.name} {' '.join(texts)}".lower()
 
 
 def _machine_text(state: MachineState) -> str:

@@ -99,7 +99,7 @@ class MonitorPane(Pane):
         self._prompt = PromptRow()
         self._targets: Sequence[ComputeTarget] = ()
         self._runs: Sequence[Run] = ()
-        self._known = KnownRuns()
+        self._known_runs = KnownRuns()
         self._states: tuple[MachineState, ...] = ()
         self._watch: GpuWatch | None = None
 
@@ -129,11 +129,11 @@ class MonitorPane(Pane):
 
     def show_runs(self, runs: Sequence[Run], selected: str) -> None:
         """Set the runs whose processes are recognized; `selected` is the ID of the selected run."""
-        if runs is self._runs and selected == self._known.selected:
+        if runs is self._runs and selected == self._known_runs.selected:
             return
         self._runs = runs
         self._clusters.show_runs(runs)
-        self._known = self._known._replace(runs={run.run_id: run for run in runs}, selected=selected)
+        self._known_runs = self._known_runs._replace(by_id={run.run_id: run for run in runs}, selected=selected)
         if self._watch is not None:
             self._watch.follow_runs(runs)
         self._show()
@@ -155,22 +155,24 @@ class MonitorPane(Pane):
         event.stop()
         if self._watch is not None:
             self._states = event.states
-            self._known = self._known._replace(held=event.held, stalled=event.stalled)
+            self._known_runs = self._known_runs._replace(held=event.held, stalled=event.stalled)
             self._show()
 
     def _show(self) -> None:
         if not self.screen.is_current:
             return
         self._fit()
-        self._view.show(self._states, self._known)
+        self._view.show(self._states, self._known_runs)
         self._show_details()
         text = summary(self._states)
         self.set_title(text)
-        self.post_message(self.Updated(text, _runs_on(self._states), self._states))
+        samples = [state.sample for state in self._states if state.sample is not None]
+        run_ids = frozenset(process.run for sample in samples for process in sample.processes if process.run)
+        self.post_message(self.Updated(text, run_ids, self._states))
 
     @on(GpuView.CursorMoved)
     def _show_details(self) -> None:
-        self._details.show(self._view.current, self._known)
+        self._details.show(self._view.current, self._known_runs)
         self.refresh_bindings()
 
     def on_resize(self) -> None:
@@ -215,11 +217,11 @@ class MonitorPane(Pane):
             self._watch.retry(entry.state.key)
 
     def _why_not_reserve(self, entry: Entry | None, action: str) -> str:
-        if entry is None or entry.shown is None:
+        if entry is None or entry.gpu is None:
             return "No GPU selected."
         if not entry.state.is_shared:
             return "gpuReservations of this target is not set, so no other user would see a reservation."
-        held = entry.shown.held
+        held = entry.gpu.held
         if held is not None and held.until and not held.is_own:
             return f"This GPU is reserved by {safe_text(held.text)}."
         if action == "release" and (held is None or not held.until):
@@ -227,9 +229,9 @@ class MonitorPane(Pane):
         return ""
 
     def action_reserve(self) -> None:
-        if (entry := self._view.current) is None or entry.shown is None:
+        if (entry := self._view.current) is None or entry.gpu is None:
             return
-        number, held = entry.shown.device.number, entry.shown.held
+        number, held = entry.gpu.device.number, entry.gpu.held
         if held is not None and held.until:
             label = f"GPU {number} is yours until {held.until}. Extend it by"
         else:
@@ -244,14 +246,14 @@ class MonitorPane(Pane):
         self._change(state, change, "reserved")
 
     def action_release(self) -> None:
-        if (entry := self._view.current) is not None and entry.shown is not None:
-            number = entry.shown.device.number
+        if (entry := self._view.current) is not None and entry.gpu is not None:
+            number = entry.gpu.device.number
             self._change(entry.state, lambda holding: holding.release([number]), "released")
 
     def _change(self, state: MachineState, call: Callable[[Holding], Sequence[Holder]], verb: str) -> None:
         """Change the reservations of a machine in a thread, and show the result or the error."""
         names = state.targets
-        sharing = next((each for each in self._targets if each.name in names and each.gpu_reservations), None)
+        sharing = next((target for target in self._targets if target.name in names and target.gpu_reservations), None)
         if sharing is not None:
             self.run_worker(self._change_at(sharing, state.key, call, verb), group="reservations")
 
@@ -259,16 +261,16 @@ class MonitorPane(Pane):
         self, target: ComputeTarget, key: str, call: Callable[[Holding], Sequence[Holder]], verb: str
     ) -> None:
         try:
-            found = await in_thread(lambda: call(Holding(target)))
-            end = f" until {found[0].until}" if verb == "reserved" else ""
-            self.app.notify(f"GPU {found[0].gpu} is {verb}{end}.", timeout=6.0, markup=False)
+            holders = await in_thread(lambda: call(Holding(target)))
+            end = f" until {holders[0].until}" if verb == "reserved" else ""
+            self.app.notify(f"GPU {holders[0].gpu} is {verb}{end}.", timeout=6.0, markup=False)
         except WorkbenchError as error:
             self.app.notify(safe_text(error_text(error)), severity="error", timeout=12.0, markup=False)
         if self._watch is not None:
             self._watch.refresh_reservations(key)
 
     def action_copy(self) -> None:
-        if (entry := self._view.current) and copy(self.app, entry_text(entry, self._known)):
+        if (entry := self._view.current) and copy(self.app, entry_text(entry, self._known_runs)):
             self.app.notify("Copied.", timeout=3.0, markup=False)
 
     def action_filter(self) -> None:
@@ -309,7 +311,8 @@ class GpuWatch:
 
     def follow_runs(self, runs: Iterable[Run]) -> None:
         self._active = tuple(run for run in runs if run.is_active)
-        self._runs = runs_in_containers(self._active)
+        # Processes in containers do not show their run ID to this user.
+        self._in_containers = tuple(run for run in self._active if target_types.find(run.target_type).runs_in_container)
 
     def retry(self, key: str) -> None:
         self._retried.append(key)
@@ -363,10 +366,9 @@ class GpuWatch:
         if now >= self._verdicts_due:
             self._stalled = frozenset(run.run_id for run in self._active if is_stalled(run.directory))
             self._verdicts_due = now + VERDICT_SECONDS
-        return GpusSeen(fleet.states, self._held(), self._stalled)
-
-    def _held(self) -> dict[tuple[str, int], str]:
-        return {(run.target, pid): run.run_id for run in self._runs for pid in own_processes(run.directory)}
+        runs = self._in_containers
+        held = {(run.target, pid): run.run_id for run in runs for pid in own_processes(run.directory)}
+        return GpusSeen(fleet.states, held, self._stalled)
 
 
 def _pause(states: Sequence[MachineState]) -> float:
@@ -380,16 +382,6 @@ def _pause(states: Sequence[MachineState]) -> float:
 
 def _gpu_count(state: MachineState) -> int:
     return len(state.machine.devices) if state.machine else 0
-
-
-def runs_in_containers(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Return the active runs in containers, whose processes do not show their run ID to this user."""
-    return tuple(run for run in runs if run.is_active and target_types.find(run.target_type).runs_in_container)
-
-
-def _runs_on(states: Sequence[MachineState]) -> frozenset[str]:
-    samples = [state.sample for state in states if state.sample is not None]
-    return frozenset(process.run for sample in samples for process in sample.processes if process.run)
 
 
 def summary(states: Sequence[MachineState]) -> str:
@@ -408,28 +400,28 @@ def summary(states: Sequence[MachineState]) -> str:
     return ", ".join(parts)
 
 
-def entry_text(entry: Entry, known: KnownRuns) -> str:
+def entry_text(entry: Entry, runs: KnownRuns) -> str:
     """Describe the machine, GPU or process of an entry in one line of plain text."""
-    if entry.shown is None:
+    if entry.gpu is None:
         lines = [
             "".join(piece.text for piece in line).strip()
             for line in gpu_lines.problem_lines(entry.state, gpu_lines.LONGEST)
         ]
         return safe_text(" ".join([", ".join(entry.state.targets), entry.state.address, *lines]))
-    device, reading = entry.shown.device, entry.shown.reading
+    device, reading = entry.gpu.device, entry.gpu.reading
     parts = [f"{entry.state.targets[0]} GPU {device.number}", device.name, device.uuid]
-    process = next((process for process in entry.shown.processes if process.pid == entry.pid), None)
+    process = next((process for process in entry.gpu.processes if process.pid == entry.pid), None)
     if process is not None:
-        owner = gpu_lines.owner_of(process, entry.state, known)
+        owner = gpu_lines.owner_of(process, entry.state, runs)
         parts += [f"pid {process.pid}", process.name, owner.text, owner.run_id, gpu_lines.size(process.memory)]
-    elif entry.shown.is_reported:
+    elif entry.gpu.is_reported:
         parts += [
             gpu_lines.amount(reading.utilization, "%"),
             gpu_lines.memory(reading.memory, device.memory),
             gpu_lines.watts(reading.power, device.power_limit),
             gpu_lines.amount(reading.temperature, "°C"),
-            *(text for text, _ in entry.shown.troubles()),
+            *(text for text, _ in entry.gpu.troubles()),
         ]
-    if entry.shown.held is not None:
-        parts.append(f"reserved by {entry.shown.held.text}")
+    if entry.gpu.held is not None:
+        parts.append(f"reserved by {entry.gpu.held.text}")
     return safe_text("  ".join(part for part in parts if part))

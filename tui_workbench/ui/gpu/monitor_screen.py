@@ -60,7 +60,7 @@ class MonitorScreen(HistoryScreen):
             self._ask_runs()
 
     def _ask_runs(self) -> None:
-        self.ask("runs", partial(_find, self.project, self._asked_for), self._show_runs)
+        self.ask("runs", partial(_read_runs, self.project, self._asked_for), self._show_runs)
 
     @on(MonitorPane.Updated)
     def _updated(self, event: MonitorPane.Updated) -> None:
@@ -95,12 +95,12 @@ class MonitorScreen(HistoryScreen):
             self.pane.action_retry()
 
 
-def _find(project: Project, run_ids: frozenset[str]) -> list[Run]:
+def _read_runs(project: Project, run_ids: frozenset[str]) -> list[Run]:
     """Return the runs with these IDs that belong to the project, and all active runs. Blocks; raises WorkbenchError."""
     with RunIndex(project) as index:
         active = index.active()
-    runs, found = Runs(project), []
+    history, runs = Runs(project), []
     for run_id in run_ids.union(active):
         with contextlib.suppress(RunNotFound):
-            found.append(runs.get(run_id))
-    return found
+            runs.append(history.get(run_id))
+    return runs
