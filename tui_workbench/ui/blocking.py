@@ -109,15 +109,15 @@ async def in_thread(call: Callable[[], Result], show: Show | None = None) -> Res
 
 def ask(
     widget: Widget,
-    what: str,
+    subject: str,
     call: Callable[[], Result],
     then: Callable[[Result], object],
     show: Show | None = None,
 ) -> None:
     """Make a read-only call in a thread and pass its result to `then`. Post a WorkbenchError as `BackendFailed`.
 
-    A result that arrives after the widget was removed, or after a newer call for the same `what`, is dropped. `show` is
-    called with the progress of the call. For calls that write, use `CallQueue`.
+    A result that arrives after the widget was removed, or after a newer call for the same `subject`, is dropped. `show`
+    is called with the progress of the call. For calls that write, use `CallQueue`.
     """
 
     async def make() -> None:
@@ -129,7 +129,7 @@ def ask(
             if widget.is_attached:
                 then(answer)
 
-    widget.run_worker(make, group=f"ask {what}", exclusive=True)  # type: ignore[arg-type]
+    widget.run_worker(make, group=f"ask {subject}", exclusive=True)  # type: ignore[arg-type]
 
 
 class CallQueue:

@@ -126,14 +126,14 @@ class RunView(RunContainer, inherit_bindings=False):
     def reload(self) -> None:
         ask(self, "run", partial(_read_run, self.project, self.run_shown), self._show_row)
 
-    def _show_row(self, found: RunRow) -> None:
-        before, self._row = self._row, found
-        self.head.show(found)
+    def _show_row(self, row: RunRow) -> None:
+        before, self._row = self._row, row
+        self.head.show(row)
         self.refresh_bindings()
         if before.run.is_active:
             self._read = {self.shown_tab} & {"log"}
             self._read_tab()
-        self.log_view.set_active(found.run.is_active)
+        self.log_view.set_active(row.run.is_active)
 
     def action_calls(self) -> None:
         self.app.push_screen(TraceScreen(self.project, self.run_shown, of_run=True))
@@ -150,7 +150,11 @@ class RunView(RunContainer, inherit_bindings=False):
             panel.set_class(panel.id == name, "-shown")
         self._read_tab()
         if had_focus:
-            self._focus_panel()
+            panel = self._panels[name]
+            if isinstance(panel, FilePanel | MetricsPanel):
+                self.screen.set_focus(panel.query_one(RowList))
+            else:
+                self.screen.set_focus(panel.text if isinstance(panel, GpuPanel) else panel)
 
     def action_tab(self, by: int) -> None:
         names = list(self._panels)
@@ -159,13 +163,6 @@ class RunView(RunContainer, inherit_bindings=False):
     @on(TabRow.Chosen)
     def _tab_chosen(self, event: TabRow.Chosen) -> None:
         self.action_show_tab(event.name)
-
-    def _focus_panel(self) -> None:
-        panel = self._panels[self.shown_tab]
-        if isinstance(panel, FilePanel | MetricsPanel):
-            self.screen.set_focus(panel.query_one(RowList))
-        else:
-            self.screen.set_focus(panel.text if isinstance(panel, GpuPanel) else panel)
 
     def _read_tab(self) -> None:
         name, run = self.shown_tab, self.run_shown
@@ -226,11 +223,18 @@ class RunView(RunContainer, inherit_bindings=False):
             paths = download(self.run_shown.directory, folder, [name])
             return f"Copied to {', '.join(paths[:3])}{'…' if paths[3:] else ''}"
 
-        self._ask_and_say("fetch", fetch)
+        self._run_and_report("fetch", fetch)
 
     def action_bring(self) -> None:
-        if not self.why_not("bring"):
-            self._ask_and_say("bring", partial(_bring, self.project, self.run_shown, self._output))
+        if self.why_not("bring"):
+            return
+        project, run, name = self.project, self.run_shown, self._output
+
+        def bring() -> str:
+            text = copy_artifacts(run.directory, project.root, project.state_directory, [name], overwrite=True).text
+            return f"{text[:1].upper()}{text[1:]}."
+
+        self._run_and_report("bring", bring)
 
     def action_promote(self) -> None:
         if not self.why_not("promote"):
@@ -244,11 +248,11 @@ class RunView(RunContainer, inherit_bindings=False):
             link = os.path.relpath(asset.link, self.project.root)
             return f"Saved {name} as version {asset.version} of the asset {asset.name}: {link}"
 
-        self._ask_and_say("promote", save)
+        self._run_and_report("promote", save)
 
-    def _ask_and_say(self, what: str, call: Callable[[], str]) -> None:
+    def _run_and_report(self, subject: str, call: Callable[[], str]) -> None:
         """Run a call in a thread and show the sentence that it returns."""
-        ask(self, what, call, lambda text: self.post_message(StatusPosted(text)))
+        ask(self, subject, call, lambda text: self.post_message(StatusPosted(text)))
 
 
 class RunDetailsScreen(HistoryScreen):
@@ -269,12 +273,6 @@ def _read_run(project: Project, run: Run) -> RunRow:
         return RunRow(runs.get(run.run_id), runs.facts(run.run_id))
     except WorkbenchError as error:
         return RunRow(run._replace(reason=error.message), NO_FACTS)
-
-
-def _bring(project: Project, run: Run, name: str) -> str:
-    """Copy an output to its path in the project, and return a sentence about the result."""
-    text = copy_artifacts(run.directory, project.root, project.state_directory, [name], overwrite=True).text
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 LONGEST = 1_000

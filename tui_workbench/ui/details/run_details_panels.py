@@ -88,7 +88,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         self._reading.start()
 
     async def _read(self) -> None:
-        self._logged = await in_thread(partial(self._read_in_thread, self._wanted()))
+        self._logged = await in_thread(partial(self._read_in_thread, self._selected()))
         self._show()
         if not self._has_all():
             self._reading.start()
@@ -98,26 +98,30 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         logged = self._logged
         if logged is None:
             return False
-        here = {*logged.curves, *(item.name for item in logged.items)}
-        kinds = ((name, logged.summary[name].kind) for name in self._wanted() if name in logged.summary)
-        return all(name in here or kind == "text" for name, kind in kinds)
+        read_names = {*logged.curves, *(item.name for item in logged.items)}
+        kinds = ((name, logged.summary[name].kind) for name in self._selected() if name in logged.summary)
+        # A text is shown from the summary, which is always read.
+        return all(name in read_names or kind == "text" for name, kind in kinds)
 
-    def _read_in_thread(self, wanted: tuple[str, ...]) -> Logged:
+    def _read_in_thread(self, selected: tuple[str, ...]) -> Logged:
         if self._metrics is None:
             self._metrics = RunMetrics(self._directory)
         self._metrics.refresh()
         summary = self._metrics.summary()
-        names = [name for name in wanted if name in summary] or list(summary)[:1]  # or the first metric
+        names = [name for name in selected if name in summary] or list(summary)[:1]  # or the first metric
         curves = {name: self._metrics.series(name) for name in names if summary[name].kind == "scalar"}
         kinds = {summary[name].kind for name in names} - {"scalar", "text"}
         items = [item for kind in sorted(kinds) for item in self._metrics.items(kind) if item.name in names]
         replaced = {name: self._metrics.replaced(name) for name in curves}
-        known = read_attempts(self._directory)
-        steps = {name: self._metrics.attempt_steps(name) for name in curves} if known else {}
-        attempts = {name: tuple(each._replace(step=steps[name].get(each.number)) for each in known) for name in steps}
+        stored_attempts = read_attempts(self._directory)
+        steps = {name: self._metrics.attempt_steps(name) for name in curves} if stored_attempts else {}
+        attempts = {
+            name: tuple(attempt._replace(step=steps[name].get(attempt.number)) for attempt in stored_attempts)
+            for name in steps
+        }
         return Logged(summary, tuple(self._metrics.notes()), curves, replaced, attempts, tuple(items))
 
-    def _wanted(self) -> tuple[str, ...]:
+    def _selected(self) -> tuple[str, ...]:
         return tuple(self._chosen) or ((self.list.current,) if self.list.current else ())
 
     def _show(self) -> None:
@@ -128,7 +132,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         rows = [self._row(logged.summary[name]) for name in names]
         empty = (*EMPTY, *(safe_text(note) for note in logged.notes))
         self.list.show_rows(rows, empty=empty)
-        self._shown = self._wanted() if self._has_all() else ()
+        self._shown = self._selected() if self._has_all() else ()
         self._show_chosen(logged)
 
     def _row(self, summary: MetricSummary) -> Row:
@@ -143,7 +147,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         return Row(summary.name, name, before=(Piece(f"{glyph} ", role),), right=(Piece(shown),))
 
     def _show_chosen(self, logged: Logged) -> None:
-        wanted = [name for name in self._wanted() if name in logged.summary]
+        names = [name for name in self._selected() if name in logged.summary]
         curves = [
             Curve(
                 safe_text(name[:60]),
@@ -152,13 +156,13 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
                 attempts=logged.attempts.get(name, ()),
                 replaced=logged.replaced[name],
             )
-            for name in wanted
+            for name in names
             if name in logged.curves
         ]
-        is_text = bool(wanted) and not curves
+        is_text = bool(names) and not curves
         self.text.display, self.chart.display = is_text, not is_text
         if is_text:
-            self.text.show(self._lines(logged, wanted), keep_place=True)
+            self.text.show(self._lines(logged, names), keep_place=True)
         elif curves:
             title = curves[0].label if len(curves) == 1 else ""
             self.chart.show(curves, Look(title))
@@ -168,10 +172,10 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
     def _lines(self, logged: Logged, names: Sequence[str]) -> list[Line]:
         lines: list[Line] = []
         for name in names:
-            found = logged.summary[name]
-            lines.append((Piece(safe_text(name[:200]), "accent", bold=True), Piece(f"  {found.kind}", "muted")))
-            if isinstance(found.last, str):
-                lines.append((Piece(safe_text(found.last[:2000])),))
+            summary = logged.summary[name]
+            lines.append((Piece(safe_text(name[:200]), "accent", bold=True), Piece(f"  {summary.kind}", "muted")))
+            if isinstance(summary.last, str):
+                lines.append((Piece(safe_text(summary.last[:2000])),))
             lines += logged_lines([item for item in logged.items if item.name == name])
             lines.append(())
         return lines
@@ -179,7 +183,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
     @on(RowList.CursorMoved)
     def _cursor_moved(self, event: RowList.CursorMoved) -> None:
         event.stop()
-        if not self._chosen and self._wanted() != self._shown:  # showing the rows moves the cursor, too
+        if not self._chosen and self._selected() != self._shown:  # showing the rows moves the cursor, too
             self.chart.reset()
             self._show_or_read()
 
@@ -256,8 +260,8 @@ class GpuPanel(ExplainsUnavailable, Vertical, inherit_bindings=False):
             return lambda _: problem, ()
         if verdict is None:
             why = "No GPU samples yet." if run.is_active else "No GPU samples were recorded for this run."
-            known = [(Piece(why, "muted"),), (), *gpu_of(run)]
-            return lambda _: known, ()
+            lines = [(Piece(why, "muted"),), (), *gpu_of(run)]
+            return lambda _: lines, ()
         if self._curves is None:
             self._curves = GpuCurves(run.directory)
         self._curves.refresh()
@@ -281,8 +285,8 @@ class GpuPanel(ExplainsUnavailable, Vertical, inherit_bindings=False):
     def _fit(self) -> None:
         all_fit = self.size.width >= SIDE_BY_SIDE
         self.text.show(self._make(max(LEAST_WIDTH, self.size.width - 3)), keep_place=True)
-        for place, chart in enumerate(self.charts):
-            chart.set_class(all_fit or place == self._chosen, "-shown")
+        for index, chart in enumerate(self.charts):
+            chart.set_class(all_fit or index == self._chosen, "-shown")
         if self._row.display and self.size.height:
             self.text.styles.height = min(len(self.text.lines), max(3, int(self.size.height * MOST_TEXT)))
         else:
@@ -324,11 +328,11 @@ def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
             lines += hanging((Piece("▲ ", "warning"),), text[:LONGEST], width + 1)
     if verdict.evidence:
         lines += [(), (Piece("Evidence in the log", "accent", bold=True),)]
-        for each in verdict.evidence:
-            sign, role = ("✓", "success") if each.speaks == "gpu" else ("✗", "error")
-            place = f"line {each.line:,}" if each.line else "near the end"
-            lines.append((Piece(f"{sign} ", role), Piece(f"{safe_text(each.framework)}, {place}", "muted")))
-            lines += [(Piece(f"    {safe_text(text)}", "string"),) for text in each.quote]
+        for evidence in verdict.evidence:
+            sign, role = ("✓", "success") if evidence.speaks == "gpu" else ("✗", "error")
+            position = f"line {evidence.line:,}" if evidence.line else "near the end"
+            lines.append((Piece(f"{sign} ", role), Piece(f"{safe_text(evidence.framework)}, {position}", "muted")))
+            lines += [(Piece(f"    {safe_text(text)}", "string"),) for text in evidence.quote]
     if verdict.unseen:
         lines += [(), (Piece("Incomplete", "accent", bold=True),)]
         for text in verdict.unseen:
@@ -341,10 +345,12 @@ _LESS_NEEDED = ("ECC", "throttled", "own", "held", "p95")  # columns that a narr
 
 def device_lines(devices: Sequence[DeviceFigures], width: int) -> list[Line]:
     """Draw a table of the run's figures on each device."""
-    names = [f"{number_on_node(each.number, each.name)} {safe_text(each.name[:40])}" for each in devices]
-    rows = [_cells(each) for each in devices]
-    if any(each.ranks for each in devices):
-        rows = [_rank_cells(each) | row for each, row in zip(devices, rows, strict=True)]
+    names = [f"{number_on_node(device.number, device.name)} {safe_text(device.name[:40])}" for device in devices]
+    rows = [_cells(device) for device in devices]
+    if any(device.ranks for device in devices):
+        ranks = [",".join(map(str, device.ranks)) or NOT_REPORTED for device in devices]
+        idle = [amount(device.idle, "%") for device in devices]
+        rows = [{"rank": rank, "idle": share} | row for rank, share, row in zip(ranks, idle, rows, strict=True)]
     widths = {title: max(len(title), *(len(row[title]) for row in rows)) for title in rows[0]}
     first = max(map(len, names))
     for title in _LESS_NEEDED:
@@ -352,32 +358,28 @@ def device_lines(devices: Sequence[DeviceFigures], width: int) -> list[Line]:
             del widths[title]
     head = "".join(f"  {title:>{cells}}" for title, cells in widths.items())
     lines: list[Line] = [(Piece(f"  {'GPU'.ljust(first)}{head}", "muted"),)]
-    for place, (name, row) in enumerate(zip(names, rows, strict=True)):
+    for index, (name, row) in enumerate(zip(names, rows, strict=True)):
         cells = "".join(f"  {row[title]:>{cells}}" for title, cells in widths.items())
-        role, mark = look_of(place)
+        role, mark = look_of(index)
         lines.append((Piece(f"{mark} ", role), Piece(name.ljust(first), bold=True), Piece(cells)))
-        if devices[place].others:
-            shared = duration(devices[place].shared_seconds)
-            text = f"    shared for {shared} with {', '.join(map(safe_text, devices[place].others))}"
+        if devices[index].others:
+            shared = duration(devices[index].shared_seconds)
+            text = f"    shared for {shared} with {', '.join(map(safe_text, devices[index].others))}"
             lines.append((Piece(text[:LONGEST], "warning"),))
     return lines
 
 
-def _rank_cells(each: DeviceFigures) -> dict[str, str]:
-    return {"rank": ",".join(map(str, each.ranks)) or NOT_REPORTED, "idle": amount(each.idle, "%")}
-
-
-def _cells(each: DeviceFigures) -> dict[str, str]:
+def _cells(device: DeviceFigures) -> dict[str, str]:
     return {
-        "held": duration(each.seconds),
-        "mean": amount(each.mean_utilization, "%"),
-        "p95": amount(each.p95_utilization, "%"),
-        "own": amount(each.own_utilization, "%"),
-        "peak": size(each.peak_memory),
-        "GPU time": duration(each.gpu_seconds),
-        "energy": watt_hours(each.energy) if each.energy else NOT_REPORTED,
-        "throttled": duration(each.throttled_seconds) if each.throttled_seconds else "no",
-        "ECC": str(each.ecc_errors),
+        "held": duration(device.seconds),
+        "mean": amount(device.mean_utilization, "%"),
+        "p95": amount(device.p95_utilization, "%"),
+        "own": amount(device.own_utilization, "%"),
+        "peak": size(device.peak_memory),
+        "GPU time": duration(device.gpu_seconds),
+        "energy": watt_hours(device.energy) if device.energy else NOT_REPORTED,
+        "throttled": duration(device.throttled_seconds) if device.throttled_seconds else "no",
+        "ECC": str(device.ecc_errors),
     }
 
 
@@ -388,7 +390,7 @@ def machine_lines(recorded: GpuCurves) -> list[Line]:
         return []
     facts = {"driver": machine.driver, "CUDA": machine.cuda, "source": machine.source}
     text = ", ".join(f"{name} {value}" for name, value in facts.items() if value)
-    names = ", ".join(f"{number_on_node(each.number, each.name)} {each.name}" for each in machine.devices[:16])
+    names = ", ".join(f"{number_on_node(device.number, device.name)} {device.name}" for device in machine.devices[:16])
     lines: list[Line] = [
         (),
         (Piece("Machine  ", "accent", bold=True), Piece(safe_text(f"{names}   {text}"[:LONGEST]), "muted")),
@@ -403,14 +405,13 @@ def curves_of(recorded: GpuCurves) -> Curves:
 
     Each chart has a curve for every device that the run used, or for all devices if the run used none.
     """
-    held = [number for number, device in recorded.devices.items() if any(device.own_memory)]
+    held = [index for index, device in recorded.devices.items() if any(device.own_memory)]
     chosen = sorted(held or recorded.devices)
-
-    names = {each.number: safe_text(each.name) for each in recorded.machine.devices}
+    names = {device.number: safe_text(device.name) for device in recorded.machine.devices}
 
     def curves(values: str, suffix: str = "", first_look: int = 0) -> Iterator[Curve]:
-        for look, device in enumerate(chosen, first_look):
-            curve, label = recorded.devices[device], f"{gpus_text([device], names)}{suffix}"
+        for look, index in enumerate(chosen, first_look):
+            curve, label = recorded.devices[index], f"{gpus_text([index], names)}{suffix}"
             ys = getattr(curve, values)
             if "memory" in values:
                 ys = [round(mib / MIB_IN_GIB, 3) for mib in ys]

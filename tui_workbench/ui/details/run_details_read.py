@@ -54,11 +54,11 @@ _KINDS = {
 
 def outputs_of(run: Run) -> list[tuple[str, str]]:
     """Return the path and the size of each output and other file of a run."""
-    found = []
+    files = []
     for name in attachments(run.directory):
         with suppress(OSError):  # the file was removed in the meantime
-            found.append((name, size_text(os.lstat(os.path.join(run.directory, name)).st_size)))
-    return found
+            files.append((name, size_text(os.lstat(os.path.join(run.directory, name)).st_size)))
+    return files
 
 
 def snapshot_of(state_directory: str, run: Run) -> list[tuple[str, str]]:
@@ -111,9 +111,9 @@ def preview(data: bytes, size: int) -> list[Line]:
         return [(Piece(f"{_kind_of(data)}, {size:,} bytes.", "muted"),)]
     if not data:
         return [(Piece("Empty file.", "muted"),)]
-    found = data.decode("utf-8", "replace").split("\n")
-    lines: list[Line] = [(Piece(safe_text(line[:LONGEST_LINE].rstrip("\r"))),) for line in found[:PREVIEW_LINES]]
-    if len(data) < size or len(found) > PREVIEW_LINES:
+    text_lines = data.decode("utf-8", "replace").split("\n")
+    lines: list[Line] = [(Piece(safe_text(line[:LONGEST_LINE].rstrip("\r"))),) for line in text_lines[:PREVIEW_LINES]]
+    if len(data) < size or len(text_lines) > PREVIEW_LINES:
         lines.append((Piece(f"… {size_text(size)} in total", "muted"),))
     return lines
 
@@ -140,7 +140,10 @@ def plan_of(run: Run, now: float) -> list[Line]:
     """Return the attempts of a run, the steps of its plan with commands and durations, and its states."""
     directory = RunDirectory(run.directory)
     events = directory.events()
-    lines: list[Line] = []
+    notes = damage_notes(damaged_files(run.directory))
+    lines: list[Line] = [(Piece(f"▲ {safe_text(note)[:LONGEST_LINE]}", "warning"),) for note in notes]
+    lines += [()] if notes else []
+    lines += _attempt_lines(directory, now)
     try:
         steps: Sequence[Step] = directory.read_record().plan.steps
     except RunNotFound as error:
@@ -148,8 +151,8 @@ def plan_of(run: Run, now: float) -> list[Line]:
         lines += [(Piece(f"▲ {safe_text(error.message)}", "warning"),), ()]
     took = _step_times(events)
     done = _done(run, steps, took)
-    for place, step in enumerate(steps):
-        lines += _step_lines(step, took.get(step.name), done=place < done)
+    for index, step in enumerate(steps):
+        lines += _step_lines(step, took.get(step.name), done=index < done)
     planned = {step.name for step in steps}
     for name, seconds in took.items():
         if name not in planned:
@@ -157,13 +160,7 @@ def plan_of(run: Run, now: float) -> list[Line]:
     for name, reason in _problems(events):
         text = safe_text(reason)[:LONGEST_LINE]
         lines.append((Piece("✗ ", "error"), Piece(f"{safe_text(name):<{LABEL_CELLS}}"), Piece(f"  {text}")))
-    return [*_damage_lines(run), *_attempt_lines(directory, now), *lines, (), *_state_lines(events, now)]
-
-
-def _damage_lines(run: Run) -> list[Line]:
-    notes = damage_notes(damaged_files(run.directory))
-    lines: list[Line] = [(Piece(f"▲ {safe_text(note)[:LONGEST_LINE]}", "warning"),) for note in notes]
-    return [*lines, ()] if lines else []
+    return [*lines, (), *_state_lines(events, now)]
 
 
 def _step_times(events: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
@@ -185,8 +182,8 @@ def _step_times(events: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
 
 def _problems(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the steps that failed without an effect on the run, such as notifications, with the reasons."""
-    found = ((event.get("step"), event.get("reason")) for event in events if _is_problem(event))
-    yield from dict.fromkeys((str(name), str(reason)) for name, reason in found)
+    problems = ((event.get("step"), event.get("reason")) for event in events if _is_problem(event))
+    yield from dict.fromkeys((str(name), str(reason)) for name, reason in problems)
 
 
 def _is_problem(event: Mapping[str, Any]) -> bool:
@@ -208,9 +205,9 @@ def _done(run: Run, steps: Sequence[Step], took: Mapping[str, float | None]) -> 
     if not run.start:
         # A run that failed before its start also reports the step `collect`.
         steps = list(itertools.takewhile(lambda step: step.name != "start", steps))
-    begun = [place for place, step in enumerate(steps) if step.name in took]
-    ended = [place + 1 for place, step in enumerate(steps) if took.get(step.name) is not None]
-    started = [place + 1 for place, step in enumerate(steps) if step.name == "start"]
+    begun = [index for index, step in enumerate(steps) if step.name in took]
+    ended = [index + 1 for index, step in enumerate(steps) if took.get(step.name) is not None]
+    started = [index + 1 for index, step in enumerate(steps) if step.name == "start"]
     return max((0, *begun, *ended, *started))
 
 
@@ -232,17 +229,17 @@ def _attempt_lines(directory: RunDirectory, now: float) -> Iterator[Line]:
     if not attempts:
         return
     yield (Piece("Attempts", "accent", bold=True),)
-    for each in attempts:
-        started = _clock(each.start) if each.start else "not started        "
-        took = span_label(round((each.end or now) - each.start, 1)) if each.start else ""
-        code = f"exit code {each.exit_code}" if each.exit_code is not None else ""
+    for attempt in attempts:
+        started = _clock(attempt.start) if attempt.start else "not started        "
+        took = span_label(round((attempt.end or now) - attempt.start, 1)) if attempt.start else ""
+        code = f"exit code {attempt.exit_code}" if attempt.exit_code is not None else ""
         yield (
-            Piece(f"  {each.number:>2}  ", bold=True),
+            Piece(f"  {attempt.number:>2}  ", bold=True),
             Piece(f"{started}  {took:>9}  ", "muted"),
-            Piece(f"{safe_text(each.state)}{f' with {code}' if code else ''}"),
-            Piece(f"  {safe_text(each.reason)}" if each.reason != code else "", "muted"),
+            Piece(f"{safe_text(attempt.state)}{f' with {code}' if code else ''}"),
+            Piece(f"  {safe_text(attempt.reason)}" if attempt.reason != code else "", "muted"),
         )
-        verdict = stored_verdict(directory.file(each.folder))
+        verdict = stored_verdict(directory.file(attempt.folder))
         if verdict is not None:
             yield (Piece(f"      GPU {safe_text(f'{verdict.word}: {verdict.text}')[:LONGEST_LINE]}", "muted"),)
     yield ()
@@ -273,17 +270,17 @@ def _clock(moment: float) -> str:
 def provenance_of(run: Run) -> tuple[Mapping[str, Any] | None, str]:
     """Return the provenance of a run and "", or None and the reason why it cannot be read."""
     try:
-        found = load_json(os.path.join(run.directory, PROVENANCE))
+        provenance = load_json(os.path.join(run.directory, PROVENANCE))
     except FileNotFoundError:
         return None, f"No provenance recorded{'' if run.tracked else ', because the run was not tracked'}."
     except (OSError, ValueError) as error:
         return None, f"Cannot read {PROVENANCE}: {error}."
-    return (found, "") if isinstance(found, dict) else (None, f"{PROVENANCE} is not a JSON object.")
+    return (provenance, "") if isinstance(provenance, dict) else (None, f"{PROVENANCE} is not a JSON object.")
 
 
 def environment_of(run: Run) -> list[Line]:
     """Return the environment of a run: user, commit, interpreter, image, machine, packages, configuration."""
-    found, problem = provenance_of(run)
+    provenance, problem = provenance_of(run)
     facts = {
         "interpreter": run.interpreter,
         "target": f"{run.target} ({run.target_type})",
@@ -293,12 +290,12 @@ def environment_of(run: Run) -> list[Line]:
         **({"snapshot": run.commit_id} if run.commit_id else {}),
     }
     lines = [*starmap(_label, facts.items()), *_configuration_lines(run)]
-    if found is None:
+    if provenance is None:
         return [*lines, (), (Piece(f"▲ {safe_text(problem)}", "warning"),)]
-    found = {**found, "data": describe_data(found.get("data"))}
+    provenance = {**provenance, "data": describe_data(provenance.get("data"))}
     for name in ("git", "data", "python", "image", "host", "seeds", "problems"):
-        lines += _section(name, found.get(name), "warning" if name == "problems" else "text")
-    packages = found.get("packages")
+        lines += _section(name, provenance.get(name), "warning" if name == "problems" else "text")
+    packages = provenance.get("packages")
     if isinstance(packages, dict):
         lines += [(), (Piece(counted(len(packages), "package"), "accent", bold=True),)]
         lines += [_label(str(name), str(version), 28) for name, version in packages.items()]
@@ -317,16 +314,16 @@ def _configuration_lines(run: Run) -> Iterator[Line]:
 
 def gpu_of(run: Run) -> list[Line]:
     """Return the GPUs of the run's machine as lines."""
-    found, problem = provenance_of(run)
-    gpus = found.get("gpus") if found is not None else None
-    if found is None:
+    provenance, problem = provenance_of(run)
+    gpus = provenance.get("gpus") if provenance is not None else None
+    if provenance is None:
         return [(Piece(f"▲ {safe_text(problem)}", "warning"),)]
     if not isinstance(gpus, list):
         return [(Piece("The GPUs of the machine were not recorded.", "muted"),)]
     if not gpus:
         return [(Piece("Neither nvidia-smi nor amd-smi found a GPU in the machine.", "warning"),)]
     title = (Piece(f"{counted(len(gpus), 'GPU')} in the machine", "accent"),)
-    return [title, *chain.from_iterable(_section(f"GPU {place}", gpu) for place, gpu in enumerate(gpus))]
+    return [title, *chain.from_iterable(_section(f"GPU {index}", gpu) for index, gpu in enumerate(gpus))]
 
 
 def _section(name: str, value: Any, role: str = "text") -> Iterator[Line]:
@@ -394,14 +391,14 @@ def confusion_lines(value: Any) -> list[Line]:
     if not isinstance(matrix, list) or not all(isinstance(row, list) for row in matrix):
         return [(Piece(safe_text(str(value)[:LONGEST_LINE])),)]
     names = [safe_text(str(name))[:12] for name in labels] if isinstance(labels, list) else []
-    names += [str(place) for place in range(len(names), len(matrix))]
+    names += [str(index) for index in range(len(names), len(matrix))]
     side = max(map(len, names), default=1)
     width = max([side, *(len(_cell(cell)) for row in matrix for cell in row)])
     lines: list[Line] = [(Piece(" " * (side + 2)), *(Piece(f"{name:>{width}} ", "accent") for name in names))]
-    for place, row in enumerate(matrix[:100]):
-        roles = ("success" if column == place else "text" if cell else "faint" for column, cell in enumerate(row))
+    for index, row in enumerate(matrix[:100]):
+        roles = ("success" if column == index else "text" if cell else "faint" for column, cell in enumerate(row))
         cells = (Piece(f"{_cell(cell):>{width}} ", role) for cell, role in zip(row[:100], roles, strict=False))
-        lines.append((Piece(f"{names[place]:>{side}}  ", "accent"), *cells))
+        lines.append((Piece(f"{names[index]:>{side}}  ", "accent"), *cells))
     return lines
 
 

@@ -47,7 +47,7 @@ class SparkPanel(TextView):
         super().__init__(id=id)
         self._run: Run | None = None
         self._events: SparkEvents | None = None
-        self._known: Shown | None = None
+        self._spark: Shown | None = None
         self._reading = OneAtATime(self, self._read)
 
     def show_run(self, run: Run) -> None:
@@ -56,22 +56,22 @@ class SparkPanel(TextView):
 
     async def _read(self) -> None:
         if self._run is not None:
-            self._known = await in_thread(partial(self._read_in_thread, self._run))
+            self._spark = await in_thread(partial(self._read_in_thread, self._run))
             self._fit()
 
     def _read_in_thread(self, run: Run) -> Shown:
         if self._events is None:
             self._events = SparkEvents(run.directory)
         self._events.refresh()
-        found = tuple(with_application_of_yarn(run, self._events.applications))
-        return Shown(run.is_active, found, tuple(address_of(run, each) for each in found))
+        applications = tuple(with_application_of_yarn(run, self._events.applications))
+        return Shown(run.is_active, applications, tuple(address_of(run, application) for application in applications))
 
     def on_resize(self) -> None:
         self._fit()
 
     def _fit(self) -> None:
-        if self._known is not None:
-            self.show(spark_lines(self._known, max(MIN_WIDTH, self.size.width - 3), time.time()), keep_place=True)
+        if self._spark is not None:
+            self.show(spark_lines(self._spark, max(MIN_WIDTH, self.size.width - 3), time.time()), keep_place=True)
 
 
 def spark_lines(shown: Shown, width: int, now: float) -> list[Line]:
@@ -116,9 +116,9 @@ def _stage_lines(application: SparkApplication, width: int, now: float) -> Itera
     stages = application.stages
     cells = [_cells(stage, now) for stage in stages]
     heads = ("tasks", "failed", "time")
-    widths = [max(len(head), *(len(row[place]) for row in cells)) for place, head in enumerate(heads)]
+    widths = [max(len(head), *(len(row[column]) for row in cells)) for column, head in enumerate(heads)]
     number = max(len("stage"), *(len(_number(stage)) for stage in stages))
-    room = max(_SHORTEST_NAME, width - 2 - number - 2 - sum(each + 2 for each in widths))
+    room = max(_SHORTEST_NAME, width - 2 - number - 2 - sum(cells_width + 2 for cells_width in widths))
     names = [truncate_middle(safe_text(stage.name), room) for stage in stages]
     room = min(room, max(map(width_of, ((Piece(name),) for name in names))))
     columns = "".join(f"  {head:>{cell}}" for head, cell in zip(heads, widths, strict=True))
