@@ -73,23 +73,11 @@ NOTHING_FOUND = (
 )
 
 
-def _title_pieces(query: RunQuery, runs: int, marked: int, width: int) -> tuple[list[Piece], list[Piece]]:
-    """Return the text after the title, and the text at the right. `runs` is -1 while the number of runs is unknown."""
-    after = [Piece(f"  {counted(runs, 'run')}", "muted")] if runs >= 0 else []
-    if query.filter:
-        text = truncate_middle(safe_text(query.filter), max(8, width // 3))
-        after.append(Piece(f" with {text}", "accent"))
-    right = [Piece(f"   {marked} marked", "accent")] if marked else []
-    right += [Piece(f"   by {query.group}", "muted")] if query.group else []
-    right += [Piece("   ⊟ archived shown", "muted")] if query.archived else []
-    return after, right
-
-
 def _curves(selected: RunRow | None, rows: list[RunRow]) -> tuple[tuple[Run, int], ...]:
     """Return the runs whose curves are shown, each with the index of its color: the selected run, then active runs."""
     shown = [selected.run] if selected is not None else []
     shown += [row.run for row in rows if row.run.is_active and row != selected]
-    return tuple((run, place) for place, run in enumerate(shown[:MOST_CURVES]))
+    return tuple((run, index) for index, run in enumerate(shown[:MOST_CURVES]))
 
 
 class RunsView(RunContainer, inherit_bindings=False):
@@ -120,7 +108,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         self._marks = Marks()
         self._sparks = Sparklines(SPARK_CELLS)
         self._overview = Overview()
-        self._runs = -1
+        self._runs = -1  # the number of runs that match the query; -1 while it is not known
         self._best: tuple[str, float | None] = ("", None)  # a metric and its best value
         self._most_lines = 0
         self._seen: FileTimes | None = None
@@ -148,18 +136,18 @@ class RunsView(RunContainer, inherit_bindings=False):
         call = partial(read_page, self.project, *shown, run_ids, families)
         ask(self, "rows", call, partial(self._show_rows, replace=replace))
 
-    def _show_rows(self, found: Page, *, replace: bool) -> None:
-        before, self._runs = self._runs, found.runs
-        self._best = found.best
-        if len(str(found.runs)) != len(str(before)):
+    def _show_rows(self, page: Page, *, replace: bool) -> None:
+        before, self._runs = self._runs, page.runs
+        self._best = page.best
+        if len(str(page.runs)) != len(str(before)):
             self._show_columns()
-        unknown = [f"No column, metric or argument is named {safe_text(name[:60])}." for name in found.unknown[:3]]
+        unknown = [f"No column, metric or argument is named {safe_text(name[:60])}." for name in page.unknown[:3]]
         empty = (*unknown, *NOTHING_FOUND) if self.query_shown.filter else EMPTY
-        self.table.set_rows(found.total, found.first, self._table_rows(found.lines), empty=empty, replace=replace)
+        self.table.set_rows(page.total, page.first, self._table_rows(page.lines), empty=empty, replace=replace)
         # The charts do not grow while a filter reduces the rows, because that would be distracting.
-        self._most_lines = max(self._most_lines, found.total)
+        self._most_lines = max(self._most_lines, page.total)
         self.charts.fit(self.app.size.height, self._most_lines)
-        if self._marks.update(found.marked):
+        if self._marks.update(page.marked):
             self._show_marks()
         self._show_head()
         self._read_sparks()
@@ -169,51 +157,58 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._poll()
 
     def _table_rows(self, lines: Iterable[object]) -> list[TableRow]:
-        maker = RowMaker(self._chosen, self._sparks.known, self.query_shown.group, self._best)
+        maker = RowMaker(self._chosen, self._sparks.texts, self.query_shown.group, self._best)
         return [maker.row(line) for line in lines if isinstance(line, RunRow | Heading)]
 
     def _redraw_rows(self, numbers: Iterable[int]) -> None:
-        known = self.table.known
-        for number in [number for number in numbers if number in known]:
-            self.table.set_rows(self.table.total, number, self._table_rows([known[number].value]))
+        rows = self.table.loaded
+        for number in [number for number in numbers if number in rows]:
+            self.table.set_rows(self.table.total, number, self._table_rows([rows[number].value]))
 
     def _read_sparks(self) -> None:
         missing = self._sparks.missing(_runs_among(self.table, self.table.numbers_shown), self._metrics)
         if missing:
             ask(self, "sparks", partial(self._sparks.read, missing), self._show_sparks)
 
-    def _show_sparks(self, found: dict[tuple[str, str], str]) -> None:
-        if any(self._sparks.known.get(key) != spark for key, spark in found.items()):
-            self._sparks.known.update(found)
-            self._redraw_rows(self.table.known)
+    def _show_sparks(self, sparks: dict[tuple[str, str], str]) -> None:
+        if any(self._sparks.texts.get(key) != spark for key, spark in sparks.items()):
+            self._sparks.texts.update(sparks)
+            self._redraw_rows(self.table.loaded)
 
     # --- Title, notice and charts
 
     def _ask_overview(self) -> None:
         ask(self, "overview", partial(read_overview, self.project, self.query_shown), self._show_overview)
 
-    def _show_overview(self, found: Overview) -> None:
+    def _show_overview(self, overview: Overview) -> None:
         # The file may be older than a choice that is still being saved.
-        self._overview = found = found._replace(chosen=self._overview.chosen or found.chosen)
-        differing = [name for name, _, differs in found.arguments if differs]
-        metrics = [name for name, _ in found.metrics]
-        default = default_columns(metrics, differing, seeds=found.seeds, has_gpus=found.has_gpus)
-        if self._chosen != (columns := list(found.chosen) or default):
+        self._overview = overview = overview._replace(chosen=self._overview.chosen or overview.chosen)
+        differing = [name for name, _, differs in overview.arguments if differs]
+        metrics = [name for name, _ in overview.metrics]
+        default = default_columns(metrics, differing, seeds=overview.seeds, has_gpus=overview.has_gpus)
+        if self._chosen != (columns := list(overview.chosen) or default):
             self._set_columns(columns)
-        self.charts.states.show(found.states)
+        self.charts.states.show(overview.states)
         self._show_charts()
 
     def _show_head(self) -> None:
-        pieces = _title_pieces(self.query_shown, self._runs, len(self._marks.all_runs), self.size.width)
-        self.head.show(f"of {self.project.name}", *pieces)
+        query, marked = self.query_shown, len(self._marks.all_runs)
+        after = [Piece(f"  {counted(self._runs, 'run')}", "muted")] if self._runs >= 0 else []
+        if query.filter:
+            text = truncate_middle(safe_text(query.filter), max(8, self.size.width // 3))
+            after.append(Piece(f" with {text}", "accent"))
+        right = [Piece(f"   {marked} marked", "accent")] if marked else []
+        right += [Piece(f"   by {query.group}", "muted")] if query.group else []
+        right += [Piece("   ⊟ archived shown", "muted")] if query.archived else []
+        self.head.show(f"of {self.project.name}", after, right)
 
     def _show_charts(self) -> None:
         mode, runs, families = self.charts.mode, self._marks.runs, self._marks.families
         selected = self.table.current_value
         if mode == CURVES and not self._marks and isinstance(selected, Heading) and selected.family is not None:
-            families = families_near(selected, (row.value for row in self.table.known.values()))
+            families = families_near(selected, (row.value for row in self.table.loaded.values()))
         elif mode == CURVES and not self._marks:
-            runs = _curves(self.current_run(), _runs_among(self.table, self.table.known))
+            runs = _curves(self.current_run(), _runs_among(self.table, self.table.loaded))
         self.charts.show(ChartRequest(mode, self.query_shown, self._metrics, runs, families))
         self.charts.point_at(self.current_run())
 
@@ -234,14 +229,14 @@ class RunsView(RunContainer, inherit_bindings=False):
     def _poll(self) -> None:
         if not self.screen.is_current:
             return  # `on_screen_resume` reloads everything
-        active = tuple(row.run.directory for row in _runs_among(self.table, self.table.known) if row.run.is_active)
+        active = tuple(row.run.directory for row in _runs_among(self.table, self.table.loaded) if row.run.is_active)
         ask(self, "changes", partial(read_file_times, self.project, active), self._polled)
 
-    def _polled(self, found: FileTimes) -> None:
-        before, self._seen = self._seen, found
-        if before is not None and before != found:
+    def _polled(self, times: FileTimes) -> None:
+        before, self._seen = self._seen, times
+        if before is not None and before != times:
             self.reload()
-        elif found.active:
+        elif times.active:
             self._redraw_rows(self.table.numbers_shown)  # the durations of active runs have changed
 
     def reload(self) -> None:
@@ -308,14 +303,14 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._show_charts()
 
     def _to_compare(self) -> list[Run | Family]:
-        known, cursor = self.table.known, self.table.cursor
-        below = [known[number].value for number in sorted(known) if number > cursor]
+        rows, cursor = self.table.loaded, self.table.cursor
+        below = [rows[number].value for number in sorted(rows) if number > cursor]
         return to_compare(self._marks, self.table.current_value, below)
 
     def action_compare(self) -> None:
-        found = self._to_compare()
-        families = [each.name for each in found if isinstance(each, Family)]
-        runs = [each for each in found if isinstance(each, Run)]
+        values = self._to_compare()
+        families = [value.name for value in values if isinstance(value, Family)]
+        runs = [value for value in values if isinstance(value, Run)]
         self.app.push_screen(FamiliesScreen(self.project, families) if families else CompareScreen(self.project, runs))
 
     # --- Filter, order and groups
@@ -347,8 +342,7 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     def action_group(self) -> None:
         self._folded = frozenset()
-        place = GROUPS.index(self.query_shown.group)
-        self._change_query(group=GROUPS[(place + 1) % len(GROUPS)])
+        self._change_query(group=GROUPS[(GROUPS.index(self.query_shown.group) + 1) % len(GROUPS)])
 
     def action_archived(self) -> None:
         self._change_query(archived=not self.query_shown.archived)
@@ -370,7 +364,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         self._chosen = keys
         before, self._metrics = self._metrics, tuple(key[len(METRIC) :] for key in keys if key.startswith(METRIC))
         self._show_columns()
-        self._redraw_rows(self.table.known)
+        self._redraw_rows(self.table.loaded)
         if before[:1] != self._metrics[:1]:
             self._ask_rows(replace=True)  # the best value of another metric is marked
         self._read_sparks()
@@ -379,8 +373,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         width, runs = self.table.size.width, max(0, self._runs)
         if self.query_shown.group == "family":
             width = max(width, WITH_SPARKS)  # the deviations need the room of the sparklines
-        found = (column_of(key, width=width, runs=runs) for key in self._chosen)
-        columns = [column for column in found if column is not None]
+        columns = [column for key in self._chosen if (column := column_of(key, width=width, runs=runs)) is not None]
         names = {sort_name(column.key): column.key for column in columns}
         self.table.show_columns(columns, names.get(self.query_shown.sort, ""), descending=self.query_shown.descending)
 
@@ -397,7 +390,7 @@ class RunsView(RunContainer, inherit_bindings=False):
 
 
 def _runs_among(table: RunTable, numbers: Iterable[int]) -> list[RunRow]:
-    rows = (table.known[number].value for number in numbers if number in table.known)
+    rows = (table.loaded[number].value for number in numbers if number in table.loaded)
     return [row for row in rows if isinstance(row, RunRow)]
 
 

@@ -75,9 +75,9 @@ class StateBars(Widget, inherit_bindings=False):
         self._counts: dict[str, int] = {}
 
     def show(self, counts: Mapping[str, int]) -> None:
-        known = {state: counts[state] for state in ORDER if counts.get(state)}
-        if known != self._counts:
-            self._counts = known
+        nonzero = {state: counts[state] for state in ORDER if counts.get(state)}
+        if nonzero != self._counts:
+            self._counts = nonzero
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -111,7 +111,7 @@ class DashboardCharts(Horizontal):
         super().__init__(*self._charts, self.states)  # a chart is hidden if it does not fit
         self._project = project
         self._mode: str | None = None  # the user's choice, or None
-        self._wanted: ChartRequest | None = None
+        self._chart_request: ChartRequest | None = None
         self._current: int | None = None
 
     @property
@@ -128,15 +128,15 @@ class DashboardCharts(Horizontal):
         """Set the height to the lines that the table does not need: at most half the screen, but at least `HEIGHT`."""
         self.styles.height = max(HEIGHT, min(screen_height // 2, screen_height - rows - AROUND))
 
-    def show(self, wanted: ChartRequest) -> None:
-        self.display = wanted.mode != NONE
-        self._wanted = wanted
+    def show(self, request: ChartRequest) -> None:
+        self.display = request.mode != NONE
+        self._chart_request = request
         self._read()
 
     def point_at(self, row: RunRow | None) -> None:
         """Move the cursor to the run of this row in the charts by run; without a row, remove the cursor."""
         self._current = run = row.run.run_number if row is not None else None
-        if self._wanted is not None and self._wanted.mode == BY_RUN:
+        if self._chart_request is not None and self._chart_request.mode == BY_RUN:
             for chart in self._charts:
                 chart.point_at(run)
 
@@ -144,10 +144,10 @@ class DashboardCharts(Horizontal):
         self._read()
 
     def _read(self) -> None:
-        if self._wanted is None or self._wanted.mode == NONE or not self.size.width:
+        if self._chart_request is None or self._chart_request.mode == NONE or not self.size.width:
             return
         fitting = max(1, min(MOST_CHARTS, self.size.width // LEAST_WIDTH))
-        call = partial(read_charts, self._project, self._wanted, fitting)
+        call = partial(read_charts, self._project, self._chart_request, fitting)
         ask(self, "charts", call, partial(self._draw, fitting))
 
     def _draw(self, fitting: int, drawn: list[Drawn]) -> None:
@@ -163,29 +163,29 @@ class DashboardCharts(Horizontal):
             self.states.display = fitting > len(drawn)
 
 
-def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Drawn]:
+def read_charts(project: Project, request: ChartRequest, fitting: int) -> list[Drawn]:
     """Read the content of the charts; `fitting` is the number of charts that fit. Blocks; raises WorkbenchError."""
-    if wanted.mode == CURVES:
+    if request.mode == CURVES:
         # If three or more charts fit, one shows the states. In charts by run, if two or more fit, one shows durations.
-        names = wanted.metrics[: max(1, fitting - (fitting > 2))]
-        drawn: list[Drawn] = [(_curves(wanted, name), Look(safe_text(name))) for name in names]
+        names = request.metrics[: max(1, fitting - (fitting > 2))]
+        drawn: list[Drawn] = [(_curves(request, name), Look(safe_text(name))) for name in names]
         return drawn or [((), Look("no metric selected"))]
-    metrics = wanted.metrics[: max(1, fitting - (2 if fitting > 2 else 1))]
+    metrics = request.metrics[: max(1, fitting - (2 if fitting > 2 else 1))]
     looks = {name: Look(safe_text(name), joined=False, x_name="run") for name in metrics}
     if fitting > 1 or not metrics:
         looks["duration"] = Look("duration", joined=False, durations=True, x_name="run")
-    return [_values(project, wanted.query, name, look) for name, look in looks.items()]
+    return [_values(project, request.query, name, look) for name, look in looks.items()]
 
 
-def _curves(wanted: ChartRequest, name: str) -> list[Curve]:
-    means = (family_curve(family, name, place) for family, place in wanted.families)
-    return [curve for curve in means if curve.values] + run_curves(wanted.runs, name)
+def _curves(request: ChartRequest, name: str) -> list[Curve]:
+    means = (family_curve(family, name, index) for family, index in request.families)
+    return [curve for curve in means if curve.values] + run_curves(request.runs, name)
 
 
 def _values(project: Project, query: RunQuery, name: str, look: Look) -> Drawn:
     with RunIndex(project) as index:
-        found = index.column(query, name, MOST_RUNS)
+        rows = index.column(query, name, MOST_RUNS)
     # Text values have no place on the y axis.
-    known = [(float(number), float(value)) for _, number, value in found if isinstance(value, int | float)]
-    numbers = [number for number, _ in known]
-    return ([Curve(look.title, numbers, [value for _, value in known], numbers)] if known else [], look)
+    points = [(float(number), float(value)) for _, number, value in rows if isinstance(value, int | float)]
+    numbers = [number for number, _ in points]
+    return ([Curve(look.title, numbers, [value for _, value in points], numbers)] if points else [], look)

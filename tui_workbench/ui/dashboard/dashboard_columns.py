@@ -97,12 +97,12 @@ def sort_name(key: str) -> str:
 def load_columns(project: Project) -> list[str] | None:
     """Return the keys of the columns chosen in this project; None without a readable choice."""
     try:
-        found = load_json(os.path.join(project.state_directory, COLUMNS_FILE))["columns"]
+        keys = load_json(os.path.join(project.state_directory, COLUMNS_FILE))["columns"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if not isinstance(found, list) or not all(isinstance(key, str) for key in found):
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         return None
-    return [key for key in dict.fromkeys(found) if column_of(key) is not None] or None
+    return [key for key in dict.fromkeys(keys) if column_of(key) is not None] or None
 
 
 def save_columns(project: Project, keys: Sequence[str]) -> None:
@@ -183,10 +183,10 @@ class RowMaker:
 
     def _mean(self, name: str, family: Family) -> tuple[Piece, ...]:
         """Return the mean ± the standard deviation, in the color of warnings if runs are left out."""
-        found, left_out = family.sample(name)
-        if found is None:
+        estimate, left_out = family.sample(name)
+        if estimate is None:
             return ()
-        mean, sign, spread = estimate_text(found).partition(" ± ")
+        mean, sign, spread = estimate_text(estimate).partition(" ± ")
         role = "warning" if left_out else "text"
         return (Piece(f"{mean:>{value_cells(name)}}", role), *((Piece(f" ±{spread}", "muted"),) if sign else ()))
 
@@ -338,9 +338,9 @@ class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
 
     def _row(self, key: str) -> Row:
         shown = key in self._chosen
-        place = f"{self._chosen.index(key) + 1:>3}" if shown else "   "
+        position = f"{self._chosen.index(key) + 1:>3}" if shown else "   "
         runs = (Piece(counted(self._run_counts[key], "run"), "muted"),) if key in self._run_counts else ()
-        before = (Piece("☑" if shown else "☐", "accent" if shown else "muted"), Piece(f"{place}  ", "muted"))
+        before = (Piece("☑" if shown else "☐", "accent" if shown else "muted"), Piece(f"{position}  ", "muted"))
         return Row(key, Piece(_name(key), "text" if shown else "muted"), before=before, right=runs)
 
     def action_tick(self) -> None:
@@ -356,8 +356,8 @@ class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
     def action_shift(self, by: int) -> None:
         key = self._list.current
         if key in self._chosen:
-            place = self._chosen.index(key)
-            self._chosen.insert(max(0, min(place + by, len(self._chosen) - 1)), self._chosen.pop(place))
+            index = self._chosen.index(key)
+            self._chosen.insert(max(0, min(index + by, len(self._chosen) - 1)), self._chosen.pop(index))
             self._show(key)
 
     def action_done(self) -> None:

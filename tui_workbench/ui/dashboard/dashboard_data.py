@@ -63,6 +63,14 @@ def read_file_times(project: Project, active: tuple[str, ...]) -> FileTimes:
     return FileTimes(tuple(map(_time_and_size, paths)), bool(active))
 
 
+def _time_and_size(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)
+
+
 def saved_query(saved: Values) -> RunQuery | None:
     """Return the query of the previous session, or None if none was saved."""
     if not saved.text("sort"):
@@ -75,14 +83,6 @@ def saved_query(saved: Values) -> RunQuery | None:
         group if group in GROUPS else "",
         saved.flag("archived"),
     )
-
-
-def _time_and_size(path: str) -> tuple[int, int]:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return (0, 0)
-    return (status.st_mtime_ns, status.st_size)
 
 
 class Page(NamedTuple):
@@ -123,8 +123,8 @@ def read_page(
     """
     with RunIndex(project) as index:
         best = best_of(index, query, metrics)
-        known = _families(index, families)
-        marked: dict[str, Run | Family | None] = {heading_key(name): known.get(name) for name in families}
+        read_families = _families(index, families)
+        marked: dict[str, Run | Family | None] = {heading_key(name): read_families.get(name) for name in families}
         marked |= {run_id: index.find(run_id) for run_id in run_ids}
         if not query.group:
             page = index.page(query, first, number)
@@ -140,9 +140,9 @@ def read_page(
             if first <= line < first + number:
                 lines.append(Heading(group, is_folded))
             skipped = max(0, first - line - 1)
-            wanted = min(shown - skipped, first + number - line - 1 - skipped)
-            if wanted > 0:
-                lines += index.page(query, offset + skipped, wanted).rows
+            count = min(shown - skipped, first + number - line - 1 - skipped)
+            if count > 0:
+                lines += index.page(query, offset + skipped, count).rows
             line += 1 + shown
             offset += group.total
         unknown = index.unknown_names(query.filter) if not offset else []
@@ -156,10 +156,10 @@ def _families(index: RunIndex, names: Sequence[str]) -> dict[str, Family]:
 
 def _with_families(index: RunIndex, lines: list[RunRow | Heading]) -> list[RunRow | Heading]:
     """Return the lines with the family of each heading."""
-    names = [each.group.value for each in lines if isinstance(each, Heading)]
+    names = [line.group.value for line in lines if isinstance(line, Heading)]
     families = _families(index, names)
     return [
-        each._replace(family=families.get(each.group.value)) if isinstance(each, Heading) else each for each in lines
+        line._replace(family=families.get(line.group.value)) if isinstance(line, Heading) else line for line in lines
     ]
 
 
@@ -168,24 +168,24 @@ class Sparklines:
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self.known: dict[tuple[str, str], str] = {}
+        self.texts: dict[tuple[str, str], str] = {}
 
     def missing(self, rows: Iterable[RunRow], metrics: Sequence[str]) -> list[tuple[RunRow, list[str]]]:
         """Return the rows and metrics whose sparklines are not known or may have changed."""
-        found = []
+        missing = []
         for row in rows:
             names = [name for name in metrics if name in row.facts.metrics]
-            wanted = [name for name in names if row.run.is_active or (row.run.run_id, name) not in self.known]
-            if wanted:
-                found.append((row, wanted))
-        return found
+            unread = [name for name in names if row.run.is_active or (row.run.run_id, name) not in self.texts]
+            if unread:
+                missing.append((row, unread))
+        return missing
 
     def read(self, missing: Iterable[tuple[RunRow, list[str]]]) -> dict[tuple[str, str], str]:
         """Read the missing sparklines, keyed by run ID and metric; "" for fewer than two values. Blocks."""
-        found = {}
+        sparks = {}
         for row, names in missing:
             metrics = read_metrics(row.run)
             for name in names:
                 values = metrics.series(name).values
-                found[row.run.run_id, name] = sparkline(values, self.width) if len(values) > 1 else ""
-        return found
+                sparks[row.run.run_id, name] = sparkline(values, self.width) if len(values) > 1 else ""
+        return sparks

@@ -19,59 +19,60 @@ class Marks:
     """The marked runs and families, by row key. A row keeps the index of its glyph and color until it is unmarked."""
 
     def __init__(self) -> None:
-        self._places: dict[str, tuple[Run | Family, int]] = {}
+        self._marked: dict[str, tuple[Run | Family, int]] = {}
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._marked)
 
     def toggle(self, value: Run | Family) -> None:
         """Mark or unmark a run or a family.
 
         If a run of a marked family is unmarked, the other runs of the family stay marked.
         """
-        family = next((each for each, _ in self.families if isinstance(value, Run) and value.family == each.name), None)
+        name = value.family if isinstance(value, Run) else None
+        family = next((family for family, _ in self.families if family.name == name), None)
         if family is not None:
-            del self._places[key_of(family)]
+            del self._marked[key_of(family)]
             for run in family.runs:
                 if key_of(run) != key_of(value):
                     self._add(run)
-        elif self._places.pop(key_of(value), None) is None:
+        elif self._marked.pop(key_of(value), None) is None:
             for run in value.runs if isinstance(value, Family) else ():
-                self._places.pop(run.run_id, None)  # the family marks its runs
+                self._marked.pop(run.run_id, None)  # the family marks its runs
             self._add(value)
 
     def _add(self, value: Run | Family) -> None:
-        taken = {place for _, place in self._places.values()}
-        self._places[key_of(value)] = (value, next(n for n in range(len(taken) + 1) if n not in taken))
+        taken = {index for _, index in self._marked.values()}
+        self._marked[key_of(value)] = (value, next(n for n in range(len(taken) + 1) if n not in taken))
 
     def clear(self) -> None:
-        self._places.clear()
+        self._marked.clear()
 
-    def update(self, found: Mapping[str, Run | Family | None]) -> bool:
-        """Update the marked values from `found`, and unmark rows whose value is None. Return True if a mark changed."""
-        before = dict(self._places)
-        for key, (_, place) in before.items():
-            value = found.get(key)
+    def update(self, values: Mapping[str, Run | Family | None]) -> bool:
+        """Set values of marked rows, by row key, and unmark rows whose value is None. Return True if a mark changed."""
+        before = dict(self._marked)
+        for key, (_, index) in before.items():
+            value = values.get(key)
             if value is not None:
-                self._places[key] = value, place
-            elif key in found:
-                del self._places[key]
-        return self._places != before
+                self._marked[key] = value, index
+            elif key in values:
+                del self._marked[key]
+        return self._marked != before
 
     @property
     def runs(self) -> tuple[tuple[Run, int], ...]:
         """The marked runs without those of marked families, each with the index of its glyph and color (`look_of`)."""
-        return tuple((value, place) for value, place in self._places.values() if isinstance(value, Run))
+        return tuple((value, index) for value, index in self._marked.values() if isinstance(value, Run))
 
     @property
     def families(self) -> tuple[tuple[Family, int], ...]:
         """The marked families, each with the index of its glyph and color."""
-        return tuple((value, place) for value, place in self._places.values() if isinstance(value, Family))
+        return tuple((value, index) for value, index in self._marked.values() if isinstance(value, Family))
 
     @property
     def values(self) -> list[Run | Family]:
         """The marked runs and families in the order of their glyphs."""
-        return [value for value, _ in sorted(self._places.values(), key=lambda each: each[1])]
+        return [value for value, _ in sorted(self._marked.values(), key=lambda marked: marked[1])]
 
     @property
     def all_runs(self) -> list[Run]:
@@ -83,8 +84,8 @@ class Marks:
     def looks(self) -> dict[str, tuple[str, str]]:
         """The glyph and the color of each marked row, by row key. The runs of a marked family look like the family."""
         looks = {heading_key(run.family): PARTLY for run, _ in self.runs if run.family}
-        for key, (value, place) in self._places.items():
-            color, glyph = look_of(place)
+        for key, (value, index) in self._marked.items():
+            color, glyph = look_of(index)
             runs = value.runs if isinstance(value, Family) else []
             looks |= dict.fromkeys((key, *(run.run_id for run in runs)), (glyph, color))
         return looks
@@ -97,9 +98,9 @@ def key_of(value: Run | Family) -> str:
 
 def families_near(selected: Heading, values: Iterable[object]) -> tuple[tuple[Family, int], ...]:
     """Return at most MOST_BANDS families: that of the selected heading, then those of other headings."""
-    others = [each.family for each in values if isinstance(each, Heading) and each != selected and each.family]
-    found = [each for each in (selected.family, *others) if each is not None]
-    return tuple((family, place) for place, family in enumerate(found[:MOST_BANDS]))
+    others = [value.family for value in values if isinstance(value, Heading) and value != selected]
+    families = [family for family in (selected.family, *others) if family is not None]
+    return tuple((family, index) for index, family in enumerate(families[:MOST_BANDS]))
 
 
 def to_compare(marks: Marks, selected: object, below: Sequence[object]) -> list[Run | Family]:
@@ -111,9 +112,9 @@ def to_compare(marks: Marks, selected: object, below: Sequence[object]) -> list[
     marked, current = marks.values, markable(selected)
     if len(marked) >= 2 or current is None:
         return marked
-    following = below[:1] if isinstance(current, Run) else [each for each in below if isinstance(each, Heading)]
+    following = below[:1] if isinstance(current, Run) else [value for value in below if isinstance(value, Heading)]
     same = [value for value in map(markable, following) if value and type(value) is type(current)]
-    return [current, *(each for each in marked or same[:1] if key_of(each) != key_of(current))]
+    return [current, *(value for value in marked or same[:1] if key_of(value) != key_of(current))]
 
 
 def markable(row: object) -> Run | Family | None:
@@ -123,13 +124,13 @@ def markable(row: object) -> Run | Family | None:
     return row.family if isinstance(row, Heading) else None
 
 
-def why_not_compare(found: Sequence[Run | Family]) -> str:
+def why_not_compare(values: Sequence[Run | Family]) -> str:
     """Return the reason why these runs and families cannot be compared, or ""."""
-    families = sum(isinstance(each, Family) for each in found)
+    families = sum(isinstance(value, Family) for value in values)
     mark = shown_key("dashboard.mark", "space")
-    if len(found) < 2:
+    if len(values) < 2:
         return f"Mark at least two runs, or two families, with {mark}."
-    if families not in (0, len(found)):
+    if families not in (0, len(values)):
         return f"A family cannot be compared with a run. Unmark one of them with {mark}."
     if families > 2:
         return f"{families} families are marked, but only two can be compared. Unmark all except two with {mark}."

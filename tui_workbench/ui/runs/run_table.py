@@ -50,7 +50,7 @@ class TableRow(NamedTuple):
     value: object = None  # a value for the owner, such as the run
 
 
-class Placed(NamedTuple):
+class VisibleColumn(NamedTuple):
     """A visible column: its number, its distance from the left edge, and its width."""
 
     number: int
@@ -58,7 +58,7 @@ class Placed(NamedTuple):
     width: int
 
 
-def place_columns(columns: Sequence[TableColumn], width: int, current: int) -> list[Placed]:
+def place_columns(columns: Sequence[TableColumn], width: int, current: int) -> list[VisibleColumn]:
     """Choose the columns that fit: the first column, and a range of columns that contains the current column."""
     if not columns:
         return []
@@ -78,7 +78,7 @@ def place_columns(columns: Sequence[TableColumn], width: int, current: int) -> l
         first += 1
 
 
-def _spread(columns: Sequence[TableColumn], numbers: Sequence[int], room: int) -> list[Placed]:
+def _spread(columns: Sequence[TableColumn], numbers: Sequence[int], room: int) -> list[VisibleColumn]:
     """Give each column its minimum width, then its preferred width, and the rest to the columns that stretch."""
     widths = {number: columns[number].least or columns[number].width for number in numbers}
     widths[numbers[0]] = min(columns[numbers[0]].width, room)
@@ -88,13 +88,13 @@ def _spread(columns: Sequence[TableColumn], numbers: Sequence[int], room: int) -
         widths[number] += more
         left_over -= more
     stretching = [number for number in numbers if columns[number].stretches]
-    for place, number in enumerate(stretching):
-        more = left_over // (len(stretching) - place)
+    for index, number in enumerate(stretching):
+        more = left_over // (len(stretching) - index)
         widths[number] += max(0, more)
         left_over -= max(0, more)
     placed, at = [], MARK_CELLS
     for number in numbers:
-        placed.append(Placed(number, at, widths[number]))
+        placed.append(VisibleColumn(number, at, widths[number]))
         at += widths[number] + GAP
     return placed
 
@@ -125,7 +125,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         self._columns: Sequence[TableColumn] = ()
         self._sorted = ("", False)
         self.total = 0  # number of all rows
-        self.known: dict[int, TableRow] = {}  # the received rows by number
+        self.loaded: dict[int, TableRow] = {}  # the received rows by number
         self.cursor = 0  # the number of the row under the cursor
         self._marks: Mapping[str, tuple[str, str]] = {}
         self._column = self._top = 0
@@ -137,13 +137,13 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
     @property
     def current(self) -> str:
         """The key of the selected row; "" for an empty table or while the row is not known."""
-        row = self.known.get(self.cursor)
+        row = self.loaded.get(self.cursor)
         return row.key if row is not None else ""
 
     @property
     def current_value(self) -> object:
         """The owner's value of the selected row; None while the row is not known."""
-        row = self.known.get(self.cursor)
+        row = self.loaded.get(self.cursor)
         return row.value if row is not None else None
 
     @property
@@ -185,12 +185,12 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         Earlier rows are discarded if `replace` is True, if the total has changed, or if too many rows are kept.
         """
         before = self.current
-        if replace or total != self.total or len(self.known) > MOST_KEPT:
-            self.known = {}
-        self.known.update(enumerate(rows, first))
+        if replace or total != self.total or len(self.loaded) > MOST_KEPT:
+            self.loaded = {}
+        self.loaded.update(enumerate(rows, first))
         self.total, self._empty = total, empty
         if replace and before and self.cursor:
-            self.cursor = next((number for number, row in self.known.items() if row.key == before), self.cursor)
+            self.cursor = next((number for number, row in self.loaded.items() if row.key == before), self.cursor)
         if replace:
             self._asked = None  # only here, so that rows that the owner does not provide are not requested forever
         self.move_to(self.cursor, force=self.current != before)
@@ -202,7 +202,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         return first, self._top + self.height_of_rows + AHEAD - first
 
     def _request_rows(self) -> None:
-        if all(number in self.known for number in self.numbers_shown):
+        if all(number in self.loaded for number in self.numbers_shown):
             self._asked = None
             return
         if self._asked == self.window():
@@ -256,10 +256,9 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
     on_blur = on_focus
 
     def on_click(self, event: events.Click) -> None:
-        placed = self._placed()
-        at = next((place.number for place in placed if place.left <= event.x < place.left + place.width + GAP), None)
-        if at is not None:
-            self._column = at
+        for visible in self._visible_columns():
+            if visible.left <= event.x < visible.left + visible.width + GAP:
+                self._column = visible.number
         if event.y:
             self.move_to(self._top + event.y - 1, force=True)
             if event.chain > 1 and self.current:
@@ -274,7 +273,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
 
     # --- Drawing
 
-    def _placed(self) -> list[Placed]:
+    def _visible_columns(self) -> list[VisibleColumn]:
         return place_columns(self._columns, self.size.width - 1, self._column)
 
     def render_line(self, y: int) -> Strip:
@@ -288,22 +287,22 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         ground = palette.background
         if number == self.cursor:
             ground = palette.selected if self.has_focus else palette.marked
-        body = draw_line(self._pieces(self.known.get(number)), width - 1, palette, ground)
+        body = draw_line(self._pieces(self.loaded.get(number)), width - 1, palette, ground)
         return Strip([*body, Segment(self._thumb(y - 1), style(palette.faint, palette.background))])
 
     def _titles(self) -> list[Piece]:
         pieces, at = [], 0
-        for place in self._placed():
-            column = self._columns[place.number]
+        for visible in self._visible_columns():
+            column = self._columns[visible.number]
             arrow = ("▼" if self._sorted[1] else "▲") if column.key == self._sorted[0] else ""
-            title = truncate_middle(column.title, place.width - len(arrow))
+            title = truncate_middle(column.title, visible.width - len(arrow))
             # The arrow is on the inner side of a right-aligned title.
             title = arrow + title if column.right else title + arrow
-            here = place.number == self._column and self.has_focus
-            piece = Piece(title, "accent" if here or arrow else "muted", bold=here)
-            pieces += [Piece(" " * (place.left - at)), *_cell((piece,), place.width, column)]
-            at = place.left + place.width
-        hidden = len(self._columns) - len(self._placed())
+            is_current = visible.number == self._column and self.has_focus
+            piece = Piece(title, "accent" if is_current or arrow else "muted", bold=is_current)
+            pieces += [Piece(" " * (visible.left - at)), *_cell((piece,), visible.width, column)]
+            at = visible.left + visible.width
+        hidden = len(self._columns) - len(self._visible_columns())
         if hidden > 0 and at + 4 < self.size.width:
             pieces.append(Piece(f"  +{hidden}", "comment"))
         return pieces
@@ -315,10 +314,10 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
             return [Piece(" "), *row.cells[0]]
         glyph, role = self._marks.get(row.key, (" ", "text"))
         pieces, at = [Piece(f"{glyph} ", role, bold=True)], MARK_CELLS
-        for place in self._placed():
-            cell = row.cells[place.number] if place.number < len(row.cells) else ()
-            pieces += [Piece(" " * (place.left - at)), *_cell(cell, place.width, self._columns[place.number])]
-            at = place.left + place.width
+        for visible in self._visible_columns():
+            cell = row.cells[visible.number] if visible.number < len(row.cells) else ()
+            pieces += [Piece(" " * (visible.left - at)), *_cell(cell, visible.width, self._columns[visible.number])]
+            at = visible.left + visible.width
         return pieces
 
     def _thumb(self, line: int) -> str:
