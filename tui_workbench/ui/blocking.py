@@ -147,11 +147,16 @@ class CallQueue:
         call: Callable[[], Result],
         then: Callable[[Result], object],
         show: Show | None = None,
+        *,
+        holds_exit: bool = False,
     ) -> None:
         """Run `call` after the earlier calls and pass its result to `then`. A WorkbenchError is shown.
 
-        `show` is called with the progress of the call, even after the widget was removed.
+        `show` is called with the progress of the call, even after the widget was removed. With `holds_exit`, the call
+        must not be interrupted; see `hold_exit`.
         """
+        if holds_exit:
+            call = hold_exit()(call)
         # Use a worker of the app, because workers of a widget are canceled when the widget is removed.
         self._widget.app.run_worker(self._make(call, then, show), group="call queue")
 

@@ -20,7 +20,7 @@ class UndoStep(NamedTuple):
     """A step that can be undone. `title` is safe text, and `run_ids` are the IDs of the changed runs, if any."""
 
     title: str
-    undo: Callable[[], Awaitable[None]]
+    undo: Callable[[], Awaitable[object]]
     changes_before: int
     run_ids: frozenset[str] = frozenset()
 
@@ -35,7 +35,7 @@ class UndoSteps:
     def __len__(self) -> int:
         return len(self._steps)
 
-    def add(self, title: str, undo: Callable[[], Awaitable[None]], run_ids: Iterable[str] = ()) -> None:
+    def add(self, title: str, undo: Callable[[], Awaitable[object]], run_ids: Iterable[str] = ()) -> None:
         """Record a step. `undo` may raise WorkbenchError."""
         step = UndoStep(title, undo, self.count_changes(), frozenset(run_ids))
         self._steps = [*self._steps[1 - MOST_STEPS :], step]

@@ -14,7 +14,7 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.agents.approvals import WAITING, Approval, read_approvals
 from tui_workbench.runs.agents.submitting import approve, deny
-from tui_workbench.ui.blocking import CallQueue, OneAtATime, hold_exit, in_thread
+from tui_workbench.ui.blocking import CallQueue, OneAtATime, in_thread
 from tui_workbench.ui.commands.screen_commands import APPROVALS, HISTORY
 from tui_workbench.ui.formatting import moment
 from tui_workbench.ui.runs.history_screen import HistoryScreen
@@ -48,7 +48,7 @@ class ApprovalsScreen(HistoryScreen, inherit_bindings=False):
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
-        self._found: Sequence[Approval] = ()
+        self._approvals: Sequence[Approval] = ()
         self._shown: Approval | None = None
         self._decisions = CallQueue(self)
         self._polling = OneAtATime(self, self._poll)
@@ -67,20 +67,20 @@ class ApprovalsScreen(HistoryScreen, inherit_bindings=False):
 
     async def _poll(self) -> None:
         try:
-            found = await in_thread(read_approvals)
+            approvals = await in_thread(read_approvals)
         except WorkbenchError as error:
             self.show_error(error)
             return
-        self._found = sorted(found, key=lambda each: each.state != WAITING)
-        waiting = sum(each.state == WAITING for each in found)
+        self._approvals = sorted(approvals, key=lambda approval: approval.state != WAITING)
+        waiting = sum(approval.state == WAITING for approval in approvals)
         self.head.show(self.subject, right=(Piece(f"{counted(waiting, 'request')} waiting", "muted"),))
         now = time.time()
-        self.requests.show_rows([_row(each, now) for each in self._found], empty=NO_REQUESTS)
+        self.requests.show_rows([_row(approval, now) for approval in self._approvals], empty=NO_REQUESTS)
         self._show_plan()
 
     @property
     def _current(self) -> Approval | None:
-        return next((each for each in self._found if str(each.number) == self.requests.current), None)
+        return next((approval for approval in self._approvals if str(approval.number) == self.requests.current), None)
 
     @on(RowList.CursorMoved)
     def _cursor_moved(self, event: RowList.CursorMoved) -> None:
@@ -100,7 +100,7 @@ class ApprovalsScreen(HistoryScreen, inherit_bindings=False):
     def action_approve(self) -> None:
         if (current := self._current) is not None:
             self.say(f"Starting the run of request {current.number}...")
-            self._decisions.add(partial(_approve, current.number), self._approved)
+            self._decisions.add(partial(approve, current.number), self._approved, holds_exit=True)
 
     def _approved(self, run: Run) -> None:
         self.say(f"Started {run.run_id}.")
@@ -111,11 +111,11 @@ class ApprovalsScreen(HistoryScreen, inherit_bindings=False):
             self.prompt.ask("Reason for the agent (optional)", "", partial(self._deny, current.number))
 
     def _deny(self, number: int, reason: str) -> None:
-        self._decisions.add(lambda: deny(number, reason.strip()), lambda _: self._denied(number))
+        def denied(_: object) -> None:
+            self.say(f"Denied request {number}.")
+            self._polling.start()
 
-    def _denied(self, number: int) -> None:
-        self.say(f"Denied request {number}.")
-        self._polling.start()
+        self._decisions.add(partial(deny, number, reason.strip()), denied)
 
     def why_not(self, action: str) -> str:
         if action in ("approve", "deny", "read") and self._current is None:
@@ -123,11 +123,6 @@ class ApprovalsScreen(HistoryScreen, inherit_bindings=False):
         if action in ("approve", "deny") and self._current is not None and self._current.state != WAITING:
             return "The request no longer waits for an approval."
         return super().why_not(action)
-
-
-def _approve(number: int) -> Run:
-    with hold_exit():
-        return approve(number)
 
 
 def _row(approval: Approval, now: float) -> Row:

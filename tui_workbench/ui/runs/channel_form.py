@@ -7,7 +7,7 @@ from functools import partial
 
 from tui_workbench.runs.notify.changing import add_channel
 from tui_workbench.runs.notify.channels import END, FAILED, STALLED, Channel
-from tui_workbench.ui.blocking import CallQueue, hold_exit
+from tui_workbench.ui.blocking import CallQueue
 from tui_workbench.ui.commands.screen_commands import CHANNEL
 from tui_workbench.ui.formatting import error_text
 from tui_workbench.ui.messages import BackendFailed
@@ -76,7 +76,8 @@ class ChannelView(DialogView, inherit_bindings=False):
         events = [event for event in (values["ends"], values["stalls"]) if event]
         conditions = [text.strip() for text in values["metrics"].split(",") if text.strip()]
         self._show("Adding...", is_adding=True)
-        self._calls.add(partial(_add, values["name"], values["url"], events, conditions), self._stored)
+        call = partial(add_channel, values["name"], values["url"], events, conditions)
+        self._calls.add(call, self._stored, holds_exit=True)
 
     def _stored(self, channel: Channel) -> None:
         if self.is_attached:
@@ -93,8 +94,3 @@ class ChannelView(DialogView, inherit_bindings=False):
 
     def action_leave(self) -> None:
         self.screen.dismiss()
-
-
-def _add(name: str, url: str, events: Sequence[str], metrics: Sequence[str]) -> Channel:
-    with hold_exit():
-        return add_channel(name, url, events, metrics)

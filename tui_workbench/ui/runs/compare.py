@@ -85,8 +85,8 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         self.chart.show_message("Reading...")
         self.ask("comparison", partial(read_comparison, self.project, self.runs), self._show)
 
-    def _show(self, found: tuple[Comparison, list[str]]) -> None:
-        self._comparison, self._metrics = found
+    def _show(self, result: tuple[Comparison, list[str]]) -> None:
+        self._comparison, self._metrics = result
         self._show_rows()
         self.table.move_to(1)  # the cursor starts below the first heading
         self._show_metric()
@@ -114,7 +114,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
             self.chart.show_message("These runs logged no metric with a curve.")
             return
         name = self._metrics[self._metric % len(self._metrics)]
-        runs = [(run, place) for place, run in enumerate(self.runs)]
+        runs = [(run, index) for index, run in enumerate(self.runs)]
         show = partial(self.chart.show, look=Look(safe_text(name[:60])))
         self.ask("curves", partial(run_curves, runs, name), show)
 
@@ -158,11 +158,11 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
             other = self._column
             if other in (-1, self._base):
                 other = next(
-                    (place for place, value in enumerate(row.values) if value != row.values[self._base]),
+                    (index for index, value in enumerate(row.values) if value != row.values[self._base]),
                     (self._base + 1) % len(self.runs),
                 )
             call = partial(read_difference, self.project, self._comparison, row, self._base, other)
-            titles = [safe_text(run_title(self.runs[place])) for place in (self._base, other)]
+            titles = [safe_text(run_title(self.runs[index])) for index in (self._base, other)]
             self.app.push_screen(
                 DifferenceScreen(self.project, f"{safe_text(row.name)}: {titles[0]} → {titles[1]}", call)
             )
@@ -220,36 +220,36 @@ def read_comparison(project: Project, runs: Sequence[Run]) -> tuple[Comparison, 
 
 def columns_of(runs: Sequence[Run], base: int) -> list[TableColumn]:
     """Return a column of names, and a column for each run with the mark of its curve in the title."""
-    columns = [TableColumn("what", "", 26)]
-    for place, run in enumerate(runs):
-        mark = look_of(place)[1]
+    columns = [TableColumn("name", "", 26)]
+    for index, run in enumerate(runs):
+        mark = look_of(index)[1]
         # The number is at the end, because the middle of a long title is cut.
-        title = f"{mark} {'(base) ' if place == base else ''}{safe_text(run_title(run)[-60:])}"
+        title = f"{mark} {'(base) ' if index == base else ''}{safe_text(run_title(run)[-60:])}"
         columns.append(TableColumn(run.run_id, title, 20, least=14, stretches=True))
     return columns
 
 
-def rows_of(found: Comparison, base: int, *, show_same: bool, words: str = "") -> list[TableRow]:
+def rows_of(comparison: Comparison, base: int, *, show_same: bool, words: str = "") -> list[TableRow]:
     """Return the rows of the table that contain all of the words, with headings. `show_same` includes equal rows."""
     rows: list[TableRow] = []
     section = ""
-    for row in found.differences:
+    for row in comparison.differences:
         if not _matches(row, words):
             continue
         if row.section != section:
             section = row.section
             rows.append(_heading(section, SECTION_NAMES.get(section, section)))
         rows.append(_row(row, base))
-    if not found.differences:
+    if not comparison.differences:
         rows.append(_heading("none", "no differences"))
-    same = [row for row in found.rows if not row.differs and _matches(row, words)]
+    same = [row for row in comparison.rows if not row.differs and _matches(row, words)]
     if same:
         rows.append(_heading(SAME, f"{'▾' if show_same else '▸'} {counted(len(same), 'equal row')}"))
     if show_same:
         rows += [_row(row, base) for row in same]
     rows += [
-        TableRow(f"note {place}", ((Piece(f"▲ {safe_text(note)}", "warning"),),), is_heading=True)
-        for place, note in enumerate(found.notes)
+        TableRow(f"note {index}", ((Piece(f"▲ {safe_text(note)}", "warning"),),), is_heading=True)
+        for index, note in enumerate(comparison.notes)
     ]
     return rows
 
@@ -267,8 +267,8 @@ def _heading(key: str, title: str) -> TableRow:
 
 def _row(row: ComparedRow, base: int) -> TableRow:
     cells = [(Piece(f"  {safe_text(row.name[:LONGEST])}", "muted"),)]
-    for place, value in enumerate(row.values):
-        like_base = place != base and value == row.values[base]
+    for index, value in enumerate(row.values):
+        like_base = index != base and value == row.values[base]
         role = "muted" if not row.differs else "comment" if like_base else "text"
         cells.append((_value(row, value, role),))
     return TableRow(f"{row.section}\n{row.name}", tuple(cells), value=row)
@@ -292,20 +292,20 @@ def _value(row: ComparedRow, value: str | float | None, role: str) -> Piece:
 # --- One difference, line by line
 
 
-def read_difference(project: Project, found: Comparison, row: ComparedRow, base: int, other: int) -> list[Line]:
+def read_difference(project: Project, comparison: Comparison, row: ComparedRow, base: int, other: int) -> list[Line]:
     """Return the values of a row, a diff of the code, or the uncommitted changes. Blocks; raises StorageError."""
     if row.section == "code":
         paths = () if row.name in ("commit", "unchanged files") else (row.name,)
-        commits = found.runs[base].commit_id, found.runs[other].commit_id
+        commits = comparison.runs[base].commit_id, comparison.runs[other].commit_id
         if not all(commits):
             return [(Piece("Cannot compare the code: at least one run has no snapshot.", "warning"),)]
         lines = diff_lines(snapshot_diff(project.state_directory, *commits, paths))
         return lines or [(Piece(NO_DIFFERENCE, "muted"),)]
     if row.section == "git":
-        return _git_lines(found.runs[base], found.runs[other])
+        return _git_lines(comparison.runs[base], comparison.runs[other])
     lines = []
-    for place, (run, value) in enumerate(zip(found.runs, row.values, strict=True)):
-        role, mark = look_of(place)
+    for index, (run, value) in enumerate(zip(comparison.runs, row.values, strict=True)):
+        role, mark = look_of(index)
         lines.append((Piece(f"{mark} ", role), Piece(safe_text(run_title(run)), bold=True)))
         whole = "not set" if value is None else str(value)
         lines += [

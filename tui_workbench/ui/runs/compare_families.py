@@ -57,7 +57,7 @@ class FamiliesScreen(HistoryScreen):
         self.conclusion.can_focus = False
         self.table = RunTable()
         self.content = (self.chart, self.conclusion, self.table)
-        self._found: FamilyComparison | None = None
+        self._comparison: FamilyComparison | None = None
 
     @property
     def subject(self) -> str:
@@ -67,10 +67,10 @@ class FamiliesScreen(HistoryScreen):
         self.chart.show_message("Reading...")
         self.ask("comparison", partial(read_families, self.project, self._names), self._show)
 
-    def _show(self, found: FamilyComparison) -> None:
-        self._found = found
+    def _show(self, comparison: FamilyComparison) -> None:
+        self._comparison = comparison
         self.table.show_columns(columns_of(self._names), "", descending=False)
-        rows = list(rows_of(found))
+        rows = list(rows_of(comparison))
         self.table.set_rows(len(rows), 0, rows, replace=True)
         self._fit()
         self._show_metric()
@@ -90,22 +90,24 @@ class FamiliesScreen(HistoryScreen):
     @on(RunTable.CursorMoved)
     def _show_metric(self) -> None:
         self.conclusion.rebuild()
-        if self._found is None:
+        if self._comparison is None:
             return
         if self._metric is None:
             self.chart.show_message("No metric selected.")
             return
         name = self._metric.name
         show = partial(self.chart.show, look=Look(safe_text(name[:60])))
-        self.ask("curves", partial(_curves, self._found.families, name), show)
+        self.ask("curves", partial(_curves, self._comparison.families, name), show)
 
     def _conclusion(self, width: int) -> list[Line]:
         """Return the arguments of each family, and the sentence about the selected metric."""
-        if self._found is None:
+        if self._comparison is None:
             return []
         lines: list[Line] = []
-        for place, (family, text) in enumerate(zip(self._found.families, differences(self._found), strict=True)):
-            role, mark = look_of(place)
+        for index, (family, text) in enumerate(
+            zip(self._comparison.families, differences(self._comparison), strict=True)
+        ):
+            role, mark = look_of(index)
             lines.append((Piece(f" {mark} {safe_text(family.name)}", role), Piece(f"  {safe_text(text)}", "muted")))
         if self._metric is not None:
             sentence = f" {self._metric.name[:LONGEST]}: {self._metric.verdict}"
@@ -120,16 +122,16 @@ def read_families(project: Project, names: Sequence[str]) -> FamilyComparison:
 
 
 def _curves(families: Sequence[Family], metric: str) -> list[Curve]:
-    curves = (family_curve(family, metric, place) for place, family in enumerate(families))
+    curves = (family_curve(family, metric, index) for index, family in enumerate(families))
     return [curve for curve in curves if curve.values]
 
 
-def differences(found: FamilyComparison) -> list[str]:
+def differences(comparison: FamilyComparison) -> list[str]:
     """Return a text for each family: the script if the scripts differ, and the arguments that differ."""
-    scripts = [family.runs[0].script_name for family in found.families]
-    names = differing([family.arguments for family in found.families])
+    scripts = [family.runs[0].script_name for family in comparison.families]
+    names = differing([family.arguments for family in comparison.families])
     texts = []
-    for family, script in zip(found.families, scripts, strict=True):
+    for family, script in zip(comparison.families, scripts, strict=True):
         parts = [script] if len(set(scripts)) > 1 else []
         parts += [f"{column_name(name)} {family.arguments[name]}" for name in names if name in family.arguments]
         texts.append("  ".join(part[:LONGEST] for part in parts))
@@ -139,8 +141,8 @@ def differences(found: FamilyComparison) -> list[str]:
 def columns_of(names: Sequence[str]) -> list[TableColumn]:
     """Return a column of metrics, a column for each family with the mark of its curve, and a column of differences."""
     families = (
-        TableColumn(name, f"{look_of(place)[1]} {safe_text(name[:LONGEST])}", 24, least=21, stretches=True, drops=True)
-        for place, name in enumerate(names)
+        TableColumn(name, f"{look_of(index)[1]} {safe_text(name[:LONGEST])}", 24, least=21, stretches=True, drops=True)
+        for index, name in enumerate(names)
     )
     return [
         TableColumn("metric", "metric", 14),
@@ -149,23 +151,23 @@ def columns_of(names: Sequence[str]) -> list[TableColumn]:
     ]
 
 
-def rows_of(found: FamilyComparison) -> Iterator[TableRow]:
+def rows_of(comparison: FamilyComparison) -> Iterator[TableRow]:
     """Yield a row for each metric, then notes on runs that are left out and on the columns."""
-    for each in found.metrics:
-        means = map(_mean, each.estimates)
-        text = plus_minus(each.difference.value, each.difference.margin) if each.difference else "—"
-        cells = ((Piece(safe_text(each.name[:LONGEST])),), *means, (Piece(text, _role(each)),))
-        yield TableRow(f"metric {each.name}", cells, value=each)
-    notes = [(f"▲ {note}", "warning") for family in found.families for note in left_out_notes(family)]
+    for metric in comparison.metrics:
+        means = map(_mean, metric.estimates)
+        text = plus_minus(metric.difference.value, metric.difference.margin) if metric.difference else "—"
+        cells = ((Piece(safe_text(metric.name[:LONGEST])),), *means, (Piece(text, _role(metric)),))
+        yield TableRow(f"metric {metric.name}", cells, value=metric)
+    notes = [(f"▲ {note}", "warning") for family in comparison.families for note in left_out_notes(family)]
     notes.append(("mean ± standard deviation, difference with its 95% confidence interval", "comment"))
     for number, (text, role) in enumerate(notes):
         yield TableRow(f"note {number}", ((Piece(safe_text(text), role),),), is_heading=True)
 
 
-def _mean(found: Estimate | None) -> tuple[Piece, ...]:
-    if found is None:
+def _mean(estimate: Estimate | None) -> tuple[Piece, ...]:
+    if estimate is None:
         return (Piece("—", "faint"),)
-    return (Piece(estimate_text(found)), Piece(f" n = {found.n}", "muted"))
+    return (Piece(estimate_text(estimate)), Piece(f" n = {estimate.n}", "muted"))
 
 
 def _role(compared: ComparedMetric) -> str:

@@ -76,8 +76,8 @@ class FullScreen(ExplainsUnavailable, Screen[None], inherit_bindings=False):
         self.notice.say(text)
 
     def show_error(self, error: WorkbenchError) -> None:
-        place = f" ({error.file})" if error.file and error.file not in error.message else ""
-        self.notice.say(f"{error.message.removesuffix('.')}{place}. {error.remedy}".rstrip(), wrong=True)
+        file = f" ({error.file})" if error.file and error.file not in error.message else ""
+        self.notice.say(f"{error.message.removesuffix('.')}{file}. {error.remedy}".rstrip(), wrong=True)
 
     def on_status_posted(self, event: StatusPosted) -> None:
         event.stop()
@@ -89,18 +89,18 @@ class FullScreen(ExplainsUnavailable, Screen[None], inherit_bindings=False):
 
     def on_notice_changed(self, event: Notice.Changed) -> None:
         event.stop()
-        said = bool(self.notice.text)
-        self.notice.set_class(said, "-said")
-        self.notice.styles.height = len(self.notice.lines(self.size.width)) if said else 0
+        has_text = bool(self.notice.text)
+        self.notice.set_class(has_text, "-said")
+        self.notice.styles.height = len(self.notice.lines(self.size.width)) if has_text else 0
 
     def show_progress(self, progress: Progress) -> None:
         """Show the progress of a call in the notice, unless the call is short."""
         if self.is_attached and progress.seconds >= SHOW_AFTER_SECONDS:
             self.say(progress.summary)
 
-    def ask(self, what: str, call: Callable[[], Answer], then: Callable[[Answer], object]) -> None:
-        """Run `call` in a thread and pass its result to `then`, unless a newer call with the same `what` was made."""
-        ask(self, what, call, then, self.show_progress)
+    def ask(self, subject: str, call: Callable[[], Answer], then: Callable[[Answer], object]) -> None:
+        """Run `call` in a thread. Pass its result to `then`, unless a newer call with the same `subject` was made."""
+        ask(self, subject, call, then, self.show_progress)
 
     def post_to_main(self, message: Message) -> None:
         main = self.app.screen_stack[0]

@@ -129,7 +129,7 @@ class JobsPane(Pane):
         """
         self._total = len(runs)
         self._steps = steps or {}
-        listed = [run for place, run in enumerate(runs) if place < SHOWN_RUNS or run.is_active]
+        listed = [run for index, run in enumerate(runs) if index < SHOWN_RUNS or run.is_active]
         self._runs = {run.run_id: run for run in listed}
         active = {run.run_id for run in listed if run.is_active}
         self._canceling &= active
@@ -160,19 +160,16 @@ class JobsPane(Pane):
         runs = [run for run in self._runs.values() if run.run_id not in self._final]
         # The set is updated before the verdicts are read, because `show_runs` may remove a run meanwhile.
         self._final.update(run.run_id for run in runs if not run.is_active)
-        found = await in_thread(partial(read_verdicts, runs))
-        words = {run_id: str(brief.get("verdict", "")) for run_id, brief in found.items()}
+        briefs = await in_thread(partial(read_verdicts, runs))
+        words = {run_id: str(brief.get("verdict", "")) for run_id, brief in briefs.items()}
         if any(self._verdicts.get(run_id, "") != word for run_id, word in words.items()):
-            self._report_stalled(runs, found)
+            # Only the runs that have stalled since the last reading are reported.
+            for run in runs:
+                before, brief = self._verdicts.get(run.run_id, STALLED), briefs[run.run_id]
+                if run.is_active and before != STALLED and brief.get("verdict") == STALLED:
+                    self.post_message(RunStalled(run, str(brief["text"])))
             self._verdicts.update(words)
             self._show()
-
-    def _report_stalled(self, runs: Iterable[Run], found: Mapping[str, Mapping[str, Any]]) -> None:
-        """Report the active runs that have stalled since the last reading."""
-        for run in runs:
-            before, now = self._verdicts.get(run.run_id, STALLED), found[run.run_id]
-            if run.is_active and before != STALLED and now.get("verdict") == STALLED:
-                self.post_message(RunStalled(run, str(now["text"])))
 
     def _show(self, current: str | None = None) -> None:
         self._list.show_rows(self._rows(time.time()), empty=self._empty, current=current)
@@ -241,9 +238,9 @@ class JobsPane(Pane):
     def action_reconnect(self) -> None:
         self._post(ReconnectRequested)
 
-    def _post(self, wish: Callable[[str], Message]) -> None:
+    def _post(self, make_message: Callable[[str], Message]) -> None:
         if self._list.current:
-            self.post_message(wish(self._list.current))
+            self.post_message(make_message(self._list.current))
 
     async def action_cancel(self) -> None:
         run = self._runs.get(self._list.current)
@@ -320,8 +317,8 @@ def _with_note(row: Row, run: Run, note: str, width: int) -> Row:
 
 def read_verdicts(runs: Iterable[Run]) -> dict[str, Mapping[str, Any]]:
     """Return the result of `brief_of` for each run, keyed by run ID; an empty dict for a run without a GPU. Blocks."""
-    found: dict[str, Mapping[str, Any]] = {}
+    briefs: dict[str, Mapping[str, Any]] = {}
     for run in runs:
         has_gpu = any(os.path.exists(os.path.join(run.directory, name)) for name in (GPU_VERDICT, GPU_SAMPLES))
-        found[run.run_id] = brief_of(run.directory) if has_gpu else {}
-    return found
+        briefs[run.run_id] = brief_of(run.directory) if has_gpu else {}
+    return briefs

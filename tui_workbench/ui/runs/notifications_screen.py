@@ -9,7 +9,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.notify.changing import remove_channel
 from tui_workbench.runs.notify.channels import Channel, load_channels
 from tui_workbench.runs.notify.sending import send_test
-from tui_workbench.ui.blocking import CallQueue, hold_exit
+from tui_workbench.ui.blocking import CallQueue
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, NOTIFICATIONS
 from tui_workbench.ui.runs.channel_form import ChannelScreen
@@ -33,7 +33,7 @@ class NotificationsScreen(HistoryScreen, inherit_bindings=False):
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
-        self._found: Sequence[Channel] = ()
+        self._all_channels: Sequence[Channel] = ()
         self._calls = CallQueue(self)
         self.channels = RowList()
         self.content = (self.channels,)
@@ -48,15 +48,15 @@ class NotificationsScreen(HistoryScreen, inherit_bindings=False):
     def _read(self, current: str | None = None) -> None:
         self.ask("channels", load_channels, partial(self._show, current=current))
 
-    def _show(self, found: Sequence[Channel], current: str | None) -> None:
-        self._found = found
-        width = max((len(each.name) for each in found), default=0) + 2
-        self.channels.show_rows([_row(each, width) for each in found], empty=EMPTY, current=current)
+    def _show(self, channels: Sequence[Channel], current: str | None) -> None:
+        self._all_channels = channels
+        width = max((len(channel.name) for channel in channels), default=0) + 2
+        self.channels.show_rows([_row(channel, width) for channel in channels], empty=EMPTY, current=current)
         self.refresh_bindings()
 
     @property
     def _current(self) -> Channel | None:
-        return next((each for each in self._found if each.name == self.channels.current), None)
+        return next((channel for channel in self._all_channels if channel.name == self.channels.current), None)
 
     def why_not(self, action: str) -> str:
         if action in ("add", "test", "remove") and self.question is not None:
@@ -79,12 +79,12 @@ class NotificationsScreen(HistoryScreen, inherit_bindings=False):
             self.confirm(text, partial(self._remove, channel))
 
     def _remove(self, channel: Channel) -> None:
-        self._calls.add(partial(_remove, channel), lambda _: self._removed(channel))
+        def removed(_: object) -> None:
+            if self.is_attached:
+                self.say(f"Removed {channel.name}.")
+                self._read()
 
-    def _removed(self, channel: Channel) -> None:
-        if self.is_attached:
-            self.say(f"Removed {channel.name}.")
-            self._read()
+        self._calls.add(partial(remove_channel, channel), removed, holds_exit=True)
 
     def action_test(self) -> None:
         if (channel := self._current) is not None:
@@ -97,11 +97,6 @@ class NotificationsScreen(HistoryScreen, inherit_bindings=False):
             self.notice.say(text, wrong=bool(error))
 
 
-def _remove(channel: Channel) -> None:
-    with hold_exit():
-        remove_channel(channel)
-
-
 def _row(channel: Channel, width: int) -> Row:
-    wanted = ", ".join((*channel.events, *channel.metrics))
-    return Row(channel.name, Piece(safe_text(wanted), "muted"), (Piece(f"{safe_text(channel.name):<{width}}"),))
+    reported = ", ".join((*channel.events, *channel.metrics))
+    return Row(channel.name, Piece(safe_text(reported), "muted"), (Piece(f"{safe_text(channel.name):<{width}}"),))

@@ -67,7 +67,7 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
         self._run = run
         self._configuration = configuration
         self._opens_notebook = opens_notebook
-        self._found: Sequence[PortRecord] = ()
+        self._records: Sequence[PortRecord] = ()
         self._openings, self._closings = CallQueue(self), CallQueue(self)
         self._polling = OneAtATime(self, self._poll)
         self.ports = RowList()
@@ -79,13 +79,10 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
         return f"for {run_title(self._run)}" if self._run is not None else "of all projects"
 
     def on_mount(self) -> None:
-        self._look()
+        self._polling.start()
         if self._opens_notebook:
             self.action_notebook()
-        self.set_interval(POLL_SECONDS, lambda: self._look() if self.is_current else None)
-
-    def _look(self) -> None:
-        self._polling.start()
+        self.set_interval(POLL_SECONDS, lambda: self._polling.start() if self.is_current else None)
 
     async def _poll(self) -> None:
         try:
@@ -93,15 +90,15 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
         except WorkbenchError as error:
             self.show_error(error)
 
-    def _show(self, found: Sequence[PortRecord]) -> None:
-        self._found = found
-        self.head.show(self.subject, right=(Piece(counted(len(found), "open port"), "muted"),))
-        self.ports.show_rows([_row(each) for each in found], empty=NO_PORTS)
+    def _show(self, records: Sequence[PortRecord]) -> None:
+        self._records = records
+        self.head.show(self.subject, right=(Piece(counted(len(records), "open port"), "muted"),))
+        self.ports.show_rows([_row(record) for record in records], empty=NO_PORTS)
         self.refresh_bindings()
 
     @property
     def _current(self) -> PortRecord | None:
-        return next((each for each in self._found if each.url == self.ports.current), None)
+        return next((record for record in self._records if record.url == self.ports.current), None)
 
     def action_open(self, kind: str) -> None:
         self._open(kind, None)
@@ -132,7 +129,7 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
         if record.port != opened.preferred_port:
             taken = f" Port {opened.preferred_port} of this machine is in use."
         self.say(f"{record.kind}: {record.url}{taken}")
-        self._look()
+        self._polling.start()
 
     def action_copy(self) -> None:
         record = self._current
@@ -146,7 +143,7 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
 
     def _port_closed(self, closed: Sequence[PortRecord]) -> None:
         self.say(f"Closed {closed[0].title}.")
-        self._look()
+        self._polling.start()
 
     def why_not(self, action: str) -> str:
         if action in ("open", "open_port") and self._run is None:
@@ -179,6 +176,6 @@ def _open_and_keep(owner: Callable[[], PortOwner], kind: str, destination: Desti
 
 def _row(record: PortRecord) -> Row:
     address = urlsplit(record.url).netloc
-    place = f"  {record.run_title}  {record.machine.partition(' (')[0]}"  # without the login
+    origin = f"  {record.run_title}  {record.machine.partition(' (')[0]}"  # without the login
     kind = Piece(f"{record.kind:<12}", "function")
-    return Row(record.url, Piece(safe_text(address), "string"), (kind,), (Piece(safe_text(place), "muted"),))
+    return Row(record.url, Piece(safe_text(address), "string"), (kind,), (Piece(safe_text(origin), "muted"),))

@@ -70,16 +70,16 @@ class RecentPane(Pane):
         ask(self, "rows", partial(_read, self._project, first, number), self._show_rows)
 
     def _show_rows(self, read: tuple[Page, tuple[str, ...]]) -> None:
-        found, keys = read
+        page, keys = read
         if keys != self._columns:
             self._columns = keys
-            columns = [column_of(key, runs=found.runs) for key in keys]
+            columns = [column_of(key, runs=page.runs) for key in keys]
             self._table.show_columns(
                 [_narrowed(column) for column in columns if column is not None], "number", descending=True
             )
-        rows = list(map(RowMaker(keys, {}).row, found.lines))
-        self._table.set_rows(found.total, found.first, rows, empty=("No runs yet.",), replace=True)
-        self.set_title(f"{found.total:,}" if found.total else "")
+        rows = list(map(RowMaker(keys, {}).row, page.lines))
+        self._table.set_rows(page.total, page.first, rows, empty=("No runs yet.",), replace=True)
+        self.set_title(f"{page.total:,}" if page.total else "")
         self.refresh_bindings()
 
     def why_not(self, action: str) -> str:
@@ -96,8 +96,8 @@ def _read(project: Project, first: int, number: int) -> tuple[Page, tuple[str, .
     """Return the rows from `first` on, and the keys of the columns. Blocks; raises WorkbenchError."""
     with RunIndex(project) as index:
         metrics = index.metric_names()[:METRICS]
-    found = read_page(project, RunQuery(), frozenset(), first, number)
-    return found, (*COLUMNS, *(METRIC + name for name, _ in metrics))
+    page = read_page(project, RunQuery(), frozenset(), first, number)
+    return page, (*COLUMNS, *(METRIC + name for name, _ in metrics))
 
 
 def _narrowed(column: TableColumn) -> TableColumn:

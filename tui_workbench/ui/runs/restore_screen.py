@@ -64,8 +64,8 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
     def _read_changes(self) -> None:
         self.ask("changes", partial(_read_changes, self.project, self._run), self._show)
 
-    def _show(self, found: tuple[Restoration, str]) -> None:
-        restoration, self._undo = found
+    def _show(self, result: tuple[Restoration, str]) -> None:
+        restoration, self._undo = result
         self._changes = _changed(restoration)
         self.view.show(change_lines(restoration))
         self.refresh_bindings()
@@ -86,7 +86,7 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
             self._calls.add(Runs(self.project).undo_restore, self._undone)
 
     def _restored(self, done: Restoration) -> None:
-        self._steps.add(UNDO_TITLE, self._undo_restore)
+        self._steps.add(UNDO_TITLE, partial(in_thread, Runs(self.project).undo_restore))
         key = shown_key("restore.undo", "ctrl+z")
         self._show_done(f"Restored {counted(_changed(done), 'file')}. {key} undoes the restore.")
 
@@ -98,9 +98,6 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
         if self.is_attached:
             self._read_changes()
             self.say(text)
-
-    async def _undo_restore(self) -> None:
-        await in_thread(Runs(self.project).undo_restore)
 
 
 def _changed(restoration: Restoration) -> int:

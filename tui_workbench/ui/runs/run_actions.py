@@ -56,25 +56,23 @@ def annotate(project: Project, run_ids: Sequence[str], change: Callable[[Annotat
     before: dict[str, Annotations] = {}
     problems = []
     for run_id in run_ids:
-        found: list[Annotations] = []
 
-        def save_and_change(old: Annotations, found: list[Annotations] = found) -> Annotations:
-            found[:] = [old]
+        def save_and_change(old: Annotations, run_id: str = run_id) -> Annotations:
+            before[run_id] = old
             return change(old)
 
         try:
             Runs(project).annotate(run_id, save_and_change)
         except WorkbenchError as error:
+            before.pop(run_id, None)
             problems.append(error)
-        else:
-            before[run_id] = found[0]
     return Annotated(before, tuple(problems))
 
 
-def set_annotations(project: Project, wanted: Mapping[str, Annotations]) -> list[WorkbenchError]:
+def set_annotations(project: Project, annotations: Mapping[str, Annotations]) -> list[WorkbenchError]:
     """Replace the annotations of runs, keyed by run ID. Return an error for each missing run; raise other errors."""
     problems: list[WorkbenchError] = []
-    for run_id, old in wanted.items():
+    for run_id, old in annotations.items():
         try:
             Runs(project).annotate(run_id, lambda _, old=old: old)  # type: ignore[misc]
         except RunNotFound as error:
@@ -112,9 +110,9 @@ def tags_of(text: str) -> dict[str, str]:
 def deletable(runs: Sequence[Run]) -> Deletable:
     """Find the runs that are neither active nor pinned, and measure the disk space that their directories use."""
     ended = [run for run in runs if not run.is_active]
-    found = tuple(run for run in ended if not read_annotations(run.directory).pinned)
-    size = sum(folder_size(run.directory) for run in metered("measuring", "runs", found))
-    return Deletable(found, size, len(ended) - len(found), len(runs) - len(ended))
+    unpinned = tuple(run for run in ended if not read_annotations(run.directory).pinned)
+    size = sum(folder_size(run.directory) for run in metered("measuring", "runs", unpinned))
+    return Deletable(unpinned, size, len(ended) - len(unpinned), len(runs) - len(ended))
 
 
 def delete(project: Project, runs: Sequence[Run]) -> Deletion:
@@ -147,8 +145,8 @@ def undelete(project: Project, run_ids: Sequence[str]) -> list[WorkbenchError]:
 def dependents(runs: Sequence[Run]) -> list[Run]:
     """Return other runs that would be canceled with these runs."""
     ids = {run.run_id for run in runs}
-    found = {other.run_id: other for run in runs for other in dependents_of(RunDirectory(run.directory))}
-    return [other for run_id, other in found.items() if run_id not in ids]
+    others = {other.run_id: other for run in runs for other in dependents_of(RunDirectory(run.directory))}
+    return [other for run_id, other in others.items() if run_id not in ids]
 
 
 def download_all(runs: Sequence[Run], folder: str) -> str:

@@ -130,15 +130,12 @@ class RunCommands(ExplainsUnavailable, Vertical, inherit_bindings=False):
         if row is not None and not self.why_not("start_again"):
             self._host.post_to_main(StartAgainRequested(row.run))
 
-    def action_rerun_edited(self) -> None:
-        if row := self._shown.current_run():
-            self._edit_and_run(row)
-
     @work(group="edit", exclusive=True)
-    async def _edit_and_run(self, row: RunRow) -> None:
-        request = await self.app.push_screen_wait(RunEditScreen(self._project, row.run))
-        if request is not None:
-            self._host.post_to_main(RerunRequested(row.run, request))
+    async def action_rerun_edited(self) -> None:
+        if row := self._shown.current_run():
+            request = await self.app.push_screen_wait(RunEditScreen(self._project, row.run))
+            if request is not None:
+                self._host.post_to_main(RerunRequested(row.run, request))
 
     def action_restore(self) -> None:
         if row := self._shown.current_run():
@@ -161,8 +158,8 @@ class RunCommands(ExplainsUnavailable, Vertical, inherit_bindings=False):
         if row := self._shown.current_run():
             self._ask_for("Note", row, row.facts.annotations.note.replace("\n", " ⏎ "), partial(self._note, row))
 
-    def _ask_for(self, what: str, row: RunRow, text: str, then: Callable[[str], None]) -> None:
-        self.edit_row.ask(f"{what} of {safe_text(run_title(row.run)[:40])}", text, then)
+    def _ask_for(self, label: str, row: RunRow, text: str, then: Callable[[str], None]) -> None:
+        self.edit_row.ask(f"{label} of {safe_text(run_title(row.run)[:40])}", text, then)
 
     def _note(self, row: RunRow, text: str) -> None:
         note = text.replace(" ⏎ ", "\n").strip()
@@ -258,18 +255,20 @@ class RunCommands(ExplainsUnavailable, Vertical, inherit_bindings=False):
             self._host.say("Measuring the size of the files...")
             self._host.ask("size", partial(actions.deletable, runs), partial(self._ask_to_delete, runs))
 
-    def _ask_to_delete(self, chosen: Sequence[Run], found: actions.Deletable) -> None:
-        stays = f"{found.staying} {'stays' if found.pinned + found.active == 1 else 'stay'}."
-        if not found.runs:
+    def _ask_to_delete(self, chosen: Sequence[Run], deletable: actions.Deletable) -> None:
+        stays = f"{deletable.staying} {'stays' if deletable.pinned + deletable.active == 1 else 'stay'}."
+        if not deletable.runs:
             unpin = f"{shown_key('one_run.pin', 'p')} unpins runs."
-            self._host.show_error(UsageError(f"nothing can be deleted: {stays}", remedy=unpin if found.pinned else ""))
+            self._host.show_error(
+                UsageError(f"nothing can be deleted: {stays}", remedy=unpin if deletable.pinned else "")
+            )
             return
-        is_all = len(found.runs) == len(chosen)
-        what = _title(chosen) if is_all else f"{len(found.runs)} of {_title(chosen)}"
+        is_all = len(deletable.runs) == len(chosen)
+        title = _title(chosen) if is_all else f"{len(deletable.runs)} of {_title(chosen)}"
         undo = shown_key("history.undo", "ctrl+z")
         rest = f"{undo} undoes this." if is_all else f"{stays} {undo} undoes this."
-        question = f"Move {what} ({size_text(found.size)}) to the trash? {rest}"
-        call = partial(actions.delete, self._project, found.runs)
+        question = f"Move {title} ({size_text(deletable.size)}) to the trash? {rest}"
+        call = partial(actions.delete, self._project, deletable.runs)
         delete = partial(self._calls.add, call, self._deleted, self._host.show_progress)
         self._host.confirm(question, delete)
 
@@ -285,21 +284,20 @@ class RunCommands(ExplainsUnavailable, Vertical, inherit_bindings=False):
             self._shown.runs_deleted(done.run_ids)
 
     def action_download(self) -> None:
+        def download(text: str) -> None:
+            self._calls.add(partial(actions.download_all, runs, self._path(text)), self._host.say)
+
         if runs := self._shown.chosen_runs():
             folder = os.path.join(self._project.root, "")
-            label = f"Copy the files of {_title(runs)} into"
-            self.edit_row.ask(label, folder, partial(self._download, runs), is_suggestion=True)
-
-    def _download(self, runs: Sequence[Run], text: str) -> None:
-        self._calls.add(partial(actions.download_all, runs, self._path(text)), self._host.say)
+            self.edit_row.ask(f"Copy the files of {_title(runs)} into", folder, download, is_suggestion=True)
 
     def action_export(self) -> None:
+        def export(text: str) -> None:
+            self._calls.add(partial(actions.export, self._project, runs, self._path(text)), self._host.say)
+
         if runs := self._shown.chosen_runs():
             path = os.path.join(self._project.root, "runs.csv")
-            self.edit_row.ask(f"Export {_title(runs)} to", path, partial(self._export, runs), is_suggestion=True)
-
-    def _export(self, runs: Sequence[Run], text: str) -> None:
-        self._calls.add(partial(actions.export, self._project, runs, self._path(text)), self._host.say)
+            self.edit_row.ask(f"Export {_title(runs)} to", path, export, is_suggestion=True)
 
     def _path(self, text: str) -> str:
         return os.path.join(self._project.root, os.path.expanduser(text.strip()))
@@ -348,8 +346,8 @@ class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
         self.run_worker(self._list_configurations(), group="configurations")
 
     async def _list_configurations(self) -> None:
-        found = await in_thread(self._project.run_configurations)
-        names = [configuration.name for configuration in found if configuration.problem is None]
+        configurations = await in_thread(self._project.run_configurations)
+        names = [configuration.name for configuration in configurations if configuration.problem is None]
         self.configuration.show_options(_rows((UNCHANGED, *names)))
 
     def on_notice_changed(self, event: Notice.Changed) -> None:

@@ -13,7 +13,7 @@ from tui_workbench.core.progress import metered, size_text
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.deleting import Purged
 from tui_workbench.runs.facade import Runs
-from tui_workbench.ui.blocking import CallQueue, hold_exit
+from tui_workbench.ui.blocking import CallQueue
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, TRASH
 from tui_workbench.ui.formatting import moment, run_state, run_title
@@ -41,7 +41,7 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
-        self._found: Sequence[Run] = ()
+        self._deleted: Sequence[Run] = ()
         self._calls = CallQueue(self)
         self.runs = RowList(has_filter=True)
         self.content = (self.runs,)
@@ -53,22 +53,22 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
     def _read(self) -> None:
         self.ask("trash", Runs(self.project).deleted, self._show)
 
-    def _show(self, found: Sequence[Run]) -> None:
-        self._found = found
+    def _show(self, runs: Sequence[Run]) -> None:
+        self._deleted = runs
         now = time.time()
-        self.head.show(self.subject, right=(Piece(counted(len(found), "run"), "muted"),))
-        self.runs.show_rows([_row(run, now) for run in found], empty=EMPTY)
+        self.head.show(self.subject, right=(Piece(counted(len(runs), "run"), "muted"),))
+        self.runs.show_rows([_row(run, now) for run in runs], empty=EMPTY)
         self.refresh_bindings()
 
     @property
     def _current(self) -> Run | None:
-        return next((run for run in self._found if run.run_id == self.runs.current), None)
+        return next((run for run in self._deleted if run.run_id == self.runs.current), None)
 
     def why_not(self, action: str) -> str:
         if action in ("restore", "purge", "purge_all"):
             if self.question is not None:
                 return "Answer the question first."
-            if not self._found:
+            if not self._deleted:
                 return "The trash is empty."
         if action in ("restore", "purge") and self._current is None:
             return "No run selected."
@@ -90,21 +90,23 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
             self._measure([run])
 
     def action_purge_all(self) -> None:
-        self._measure(self._found)
+        self._measure(self._deleted)
 
     def _measure(self, runs: Sequence[Run]) -> None:
         self.say("Measuring the size of the files...")
-        call = partial(_size_of, [run.directory for run in runs])
-        self.ask("size", call, partial(self._ask_to_purge, runs))
+        folders = [run.directory for run in runs]
 
-    def _ask_to_purge(self, runs: Sequence[Run], size: int) -> None:
-        title = safe_text(run_title(runs[0])[:40]) if len(runs) == 1 else counted(len(runs), "run")
-        text = f"Permanently delete {title} ({size_text(size)})? This cannot be undone."
-        self.confirm(text, partial(self._purge, [run.run_id for run in runs]))
+        def confirm(size: int) -> None:
+            title = safe_text(run_title(runs[0])[:40]) if len(runs) == 1 else counted(len(runs), "run")
+            text = f"Permanently delete {title} ({size_text(size)})? This cannot be undone."
+            self.confirm(text, partial(self._purge, [run.run_id for run in runs]))
+
+        self.ask("size", lambda: sum(map(folder_size, metered("measuring", "runs", folders))), confirm)
 
     def _purge(self, run_ids: Sequence[str]) -> None:
         self.say("Deleting...")
-        self._calls.add(partial(_purge, self.project, run_ids), self._purged, self.show_progress)
+        call = partial(Runs(self.project).purge, run_ids)
+        self._calls.add(call, self._purged, self.show_progress, holds_exit=True)
 
     def _purged(self, purged: Purged) -> None:
         self._steps.forget_runs(purged.run_ids)
@@ -113,15 +115,6 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
         if self.is_attached:
             self.notice.say(" ".join((text, *purged.problems)), wrong=bool(purged.problems))
             self._read()
-
-
-def _size_of(folders: Sequence[str]) -> int:
-    return sum(map(folder_size, metered("measuring", "runs", folders)))
-
-
-def _purge(project: Project, run_ids: Sequence[str]) -> Purged:
-    with hold_exit():
-        return Runs(project).purge(run_ids)
 
 
 def _row(run: Run, now: float) -> Row:
