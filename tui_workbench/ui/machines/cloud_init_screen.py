@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.preparing.cloud_init import cloud_init, read_public_key
@@ -53,12 +52,9 @@ class CloudInitScreen(HistoryScreen, inherit_bindings=False):
         self.prompt.ask("File with your public key", DEFAULT_KEY, self._key_given, is_suggestion=True)
 
     def _key_given(self, text: str) -> None:
-        self.ask("key", partial(_with_key, os.path.expanduser(text.strip())), self._show)
+        path = os.path.expanduser(text.strip())
+        self.ask("key", lambda: cloud_init(public_key=read_public_key(path)), self._show)
 
     def action_copy_text(self) -> None:
         if copy(self.app, self._text):
             self.say("Copied the file.")
-
-
-def _with_key(path: str) -> str:
-    return cloud_init(public_key=read_public_key(path))

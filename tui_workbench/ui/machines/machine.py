@@ -124,7 +124,11 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
             await in_thread(lambda: attachment.give(needed, values.get(ANSWER, "")))
             return attachment
         attachment = await in_thread(lambda: Attachment(self._project.root, request_of(values)))
-        _give(attachment, values)
+        secret = values.get(SECRET, "")
+        if secret and attachment.request.has_password:
+            attachment.give_password(secret)
+        elif secret and attachment.request.private_key:
+            attachment.give_passphrase(secret)
         return attachment
 
     def _ask(self, attachment: Attachment, needed: SecretNeeded) -> None:
@@ -296,7 +300,7 @@ class MachineView(DialogView, inherit_bindings=False):
         self._remarks: Sequence[Remark] = ()
         self._results: list[CheckResult] = []
         self._awaited: Sequence[str] = ()
-        self._place = ""
+        self._address = ""
         self._command = ""
 
     def show(self, phase: Phase, *remarks: Remark, at: str = "", command: str = "") -> None:
@@ -309,17 +313,17 @@ class MachineView(DialogView, inherit_bindings=False):
         self._cursor = keys.index(at) if at in keys else self._cursor
         self.rebuild()
 
-    def clear_checks(self, place: str) -> None:
-        """Remove the results. `place` is the machine's address, shown with commands to run there."""
-        self._begin_checks((), place)
+    def clear_checks(self, address: str) -> None:
+        """Remove the results. `address` is that of the machine, shown with commands to run there."""
+        self._begin_checks((), address)
 
-    def show_results(self, results: Iterable[CheckResult], place: str) -> None:
-        """Show these results. `place` is as in `clear_checks`."""
-        self._begin_checks((), place)
+    def show_results(self, results: Iterable[CheckResult], address: str) -> None:
+        """Show these results. `address` is as in `clear_checks`."""
+        self._begin_checks((), address)
         self._results.extend(results)
 
-    def _begin_checks(self, awaited: Sequence[str], place: str) -> None:
-        self._results, self._awaited, self._place = [], awaited, place
+    def _begin_checks(self, awaited: Sequence[str], address: str) -> None:
+        self._results, self._awaited, self._address = [], awaited, address
         self.rebuild()
 
     # --- Work
@@ -434,7 +438,7 @@ class MachineView(DialogView, inherit_bindings=False):
                 yield DialogLine(field=field, stop=number if self.phase is Phase.ASKING else -1)
             yield DialogLine()
         for result in self._results:
-            yield from map(DialogLine, _lines_of(result, width, self._place))
+            yield from map(DialogLine, _lines_of(result, width, self._address))
         for name in () if self._is_broken else self._awaited[len(self._results) :]:
             yield DialogLine([Piece(f" ○ {name}", "comment")])
         if self._results or self._awaited:
@@ -445,7 +449,7 @@ class MachineView(DialogView, inherit_bindings=False):
             yield DialogLine()
 
 
-def _lines_of(result: CheckResult, width: int, place: str) -> list[tuple[Piece, ...]]:
+def _lines_of(result: CheckResult, width: int, address: str) -> list[tuple[Piece, ...]]:
     glyph, role = LOOKS[result.state]
     name, indent = set_cell_size(result.name, NAME_WIDTH), Piece(" " * (NAME_WIDTH + 3))
     text_role = "error" if result.state == BROKEN else "muted" if result.state == UNNEEDED else "text"
@@ -453,18 +457,10 @@ def _lines_of(result: CheckResult, width: int, place: str) -> list[tuple[Piece, 
     if result.remedy:
         lines += hanging([indent], result.remedy, width, "muted")
     if result.command:
-        lines.append((indent, Piece(f"On {safe_text(place)}:" if result.there else "On this machine:", "muted")))
+        lines.append((indent, Piece(f"On {safe_text(address)}:" if result.there else "On this machine:", "muted")))
         for command in result.command.split("\n"):
             lines += hanging([indent, Piece("  ")], command, width, "accent")
     return lines
-
-
-def _give(attachment: Attachment, values: Mapping[str, str]) -> None:
-    secret = values.get(SECRET, "")
-    if secret and attachment.request.has_password:
-        attachment.give_password(secret)
-    elif secret and attachment.request.private_key:
-        attachment.give_passphrase(secret)
 
 
 def _storage_remark(kept: KeyringResult) -> Remark:

@@ -61,7 +61,10 @@ class PreparingView(MachineView):
             results = await in_thread(machine.look)
             self.show_results(_shown(machine, results), self._target.address)
             commands = _commands(results)
-            if commands and await self.agrees((_question(results, self._target.address or "this machine"), "text")):
+            yes, no = shown_key("machine.yes", "y"), shown_key("machine.no", "n")
+            question = f"Run {counted(missing_commands(results), 'command')} as root on "
+            question += f"{self._target.address or 'this machine'}?  {yes} runs them, {no} runs nothing."
+            if commands and await self.agrees((question, "text")):
                 await self._install(machine, results)
                 results = await in_thread(machine.verify)
         except WorkbenchError as error:
@@ -92,7 +95,7 @@ class PreparingView(MachineView):
 
 
 def _shown(machine: Machine, results: Sequence[StepResult]) -> list[CheckResult]:
-    there = not machine.host.is_local
+    is_elsewhere = not machine.host.is_local
     return [
         CheckResult(
             result.step.name,
@@ -100,7 +103,7 @@ def _shown(machine: Machine, results: Sequence[StepResult]) -> list[CheckResult]
             result.message,
             result.step.warning if result.commands else "",
             "\n".join(result.commands),
-            there,
+            is_elsewhere,
         )
         for result in results
     ]
@@ -108,12 +111,6 @@ def _shown(machine: Machine, results: Sequence[StepResult]) -> list[CheckResult]
 
 def _commands(results: Sequence[StepResult]) -> str:
     return "\n".join(command for result in results for command in result.commands)
-
-
-def _question(results: Sequence[StepResult], place: str) -> str:
-    yes, no = shown_key("machine.yes", "y"), shown_key("machine.no", "n")
-    count = counted(missing_commands(results), "command")
-    return f"Run {count} as root on {place}?  {yes} runs them, {no} runs nothing."
 
 
 def _conclusion(results: Sequence[StepResult]) -> Remark:

@@ -50,19 +50,19 @@ class TargetChecks:
         self._checked[checked.target.name] = checked
 
     def errors(self, targets: Iterable[ComputeTarget]) -> dict[str, WorkbenchError]:
-        found: dict[str, WorkbenchError] = {}
+        errors: dict[str, WorkbenchError] = {}
         for target in targets:
             checked = self._of(target)
             if checked is not None and checked.error is not None:
-                found[target.name] = checked.error
+                errors[target.name] = checked.error
             elif checked is None and target.name in self._unreached:
                 problem, remedy = self._unreached[target.name]
-                found[target.name] = WorkbenchError(problem, remedy=remedy)
-        return found
+                errors[target.name] = WorkbenchError(problem, remedy=remedy)
+        return errors
 
     def good(self, targets: Iterable[ComputeTarget]) -> frozenset[str]:
         checks = filter(None, map(self._of, targets))
-        return frozenset(each.target.name for each in checks if each.results and each.error is None)
+        return frozenset(checked.target.name for checked in checks if checked.results and checked.error is None)
 
     def _of(self, target: ComputeTarget) -> Checked | None:
         checked = self._checked.get(target.name)

@@ -47,20 +47,20 @@ class ShownTarget(NamedTuple):
         return READY if self.version or self.is_good else UNCHECKED
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The Python of a local target; for other targets, the type with the address, the members or the image."""
         target, kind = self.target, self.target.kind
         if kind.runs_here:
             return f"Python {self.version}" if self.version else target.python_location
-        here = "this machine" if kind.has_scheduler else mask_text(target.base_docker_image)
-        place = target.address or ", ".join(target.members) or here
-        return f"{kind.label or kind.name} {place}"
+        fallback = "this machine" if kind.has_scheduler else mask_text(target.base_docker_image)
+        location = target.address or ", ".join(target.members) or fallback
+        return f"{kind.label or kind.name} {location}"
 
     def row(self, name_width: int) -> Row:
         state, name = self.state, safe_text(self.target.name)
         return Row(
             self.target.name,
-            Piece(self.problem, "error") if self.problem else Piece(safe_text(self.place), "muted"),
+            Piece(self.problem, "error") if self.problem else Piece(safe_text(self.location), "muted"),
             before=(Piece(f"{state.glyph} ", state.role), Piece(f"{name:<{name_width}}  ")),
             right=(Piece(f"{self.gpus} GPU  " if self.gpus else "", "muted"), Piece(state.word, state.role)),
         )
@@ -204,6 +204,6 @@ class TargetsPane(Pane):
 
 def _problem_line(target: ComputeTarget, error: WorkbenchError | None) -> str:
     if target.problem is not None:
-        place = os.path.basename(target.path) + (f":{target.problem.line}" if target.problem.line else "")
-        return safe_text(f"{place}: {target.problem.message}. {target.problem.remedy}".rstrip())
+        position = os.path.basename(target.path) + (f":{target.problem.line}" if target.problem.line else "")
+        return safe_text(f"{position}: {target.problem.message}. {target.problem.remedy}".rstrip())
     return safe_text(f"{error.message}. {error.remedy}".rstrip()) if error is not None else ""
