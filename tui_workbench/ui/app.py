@@ -1,5 +1,7 @@
 """The application, which shows the main screen of a project or the start screen. Other logic is in screens and panes.
 
+`show` reads a project, runs the application, and prints the closing lines after its end.
+
 SIGHUP and SIGTERM end the program without questions: unsaved edits stay in recovery files.
 """
 
@@ -9,8 +11,10 @@ import asyncio
 import contextlib
 import gc
 import signal
+import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from textual import work
 from textual.app import App
@@ -21,21 +25,23 @@ from textual.theme import Theme
 from textual.worker import active_worker
 
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import Run  # noqa: F401  Textual evaluates the type of the result
+from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.ui import crash, screens
-from tui_workbench.ui.blocking import QuickShutdownExecutor, in_thread
+from tui_workbench.ui.blocking import QuickShutdownExecutor, in_thread, wait_for_exit_holds
 from tui_workbench.ui.commands.available_commands import why_refused
 from tui_workbench.ui.commands.jump import jump
 from tui_workbench.ui.commands.main_commands import APP
-from tui_workbench.ui.files.file_tree import FileTree
+from tui_workbench.ui.files.file_tree import FileTree, read_folder
+from tui_workbench.ui.formatting import run_title
 from tui_workbench.ui.main.main import MainScreen
 from tui_workbench.ui.messages import BackendFailed, MonitorRequested, ProjectRequested
-from tui_workbench.ui.projects.opening import Opened, open_project
-from tui_workbench.ui.session_state import Values
+from tui_workbench.ui.session_state import Values, load_session
 from tui_workbench.ui.terminal import clipboard
-from tui_workbench.ui.terminal.capabilities import Terminal
+from tui_workbench.ui.terminal.capabilities import Terminal, prepare_for_browser
 from tui_workbench.ui.terminal.colors import line_filters
+from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
 from tui_workbench.ui.terminal.textual_internals import replace_first_screen
 from tui_workbench.ui.themes import themes
@@ -43,6 +49,30 @@ from tui_workbench.ui.undo import forget_steps
 
 FULL = Terminal()
 ENDING = (signal.SIGHUP, signal.SIGTERM)
+
+
+class Opened(NamedTuple):
+    """A project with its file tree and its saved session, and the error if the session cannot be read."""
+
+    project: Project
+    tree: FileTree
+    saved: Values
+    error: WorkbenchError | None
+
+
+def open_project(root: str) -> Opened:
+    """Read what the first frame shows of the project at or above the folder `root`.
+
+    Blocks. Raises ProjectNotFound.
+    """
+    project = Project.find(root)
+    saved, error = load_session(project.root)
+    tree = FileTree(project.root)
+    if folders := saved.part("files").texts("folders"):
+        tree.open_folders = {"", *folders}
+    for folder in tree.to_read():
+        tree.accept(folder, read_folder(project.root, folder))
+    return Opened(project, tree, saved, error)
 
 
 class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
@@ -218,3 +248,40 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
             await self.screen.action_quit()  # asks about unsaved edits
         else:
             self.exit([])
+
+
+def show(root: str, terminal: Terminal, startup_error: WorkbenchError | None = None) -> int:
+    """Show the project at `root`, or the start screen if `root` is "", until the user quits. Return the exit code.
+
+    `startup_error` is shown after the first frame.
+    """
+    opened = open_project(root) if root else None
+    theme, theme_error = themes.saved_theme()
+    in_browser = prepare_for_browser()
+    error = theme_error or startup_error
+    if opened is None:
+        app = WorkbenchApp(None, None, theme, error, terminal)
+    else:
+        app = WorkbenchApp(opened.project, opened.tree, theme, error or opened.error, terminal, opened.saved)
+    with crash.thread_errors_to(app.fail_later), crash.quit_signal_to(app.end_with, app.restore_terminal):
+        active_runs = app.run() or []
+    wait_for_exit_holds()
+    if app.crash_report is not None:
+        sys.stderr.write(f"{crash.closing_line(app.crash_report)}\n")
+    for line in [] if in_browser else closing_lines(active_runs):
+        sys.stdout.write(f"{line}\n")
+    return app.return_code or 0
+
+
+def closing_lines(active: list[Run]) -> list[str]:
+    """Return the lines to print after the screens close: the active runs, and the command to follow the first.
+
+    Return [] if no run is active.
+    """
+    if not active:
+        return []
+    names = ", ".join(safe_text(run_title(run)) for run in active)
+    return [
+        f"{counted(len(active), 'active run')}: {names}",
+        f"Follow with: workbench-tui logs -f {active[0].run_number}",
+    ]

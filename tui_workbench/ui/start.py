@@ -25,7 +25,7 @@ def run(project_path: str = "", *, ascii_only: bool = False) -> int:
     keymap_error = use_keymap()
     with textual_environment(terminal):
         # Textual reads its environment, and the widgets bind their keys, when they are imported.
-        from tui_workbench.ui.program import show
+        from tui_workbench.ui.app import show
 
     return show(root, terminal, keymap_error)
 

@@ -18,9 +18,8 @@ from tests.ui.main.test_unsaved_edits import edit
 from tests.ui.seen import content_of
 from tests.ui.waiting import until
 from tui_workbench.runs.facade import Runs
-from tui_workbench.ui.app import WorkbenchApp
+from tui_workbench.ui.app import Opened, WorkbenchApp, open_project
 from tui_workbench.ui.main.main import MainScreen
-from tui_workbench.ui.projects.opening import Opened, open_project
 from tui_workbench.ui.projects.start_screen import StartScreen
 from tui_workbench.ui.session_state import save_session
 from tui_workbench.ui.themes.themes import load_theme

@@ -1,4 +1,1 @@
-"""The start screen, and the code that reads a project when it is opened.
-
-The panes of an open project are in the other folders.
-"""
+"""The start screen. The panes of an open project are in the other folders."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from rich.cells import cell_len, set_cell_size
-from textual import on
+from textual import on, work
 from textual.containers import Vertical
 
 from tui_workbench.core.directories import CONFIG_DIRECTORY, abbreviate_home, project_above
@@ -62,12 +62,12 @@ class StartScreen(FullScreen, inherit_bindings=False):
         commands = (
             (*START, *HISTORY)
             if project
-            else (*START, *START_ALONE, *(each for each in HISTORY if each.id != "history.leave"))
+            else (*START, *START_ALONE, *(command for command in HISTORY if command.id != "history.leave"))
         )
         self.DECLARED_COMMANDS = commands
         set_bindings(self, bindings(commands))
         self._exists: dict[str, bool] = {}
-        self._found: Sequence[RecentProject] = ()
+        self._recent_projects: Sequence[RecentProject] = ()
         self._calls = CallQueue(self)
         self._stop: threading.Event | None = None  # set to stop the clone
         self.recent, self.templates, self.prompt = RowList(has_filter=True), RowList(), PromptRow()
@@ -88,11 +88,11 @@ class StartScreen(FullScreen, inherit_bindings=False):
 
     # --- Recent projects
 
-    def _show_found(self, found: Sequence[RecentProject]) -> None:
+    def _show_found(self, projects: Sequence[RecentProject]) -> None:
         is_open = os.path.realpath(self._project.root) if self._project else ""
-        self._found = [each for each in found if each.root != is_open]
-        for each in self._found:
-            self.run_worker(self._look_up(each.root))
+        self._recent_projects = [recent for recent in projects if recent.root != is_open]
+        for recent in self._recent_projects:
+            self.run_worker(self._look_up(recent.root))
         self._show_recent()
 
     async def _look_up(self, root: str) -> None:
@@ -100,7 +100,7 @@ class StartScreen(FullScreen, inherit_bindings=False):
         self._show_recent()
 
     def _show_recent(self) -> None:
-        shown = [each for each in self._found if self._exists.get(each.root, True)]
+        shown = [recent for recent in self._recent_projects if self._exists.get(recent.root, True)]
         none = f"No {'other ' if self._project else ''}recent projects."
         self.recent.show_rows(_rows(shown, self._exists), empty=(none, HOW_TO_OPEN))
         if not shown and self.focused is self.recent:
@@ -136,24 +136,22 @@ class StartScreen(FullScreen, inherit_bindings=False):
 
     def action_open_folder(self) -> None:
         self.say("")
-        self.prompt.ask("Folder", self._suggested(""), self._folder_given, is_suggestion=True)
+        self.prompt.ask("Folder", self._suggested(""), self._look_for, is_suggestion=True)
 
-    def _folder_given(self, text: str) -> None:
-        self.run_worker(self._look_for(text), group="folder")
-
+    @work(group="folder")
     async def _look_for(self, text: str) -> None:
         try:
-            found = await in_thread(partial(_root_of, _absolute(text)))
+            folder = await in_thread(partial(_root_of, _absolute(text)))
         except UsageError as error:
             self.show_error(error)
             if not self.prompt.display:
-                self.prompt.ask("Folder", text, self._folder_given)
+                self.prompt.ask("Folder", text, self._look_for)
         else:
-            self._enter(found)
+            self._enter(folder)
 
-    def _enter(self, found: tuple[str, bool]) -> None:
-        """Open a project, or ask whether to turn the folder into one."""
-        root, is_project = found
+    def _enter(self, folder: tuple[str, bool]) -> None:
+        """Open a project, or ask whether to turn the folder into one. `folder` is as returned by `_root_of`."""
+        root, is_project = folder
         if is_project:
             self._open(root)
             return
@@ -248,23 +246,28 @@ class StartScreen(FullScreen, inherit_bindings=False):
         return super().why_not(action)
 
 
-def _rows(projects: Sequence[RecentProject], known: dict[str, bool]) -> list[Row]:
-    names = [truncate_end(safe_text(os.path.basename(each.root)), LONGEST_NAME) for each in projects]
+def _rows(projects: Sequence[RecentProject], looked_up: dict[str, bool]) -> list[Row]:
+    names = [truncate_end(safe_text(os.path.basename(project.root)), LONGEST_NAME) for project in projects]
     width = max(map(cell_len, names), default=0) + 2
     now = time.time()
     rows = []
-    for each, name in zip(projects, names, strict=True):
-        title = Piece(set_cell_size(name, width), "text" if each.root in known else "faint")
-        path = Piece(safe_text(abbreviate_home(each.root)), "muted" if each.root in known else "faint")
-        rows.append(Row(each.root, path, (title,), right=(Piece(moment(each.used, now), "muted"),)))
+    for project, name in zip(projects, names, strict=True):
+        title = Piece(set_cell_size(name, width), "text" if project.root in looked_up else "faint")
+        path = Piece(safe_text(abbreviate_home(project.root)), "muted" if project.root in looked_up else "faint")
+        rows.append(Row(project.root, path, (title,), right=(Piece(moment(project.used, now), "muted"),)))
     return rows
 
 
 def _template_rows(templates: Sequence[Template]) -> list[Row]:
-    width = max(len(each.name) for each in templates) + 2
+    width = max(len(template.name) for template in templates) + 2
     return [
-        Row(each.name, Piece(each.description, "muted"), (Piece(f"{each.name:{width}}", "function"),), cut_at_end=True)
-        for each in templates
+        Row(
+            template.name,
+            Piece(template.description, "muted"),
+            (Piece(f"{template.name:{width}}", "function"),),
+            cut_at_end=True,
+        )
+        for template in templates
     ]
 
 

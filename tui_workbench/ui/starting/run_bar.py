@@ -59,24 +59,24 @@ class ArgumentsField(TextField):
     def __init__(self) -> None:
         super().__init__(placeholder="arguments", id="arguments")
         self.history: list[str] = []  # the arguments of earlier runs, newest first
-        self._place = -1
+        self._index = -1
         self._typed = ""
 
     def action_older(self) -> None:
-        for place in range(self._place + 1, len(self.history)):
-            if self.history[place] != self.value:
-                self._go_to(place)
+        for index in range(self._index + 1, len(self.history)):
+            if self.history[index] != self.value:
+                self._go_to(index)
                 return
 
     def action_newer(self) -> None:
-        if self._place >= 0:
-            self._go_to(self._place - 1)
+        if self._index >= 0:
+            self._go_to(self._index - 1)
 
-    def _go_to(self, place: int) -> None:
-        if self._place < 0:
+    def _go_to(self, index: int) -> None:
+        if self._index < 0:
             self._typed = self.value
-        self._place = place
-        self.value = self._typed if place < 0 else self.history[place]
+        self._index = index
+        self.value = self._typed if index < 0 else self.history[index]
         self.cursor_position = len(self.value)
 
 
@@ -144,7 +144,7 @@ class RunBar(Widget, inherit_bindings=False):
         self._runs: Sequence[Run] = ()
         self._posted: RunRequest | None = None
         self._status = ("", False)  # status of the request: a text, and True if it is an error
-        self._known: set[str] = set()
+        self._read_parts: set[str] = set()
 
     def compose(self) -> ComposeResult:
         with Horizontal():
@@ -259,7 +259,7 @@ class RunBar(Widget, inherit_bindings=False):
 
     def show_configurations(self, configurations: Sequence[RunConfiguration], targets: Sequence[ComputeTarget]) -> None:
         """Set the run configurations to choose from. The chosen configuration stays while its file exists."""
-        self._known.add("configurations")
+        self._read_parts.add("configurations")
         self._configurations = {configuration.name: configuration for configuration in configurations}
         self._targets = {target.name: target for target in targets}
         self._environment.show_options(tuple(self._option(configuration) for configuration in configurations))
@@ -272,7 +272,7 @@ class RunBar(Widget, inherit_bindings=False):
 
     def show_scripts(self, scripts: list[str]) -> None:
         """Set the scripts to choose from. The chosen script stays, even if its file no longer exists."""
-        self._known.add("scripts")
+        self._read_parts.add("scripts")
         self._scripts = scripts
         self._script.show_options(tuple(Row(script, Piece(safe_text(script))) for script in scripts))
         if not self._script.value:
@@ -345,7 +345,7 @@ class RunBar(Widget, inherit_bindings=False):
         self.set_class(self._is_for_slurm, "-slurm")
 
     def _usual_script(self) -> str:
-        return next((usual for usual in (*USUAL_SCRIPTS, *self._scripts) if usual in self._scripts), "")
+        return next((script for script in (*USUAL_SCRIPTS, *self._scripts) if script in self._scripts), "")
 
     def _show_script(self, script: str) -> None:
         self._script.show_value(script)
@@ -363,7 +363,7 @@ class RunBar(Widget, inherit_bindings=False):
         except UsageError as error:
             self._posted = None
             # Until the project has been read, a missing configuration or script is not an error.
-            if self._known == {"configurations", "scripts"}:
+            if self._read_parts == {"configurations", "scripts"}:
                 self._set_status(str(error), wrong=True)
             self.post_message(RequestChanged(None))
             return

@@ -235,7 +235,7 @@ class Starting:
         paths = [path for path, _ in error.paths]
         choices = [Choice("s", "exclude them", LEAVE_OUT), Choice("n", "cancel", "")]
         # A rerun uses the data of the original run. On another machine, only the user knows where the data is.
-        if (not request.origin or request.run_configuration) and not self._is_elsewhere(request):
+        if (not request.origin or request.run_configuration) and not self._runs_remotely(request):
             choices.insert(0, Choice("l", "link them as data", DECLARE))
         answer = await self._context.questions.choose(f"{safe_text(capitalized(error.message))}.", *choices)
         if not answer:
@@ -249,7 +249,7 @@ class Starting:
         await self._changes.apply(changes)
         await self.submit(request, sweep)
 
-    def _is_elsewhere(self, request: RunRequest) -> bool:
+    def _runs_remotely(self, request: RunRequest) -> bool:
         project = self._context.project
         configuration = project.run_configuration(request.run_configuration)
         return project.target_of(configuration, request.target).kind.is_remote
@@ -285,7 +285,7 @@ class Starting:
                 "no run configuration is chosen",
                 remedy="Choose a run configuration in the run bar, or create one with `New runconfig` in Files.",
             )
-        await self._save(self._makes_environment(configuration, target))
+        await self._save(self._edited_environment_files(configuration, target))
         if not await self._login.reach(target):
             return False
         preparation = self._preparations.get(configuration.name)
@@ -356,7 +356,9 @@ class Starting:
         folder = os.path.join(self._context.project.root, "")
         return frozenset(path for path in self._context.panes.editor.dirty_paths() if path.startswith(folder))
 
-    def _makes_environment(self, configuration: RunConfiguration, target: ComputeTarget | None) -> frozenset[str]:
+    def _edited_environment_files(
+        self, configuration: RunConfiguration, target: ComputeTarget | None
+    ) -> frozenset[str]:
         """Return the files that define the environment and have unsaved edits."""
         root = self._context.project.root
         named = (configuration.conda_dependencies_file, configuration.spark_dependencies_file)

@@ -52,8 +52,8 @@ class SweepScreen(DialogScreen["SweepChoice | None"], inherit_bindings=False):
         self.random = TextField(placeholder="all combinations; 20 draws 20 of them")
         self.parallel = TextField("1")
         fields = {"Values": self.values, "Seeds": self.seeds, "Random": self.random, "In parallel": self.parallel}
-        grid = Grid(*(widget for name, field in fields.items() for widget in (Static(name, markup=False), field)))
-        super().__init__(box_of(f"Sweep of {request.script}", grid, self._notice))
+        form = Grid(*(widget for name, field in fields.items() for widget in (Static(name, markup=False), field)))
+        super().__init__(box_of(f"Sweep of {request.script}", form, self._notice))
 
     def on_mount(self) -> None:
         self.set_focus(self.values)

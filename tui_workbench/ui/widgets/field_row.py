@@ -70,9 +70,9 @@ class PromptRow(FieldRow):
 
     def __init__(self) -> None:
         super().__init__()
-        self._then: Callable[[str], None] = lambda text: None
+        self._then: Callable[[str], object] = lambda text: None
 
-    def ask(self, label: str, value: str, then: Callable[[str], None], *, is_suggestion: bool = False) -> None:
+    def ask(self, label: str, value: str, then: Callable[[str], object], *, is_suggestion: bool = False) -> None:
         """Ask for a value and call `then` with it, unless the user cancels. `label` must be safe text.
 
         A suggested value is selected, so that typing replaces it.
