@@ -38,12 +38,6 @@ def end_message(run: Run, now: float) -> tuple[str, str]:
     return head, f"{whole}. {reason}" if reason else f"{whole}."
 
 
-def stall_message(run: Run, text: str) -> str:
-    """Return a message about a run that has stalled, as safe text. `text` is the GPU verdict of the run."""
-    sentence = safe_text(text.partition(": GPU")[0])
-    return f"■ {truncate_middle(safe_text(run_title(run)), LONGEST_TITLE)} stalled: {sentence}."
-
-
 def place_toasts(app: App[Any]) -> None:
     """Put toasts into the half of the screen that does not contain the cursor."""
     on_top = app.cursor_position.y * 2 > app.size.height
@@ -94,8 +88,13 @@ class RunNotifier:
         self._show_title()
 
     def report_stalled(self, run: Run, text: str) -> None:
-        """Report that a run has stalled, even if the user is watching it, because its log shows nothing new."""
-        self._notify(stall_message(run, text), "warning")
+        """Report that a run has stalled, even if the user is watching it, because its log shows nothing new.
+
+        `text` is the GPU verdict of the run.
+        """
+        sentence = safe_text(text.partition(": GPU")[0])
+        title = truncate_middle(safe_text(run_title(run)), LONGEST_TITLE)
+        self._notify(f"■ {title} stalled: {sentence}.", "warning")
 
     def _tell(self, run: Run, *, is_watched: bool) -> None:
         head, whole = end_message(run, time.time())

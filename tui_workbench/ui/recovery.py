@@ -97,7 +97,7 @@ class Recovery:
 
         The files stay until `delete_taken` is called. Before that, call `keep` with the texts.
         """
-        found: list[Unsaved] = []
+        texts: list[Unsaved] = []
         errors: list[StorageError] = []
         for folder in self._folders():
             try:
@@ -107,10 +107,10 @@ class Recovery:
             self._taken.append((folder, lock))
             for path in _texts(folder):
                 try:
-                    found.append(_read(path))
+                    texts.append(_read(path))
                 except StorageError as error:
                     errors.append(error)
-        return sorted(found, key=lambda unsaved: unsaved.kept_at), errors
+        return sorted(texts, key=lambda unsaved: unsaved.kept_at), errors
 
     def delete_taken(self) -> None:
         """Delete the texts that were taken over."""
@@ -161,13 +161,13 @@ def _encoded(unsaved: Unsaved) -> bytes:
 def _read(path: str) -> Unsaved:
     """Read a recovery file. Raises StorageError after renaming an invalid file."""
     try:
-        found = parse_json(read_file(path, LARGEST), bits=64)  # an inode can have 64 bits
-        values, base = Values(found), Values(found).part("file")
+        data = parse_json(read_file(path, LARGEST), bits=64)  # an inode can have 64 bits
+        values, base = Values(data), Values(data).part("file")
         if values.number("schema") > SCHEMA:
             raise _set_aside(path, "a later version of workbench-tui wrote it")
-        if values.number("schema") != SCHEMA or not base.text("path") or "text" not in found:
+        if values.number("schema") != SCHEMA or not base.text("path") or "text" not in data:
             raise ValueError("unexpected content")
-        signature = found["file"]["signature"]
+        signature = data["file"]["signature"]
         version = TextFile(
             base.text("path"),
             base.text("text"),
@@ -176,7 +176,7 @@ def _read(path: str) -> Unsaved:
             newline=base.text("newline"),
             has_bom=base.flag("has_bom"),
         )
-        return Unsaved(version, values.text("text"), float(found["kept_at"]))
+        return Unsaved(version, values.text("text"), float(data["kept_at"]))
     except OSError as error:
         raise _set_aside(path, (error.strerror or str(error)).lower()) from error
     except (ValueError, TypeError, KeyError) as error:

@@ -93,14 +93,14 @@ def recent_projects() -> list[RecentProject]:
     newest: list[tuple[float, str]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as files:
         newest = sorted((-file.stat().st_mtime, file.path) for file in files if file.name.endswith(".json"))
-    found = ((_read_values(path)[0].text("project"), -age) for age, path in newest[:MOST_RECENT])
-    return [RecentProject(root, used) for root, used in found if root]
+    projects = ((_read_values(path)[0].text("project"), -age) for age, path in newest[:MOST_RECENT])
+    return [RecentProject(root, used) for root, used in projects if root]
 
 
 def load_session(root: str) -> tuple[Values, WorkbenchError | None]:
     """Return the saved session of the project at `root`, and the error if it cannot be read. Blocks; never raises."""
-    found, error = _read_values(session_path(root))
-    return found if found.text("project") == os.path.realpath(root) else Values(), error
+    values, error = _read_values(session_path(root))
+    return values if values.text("project") == os.path.realpath(root) else Values(), error
 
 
 def _read_values(path: str) -> tuple[Values, WorkbenchError | None]:
@@ -112,14 +112,14 @@ def _read_values(path: str) -> tuple[Values, WorkbenchError | None]:
     except OSError as error:
         return Values(), _unreadable(path, (error.strerror or str(error)).lower())
     try:
-        found = parse_json(data) if len(data) <= LARGEST else None
+        values = parse_json(data) if len(data) <= LARGEST else None
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("schema"), int):
+        values = None
+    if not isinstance(values, dict) or not isinstance(values.get("schema"), int):
         return Values(), _unreadable(path, "the file is damaged")
-    if found["schema"] > SCHEMA:
+    if values["schema"] > SCHEMA:
         return Values(), _unreadable(path, "the file was written by a later version of workbench-tui")
-    return Values(found), None
+    return Values(values), None
 
 
 def save_session(root: str, values: Mapping[str, object]) -> None:

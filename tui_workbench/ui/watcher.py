@@ -115,9 +115,9 @@ class ProjectWatcher:
         if self._changed("runs", self._runs_signature()):
             self._with_errors_reported(lambda: self._read_runs(runs))
         repository = _repository(self._project.root)
-        if self._changed("branch", (_signature(repository.head_path() if repository is not None else ""),)):
+        if self._changed("branch", (file_signature(repository.head_path() if repository is not None else ""),)):
             self._report(self._listener.show_branch, _branch(repository))
-        if self._changed("approvals", (_signature(requests_directory()),)):
+        if self._changed("approvals", (file_signature(requests_directory()),)):
             self._with_errors_reported(self._read_approvals)
         if self.polls and self._changes.update():
             self._report(self._listener.show_changes, self._changes.number)
@@ -129,12 +129,12 @@ class ProjectWatcher:
         except WorkbenchError as error:
             self._report(self._listener.show_failure, error)
 
-    def _changed(self, what: str, signature: tuple[FileSignature, ...]) -> bool:
-        before, self._seen[what] = self._seen.get(what), signature
+    def _changed(self, subject: str, signature: tuple[FileSignature, ...]) -> bool:
+        before, self._seen[subject] = self._seen.get(subject), signature
         return signature != before
 
     def _check_folders(self) -> None:
-        now = {folder: _signature(os.path.join(self._project.root, folder))[1] for folder in self._folders}
+        now = {folder: file_signature(os.path.join(self._project.root, folder))[1] for folder in self._folders}
         changed = [folder for folder, time in now.items() if self._seen_folders.get(folder, time) != time]
         self._seen_folders = now
         if changed:
@@ -147,14 +147,12 @@ class ProjectWatcher:
             names = sorted(name for name in os.listdir(directory) if name.endswith(CONFIGURATION_SUFFIXES))
         except OSError:
             names = []
-        return tuple(map(_signature, [directory, *(os.path.join(directory, name) for name in names)]))
+        return tuple(map(file_signature, [directory, *(os.path.join(directory, name) for name in names)]))
 
     def _read_configuration(self) -> None:
         targets = self._project.targets()
         self._report(self._listener.show_configuration, targets, self._project.run_configurations())
-        self._find_interpreters(targets)
-
-    def _find_interpreters(self, targets: list[ComputeTarget]) -> None:
+        # To find a version may start an interpreter, so the configuration is shown first.
         versions: dict[str, str] = {}
         errors: dict[str, WorkbenchError] = {}
         for target in targets:
@@ -174,7 +172,7 @@ class ProjectWatcher:
         events = [f"{folder}/{name}" for folder in folders for name in (EVENTS, JOB)]
         # An ended run that is started again changes only the journal.
         journal = os.path.join(self._project.state_directory, JOURNAL)
-        return (*map(_signature, [directory, journal, *events]), *map(_progress_signature, folders))
+        return (*map(file_signature, [directory, journal, *events]), *map(_progress_signature, folders))
 
     def _read_runs(self, runs: Runs) -> None:
         listed: list[Run] = runs.list(adopt=True)
@@ -184,17 +182,18 @@ class ProjectWatcher:
         self._report(self._listener.show_runs_read, listed, steps)
 
     def _read_approvals(self) -> None:
-        waiting = sum(each.state == WAITING for each in read_approvals())
+        waiting = sum(approval.state == WAITING for approval in read_approvals())
         self._report(self._listener.show_approvals, waiting)
 
 
 def _progress_signature(folder: str) -> FileSignature:
     """Return a signature of a run's progress that changes at most every `PROGRESS_NS` nanoseconds."""
-    path, changed, _ = _signature(f"{folder}/{PROGRESS}")
+    path, changed, _ = file_signature(f"{folder}/{PROGRESS}")
     return path, changed // PROGRESS_NS, 0
 
 
-def _signature(path: str) -> FileSignature:
+def file_signature(path: str) -> FileSignature:
+    """Return the signature of a file or folder. One that cannot be examined counts as missing."""
     try:
         status = os.stat(path)
     except OSError:

@@ -126,7 +126,7 @@ class Access:
     def allows(self, cookie: str) -> bool:
         """Return True if the cookie was issued by this server."""
         # All cookies are compared, so that the duration of the comparison reveals nothing about them.
-        return sum(_equal(cookie, known) for known in self._cookies) > 0
+        return sum(_equal(cookie, issued) for issued in self._cookies) > 0
 
 
 def _equal(value: str, secret: str) -> bool:

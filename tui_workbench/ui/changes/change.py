@@ -33,7 +33,7 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         self._editor = editor
         self._source = source
         self._planned: dict[str, str] | None = None
-        self._wanted: dict[str, str] | None = None
+        self._pending: dict[str, str] | None = None
         self._planning = asyncio.Lock()
 
     def on_mount(self) -> None:
@@ -42,24 +42,24 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
 
     @property
     def is_planning(self) -> bool:
-        return self._wanted is not None
+        return self._pending is not None
 
     def plan_again(self) -> None:
         """Plan the change with the current values, in a thread. If a plan is being made, plan once more after it."""
         idle = not self.is_planning
-        self._wanted = self._view.values
+        self._pending = self._view.values
         if idle:
             self.run_worker(self._plan_until_fresh())
 
     async def _plan_until_fresh(self) -> None:
         async with self._planning:
-            while (values := self._wanted) is not None and values != self._planned:
+            while (values := self._pending) is not None and values != self._planned:
                 try:
                     self._view.show_plan(await self._plan(values))
                 except WorkbenchError as error:
                     self._view.show_error(error)
                 self._planned = values
-            self._wanted = None
+            self._pending = None
         self.refresh_bindings()
 
     async def _plan(self, values: dict[str, str]) -> Plan:

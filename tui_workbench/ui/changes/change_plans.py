@@ -98,7 +98,7 @@ def rename(root: str, path: str) -> Change:
         if values["name"] == _stem(path):
             return Plan((), (), lambda _: ChangeSet("", ()), done="The file already has this name.")
         change_set = lifecycle.rename(path, values["name"])
-        old, new = (os.path.relpath(place, root) for place in (path, change_set.changes[0].path))
+        old, new = (os.path.relpath(file, root) for file in (path, change_set.changes[0].path))
         others = (hunk for hunk in _hunks(change_set, root) if hunk.path not in (old, new))
         return Plan((Hunk(f"{old} → {new}", ()), *others), change_set.notes, lambda _: change_set)
 
@@ -135,18 +135,21 @@ def make_gpu_ready(root: str, name: str) -> Change:
     """Return the change that edits a target or run configuration so that runs use the GPU."""
 
     def plan(values: Mapping[str, str]) -> Plan:
-        plan = plan_gpu_ready(root, name, image=values.get("image", ""))
+        ready = plan_gpu_ready(root, name, image=values.get("image", ""))
         hunks = tuple(
             Hunk(os.path.relpath(hunk.path, root), _lines(hunk.diff), hunk.id, hunk.title, hunk.reason)
-            for hunk in plan.hunks
+            for hunk in ready.hunks
         )
-        images = tuple(image.reference for image in plan.images)
-        done = f"{plan.target} is already GPU-ready." if plan.is_ready else ""
-        if plan.is_done and not plan.is_ready:
-            why = f"{plan.doubt[:1].upper()}{plan.doubt[1:]}."
-            done = f"No automatic changes. {'Fix the problems below.' if plan.problems else why}"
-        left = [f"Not fixed in {os.path.basename(one.file)}, line {one.line}: {one.message}." for one in plan.problems]
-        return Plan(hunks, (*plan.notes, *left), plan.change_set, {"image": images}, done)
+        images = tuple(image.reference for image in ready.images)
+        done = f"{ready.target} is already GPU-ready." if ready.is_ready else ""
+        if ready.is_done and not ready.is_ready:
+            why = f"{ready.doubt[:1].upper()}{ready.doubt[1:]}."
+            done = f"No automatic changes. {'Fix the problems below.' if ready.problems else why}"
+        left = [
+            f"Not fixed in {os.path.basename(problem.file)}, line {problem.line}: {problem.message}."
+            for problem in ready.problems
+        ]
+        return Plan(hunks, (*ready.notes, *left), ready.change_set, {"image": images}, done)
 
     # Only a target that uses containers has an image to choose.
     target = ProjectContext(root).target(name)

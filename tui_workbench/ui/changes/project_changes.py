@@ -38,16 +38,16 @@ class ProjectChanges:
         self._removed_secrets: dict[ChangeSet, RemovedSecrets] = {}  # undo restores them
         self._keyring = asyncio.Lock()  # an undo waits until the secrets are removed, and then stores them again
 
-    async def make(self, wanted: ChangeRequested) -> None:
+    async def make(self, request: ChangeRequested) -> None:
         """Show a change, and make it if the user agrees."""
-        change = await asyncio.to_thread(self._change, wanted.kind, wanted.path)
+        change = await asyncio.to_thread(self._change, request.kind, request.path)
         # A new file does not depend on the file under the cursor.
-        source = wanted.path if wanted.kind not in NEW else ""
+        source = request.path if request.kind not in NEW else ""
         screen = ChangeScreen(change, self.history, self._context.panes.editor, source)
         change_set = await self._context.app.push_screen_wait(screen)
         if change_set is not None:
             async with self._keyring:
-                await self._was_made(change_set, opened=wanted.kind in OPENED)
+                await self._was_made(change_set, opened=request.kind in OPENED)
                 if change.detachment is not None:
                     # This may take long, because the keyring may ask for a password.
                     self._removed_secrets[change_set] = await in_thread(partial(remove_secrets, change.detachment))

@@ -20,6 +20,7 @@ from tui_workbench.ui.charts.chart_data import read_metrics
 from tui_workbench.ui.charts.chart_scale import sparkline
 from tui_workbench.ui.dashboard.dashboard_columns import Heading, heading_key, load_columns
 from tui_workbench.ui.session_state import Values
+from tui_workbench.ui.watcher import FileSignature, file_signature
 
 GROUPS = ("", "script", "target", "state", "sweep", "family")
 """Columns by which runs can be grouped, and "" for no groups."""
@@ -39,7 +40,7 @@ class Overview(NamedTuple):
 class FileTimes(NamedTuple):
     """Modification times and sizes of files that change with runs. `active` is True if a run is active."""
 
-    files: tuple[tuple[int, int], ...]
+    files: tuple[FileSignature, ...]
     active: bool
 
 
@@ -60,15 +61,7 @@ def read_file_times(project: Project, active: tuple[str, ...]) -> FileTimes:
     paths = [project.runs_directory, os.path.join(project.state_directory, JOURNAL)]
     for directory in active:
         paths += [f"{directory}/events.jsonl", f"{directory}/metrics.jsonl", f"{directory}/output.log"]
-    return FileTimes(tuple(map(_time_and_size, paths)), bool(active))
-
-
-def _time_and_size(path: str) -> tuple[int, int]:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return (0, 0)
-    return (status.st_mtime_ns, status.st_size)
+    return FileTimes(tuple(map(file_signature, paths)), bool(active))
 
 
 def saved_query(saved: Values) -> RunQuery | None:

@@ -45,9 +45,9 @@ class Editing:
     def shown(self) -> list[Suggestion]:
         typed = "" if self.buffer.is_fresh else self.buffer.text
         by_value = {option.value: option for option in self.options}
-        found = [by_value[value] for value in matches(typed, by_value)]
+        options = [by_value[value] for value in matches(typed, by_value)]
         # A suggestion that equals the typed text is useless.
-        return found if self.must_match or [one.value for one in found] != [typed] else []
+        return options if self.must_match or [option.value for option in options] != [typed] else []
 
     def follow_folder(self) -> bool:
         """Update `folder` from the typed path; return True if it has changed."""

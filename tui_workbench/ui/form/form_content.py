@@ -58,13 +58,13 @@ def _by_row(rows: Sequence[FormRow], findings: Sequence[Finding]) -> dict[str, F
 
     A problem belongs to the list entry in its line if there is one, else to the row of its field.
     """
-    found: dict[str, Finding] = {}
+    worst: dict[str, Finding] = {}
     for finding in sorted(findings, key=severity_rank):
-        here = [row for row in rows if row.line == finding.line and row.line and row.kind != "add"]
+        in_line = [row for row in rows if row.line == finding.line and row.line and row.kind != "add"]
         field = [row for row in rows if row.kind == "field" and row.field.key == finding.key]
-        is_inside = any(row in field or (row.kind == "item" and row.field.key == finding.key) for row in here)
+        is_inside = any(row in field or (row.kind == "item" and row.field.key == finding.key) for row in in_line)
         if finding.key and field and not is_inside:
-            here = field
-        for row in (here or field)[-1:]:
-            found[row.key] = finding
-    return found
+            in_line = field
+        for row in (in_line or field)[-1:]:
+            worst[row.key] = finding
+    return worst

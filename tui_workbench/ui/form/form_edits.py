@@ -73,10 +73,9 @@ def clear(document: Document, row: FormRow) -> None:
     """
     if row.kind == "add":
         return
-    if row.kind == "item" and PIP in row.path[:-1]:
-        _clear_pip(document, row.path)
-    else:
-        document.unset(row.path)
+    section = row.path[:-1]
+    is_last_of_pip = row.kind == "item" and PIP in section and len(_items(document, section)) == 1
+    document.unset(section[:-1] if is_last_of_pip else row.path)
 
 
 def move(document: Document, row: FormRow, by: int) -> Path:
@@ -97,10 +96,12 @@ def place_to_add(rows: list[FormRow], row: FormRow) -> FormRow | None:
         return row
     if row.kind == "field" and row.field.type in COLLECTIONS:
         return (
-            row if not row.is_set else next((one for one in rows if one.kind == "add" and one.field is row.field), None)
+            row
+            if not row.is_set
+            else next((add_row for add_row in rows if add_row.kind == "add" and add_row.field is row.field), None)
         )
     parent = row.path[:-1]
-    same = [one for one in rows if one.kind == "add" and one.path in (parent, row.path)]
+    same = [add_row for add_row in rows if add_row.kind == "add" and add_row.path in (parent, row.path)]
     return same[0] if same and row.kind == "item" else None
 
 
@@ -122,10 +123,10 @@ def _add(document: Document, row: FormRow, text: str) -> None:
         document.insert_item(path[:-1], len(_items(document, path[:-1])), {"pip": [text]})
     else:
         entry = _row(field, text) if field.type == field_types.ROWS else text
-        document.insert_item(path, _place_of_new(document, field, path), entry)
+        document.insert_item(path, _index_of_new(document, field, path), entry)
 
 
-def _place_of_new(document: Document, field: Field, path: Path) -> int:
+def _index_of_new(document: Document, field: Field, path: Path) -> int:
     """Return the index of a new entry: after the last entry; for a conda package, before the pip section."""
     items = _items(document, path)
     length = len(items)
@@ -150,14 +151,6 @@ def _change_item(document: Document, row: FormRow, text: str) -> None:
                     document.set((*row.path, key), value)
     else:
         document.set(row.path, text)
-
-
-def _clear_pip(document: Document, path: Path) -> None:
-    section = path[:-1]
-    if len(_items(document, section)) == 1:
-        document.unset(section[:-1])
-    else:
-        document.unset(path)
 
 
 def _row(field: Field, text: str) -> dict[str, str]:

@@ -53,7 +53,7 @@ def in_order(rows: list[FormRow], order: Sequence[str]) -> list[FormRow]:
 
     A form keeps its order while it is edited, so that a row does not move when its value is set.
     """
-    place = {key: index for index, key in enumerate(order)}
+    positions = {key: index for index, key in enumerate(order)}
     groups: list[list[FormRow]] = []
     for row in rows:
         if row.kind == "field":
@@ -61,7 +61,7 @@ def in_order(rows: list[FormRow], order: Sequence[str]) -> list[FormRow]:
         groups[-1].append(row)
     ranks: list[int] = []
     for group in groups:
-        ranks.append(place.get(group[0].field.key, ranks[-1] if ranks else -1))
+        ranks.append(positions.get(group[0].field.key, ranks[-1] if ranks else -1))
     ordered = sorted(range(len(groups)), key=lambda index: ranks[index])
     return [row for index in ordered for row in groups[index]]
 

@@ -164,9 +164,9 @@ class FormView(ExplainsUnavailable, ScrollView, can_focus=True, inherit_bindings
             self._try(lambda document: turn(document, row))
 
     def action_add(self) -> None:
-        if (place := form_edits.place_to_add(self._form.rows, self._form.row)) is not None:
-            self._go_to(self._form.rows.index(place))
-            self._begin(Editing(place, ""))
+        if (add_row := form_edits.place_to_add(self._form.rows, self._form.row)) is not None:
+            self._go_to(self._form.rows.index(add_row))
+            self._begin(Editing(add_row, ""))
 
     def action_clear(self) -> None:
         self._try(partial(form_edits.clear, row=self._form.row))
@@ -178,7 +178,7 @@ class FormView(ExplainsUnavailable, ScrollView, can_focus=True, inherit_bindings
         row = self._form.row
         moved: list[Path] = []
         if self._try(lambda document: moved.append(form_edits.move(document, row, by))):
-            self._go_to(next((index for index, one in enumerate(self._form.rows) if one.path == moved[0]), None))
+            self._go_to(next((index for index, entry in enumerate(self._form.rows) if entry.path == moved[0]), None))
 
     def action_rename(self) -> None:
         self._begin(Editing(self._form.row, self._form.row.label, renaming=True))
@@ -196,8 +196,8 @@ class FormView(ExplainsUnavailable, ScrollView, can_focus=True, inherit_bindings
             return
         self._editing = None
         if row.kind == "field" and row.field.type in COLLECTIONS and self.current is not None:
-            place = form_edits.place_to_add(self._form.rows, self.current)
-            self._form.go_to(self._form.rows.index(place) if place is not None else self._form.cursor)
+            add_row = form_edits.place_to_add(self._form.rows, self.current)
+            self._form.go_to(self._form.rows.index(add_row) if add_row is not None else self._form.cursor)
         self._redraw()
 
     def action_cancel(self) -> None:

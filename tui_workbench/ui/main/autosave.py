@@ -110,12 +110,13 @@ class Autosave:
 
 
 def _still_unsaved(left: list[Unsaved]) -> list[Unsaved]:
-    """Return the texts that differ from their files. Blocks."""
-    return [unsaved for unsaved in left if _text_on_disk(unsaved.file.path) != unsaved.text]
-
-
-def _text_on_disk(path: str) -> str | None:
-    try:
-        return read_text_file(path).text
-    except StorageError:
-        return None
+    """Return the texts that differ from their files, or whose files cannot be read. Blocks."""
+    texts = []
+    for unsaved in left:
+        try:
+            is_saved = read_text_file(unsaved.file.path).text == unsaved.text
+        except StorageError:
+            is_saved = False
+        if not is_saved:
+            texts.append(unsaved)
+    return texts

@@ -81,8 +81,7 @@ class MainCoordinator:
         self._autosave: Autosave | None = None
 
     async def show(self) -> None:
-        shown = [*self.panes[2:], self.questions]
-        parts = {str(part.id): part for part in shown}
+        parts = {str(part.id): part for part in (*self.panes[2:], self.questions)}
         await self._area.fill({**parts, **(self.state.make_right() if self._area.view.has_right else {})})
 
     async def widen(self) -> None:
@@ -146,17 +145,18 @@ class MainCoordinator:
 
     def undo(self) -> None:
         """Undo the newest undo step or the newest change to configuration files, whichever is newer."""
-        is_step = undo_steps(self.context.app).is_newest
-        self.context.run("changes", self._undo_step if is_step else self.changes.undo)
+        steps = undo_steps(self.context.app)
 
-    async def _undo_step(self) -> None:
-        self.context.say(f"Undone: {await undo_steps(self.context.app).undo()}.")
+        async def undo_step() -> None:
+            self.context.say(f"Undone: {await steps.undo()}.")
+
+        self.context.run("changes", undo_step if steps.is_newest else self.changes.undo)
 
     def all_commands(self) -> list[CommandState]:
         """Return the commands of the active pane, then those of the screen, then those of the other panes."""
         active = self._area.view.active
-        here, *others = (self._area.get_child_by_id(name) for name in sorted(PANES, key=lambda name: name != active))
-        nodes = [here, *here.walk_children(), self.context.screen, self.context.app]
+        current, *others = (self._area.get_child_by_id(name) for name in sorted(PANES, key=lambda name: name != active))
+        nodes = [current, *current.walk_children(), self.context.screen, self.context.app]
         nodes += [node for pane in others for node in (pane, *pane.walk_children())]
         states = (state for node in nodes if is_ours(node) for state in command_states(node))
         return without_duplicates(state for state in states if is_in_palette(state.command))

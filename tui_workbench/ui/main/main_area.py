@@ -5,7 +5,7 @@ The first frame is drawn before most parts are imported. Empty slots represent t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from textual import events
@@ -139,14 +139,11 @@ class MainArea(Widget, inherit_bindings=False):
         for number, (pane, title) in enumerate(TABS[1:], 2):
             yield _slot(pane, f"{number} {'Compute targets' if pane == 'targets' else title}")
         if self.app.size.width >= RIGHT_WIDTH:
-            yield from self._right_slots()
+            self._layout_rules.view = self.view._replace(has_right=True)
+            yield _slot("history", "6 All runs")
+            yield _slot("gpus", "7 GPUs")
         yield Slot(id="latest")
         yield KeyFooter(id="footer")
-
-    def _right_slots(self) -> Iterator[Slot]:
-        self._layout_rules.view = self.view._replace(has_right=True)
-        yield _slot("history", "6 All runs")
-        yield _slot("gpus", "7 GPUs")
 
     def on_mount(self) -> None:
         self._tabs.active = self.view.active
@@ -159,7 +156,7 @@ class MainArea(Widget, inherit_bindings=False):
         with self.app.batch_update():
             await self.remove_children(Slot)
             # Parts are mounted in order, because each index is the number of parts before the slot.
-            mounts = [self.mount(parts[str(slot.id)], before=place) for place, slot in slots]
+            mounts = [self.mount(parts[str(slot.id)], before=index) for index, slot in slots]
             for mount in mounts:
                 await mount
             await self.mount_all(part for part in parts.values() if not part.is_attached)

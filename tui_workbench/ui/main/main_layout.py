@@ -141,8 +141,8 @@ def grid(body: Size, view: View) -> Grid:
     )
 
 
-def _share(wanted: int, room: int, usual: int, least: int, most: int) -> int:
-    cells = wanted * room // WHOLE if wanted else usual
+def _share(chosen: int, room: int, usual: int, least: int, most: int) -> int:
+    cells = chosen * room // WHOLE if chosen else usual
     return max(least, min(cells, most))
 
 
@@ -164,13 +164,6 @@ def _side_by_side(body: Region, view: View) -> dict[str, Region]:
         placed["history"] = Region(left, y, cells.right, cells.history)
         placed["gpus"] = Region(left, y + cells.history, cells.right, height - cells.history)
     return placed
-
-
-def border_of(pane: str, *, is_upright: bool) -> str:
-    """Return the field of `Sizes` for the border that the keys move while this pane has the focus."""
-    if is_upright:
-        return "right" if pane in RIGHT_PANES else "lists"
-    return "history" if pane in RIGHT_PANES else "editor" if pane in ("editor", "log") else "jobs"
 
 
 def border_at(size: Size, view: View, x: int, y: int) -> str:
@@ -199,9 +192,9 @@ def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
     now = grid(body, view)
     room = body.width if border in ("lists", "right") else body.height
     grows = -1 if border in ("right", "jobs", "targets") else 1
-    wanted = max(1, getattr(now, border) + grows * cells)
-    sizes = view.sizes._replace(**{border: -(-wanted * WHOLE // room)})
-    # The limited size is saved, not the wanted size. Otherwise keys in the other direction would first have no effect.
+    new_size = max(1, getattr(now, border) + grows * cells)
+    sizes = view.sizes._replace(**{border: -(-new_size * WHOLE // room)})
+    # The limited size is saved, not the new size. Otherwise keys in the other direction would first have no effect.
     given = getattr(grid(body, view._replace(sizes=sizes)), border)
     return sizes._replace(**{border: -(-given * WHOLE // room)})
 
@@ -248,8 +241,14 @@ class Borders:
         return ""
 
     def step(self, pane: str, axis: str, direction: int) -> None:
-        if not self.why_not():
-            self._move(border_of(pane, is_upright=axis == "x"), direction * (STEP_X if axis == "x" else STEP_Y))
+        """Move the border that belongs to the keys of this axis while the pane has the focus."""
+        if self.why_not():
+            return
+        if axis == "x":
+            self._move("right" if pane in RIGHT_PANES else "lists", direction * STEP_X)
+        else:
+            border = "history" if pane in RIGHT_PANES else "editor" if pane in ("editor", "log") else "jobs"
+            self._move(border, direction * STEP_Y)
 
     def hold(self, event: events.MouseDown) -> None:
         """Start dragging the border under the mouse, if any."""
@@ -265,10 +264,10 @@ class Borders:
         if self._area.app.mouse_captured is None:
             self._area.capture_mouse()
         axis = 0 if self._held in ("lists", "right") else 1
-        place = event.screen_x, event.screen_y
-        if cells := place[axis] - self._held_at[axis]:
+        position = event.screen_x, event.screen_y
+        if cells := position[axis] - self._held_at[axis]:
             self._move(self._held, cells)
-            self._held_at = place
+            self._held_at = position
 
     def release(self) -> None:
         if self._held:

@@ -166,8 +166,8 @@ class ProjectState:
         self._panes.editor.others_changed()
         self._was_read("configuration")
 
-    def _was_read(self, what: str) -> None:
-        self._unread.discard(what)
+    def _was_read(self, part: str) -> None:
+        self._unread.discard(part)
         if self._when_read is not None and not self._unread:
             self._context.screen.call_after_refresh(self._when_read)
             self._when_read = None
@@ -211,7 +211,9 @@ class ProjectState:
         screen = screens.attach_machine(self._context.project, history, self._context.watcher.poll_now)
         checked = await self._context.app.push_screen_wait(screen)
         if checked is not None:
-            self.await_target(checked.target.name)
+            # The target is chosen as soon as its files are read.
+            self._awaited = checked.target.name
+            self._choose_awaited()
         self.was_checked(checked)
 
     async def check_machine(self, name: str) -> None:
@@ -233,11 +235,6 @@ class ProjectState:
                     "targets.",
                 )
             )
-
-    def await_target(self, name: str) -> None:
-        """Choose a new target as soon as its files are read."""
-        self._awaited = name
-        self._choose_awaited()
 
     def _choose_awaited(self) -> None:
         if self._awaited and self._panes.targets.point_at(self._awaited):
@@ -274,7 +271,9 @@ class ProjectState:
             self._notifier.update_runs(runs, self.selected if self._context.screen.is_current else "")
         self._panes.header.states = [run.state for run in runs if run.is_active]
         self._panes.run_bar.show_runs(runs)
-        self._panes.editor.show_images_used(_images_of(runs))
+        recent = runs[:RUNS_WITH_IMAGES]
+        images = [run.interpreter for run in recent if target_types.find(run.target_type).runs_in_container]
+        self._panes.editor.show_images_used(tuple(dict.fromkeys(filter(None, images))))
         empty = ("No runs yet.", self._how_to_run())
         self._panes.jobs.show_runs(runs, steps=self._steps, empty=empty, current=select)
         if select is not None or not self.selected:
@@ -324,9 +323,3 @@ class ProjectState:
             self._monitor.show_targets(self.targets)
             self._monitor.show_runs(self.runs, self.selected)
             self._recent.reload()
-
-
-def _images_of(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the images of recent runs in containers, newest first."""
-    used = (run.interpreter for run in runs[:RUNS_WITH_IMAGES] if target_types.find(run.target_type).runs_in_container)
-    return tuple(dict.fromkeys(image for image in used if image))

@@ -80,7 +80,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
         self._of_run = of_run
         self._only_failed = False
         self._reader = self._reader_of_calls()
-        self._found: FoundCalls | None = None
+        self._result: FoundCalls | None = None
         self._shown: TracedCall | None = None
         self._follows = True
         self.calls = RowList()
@@ -106,17 +106,17 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
         words = f"{self.filter_row.text} {'failed' if self._only_failed else ''}"
         self.ask("calls", partial(self._reader.look, words, self.size.width), self._show)
 
-    def _show(self, found: FoundCalls) -> None:
-        if found is self._found:
+    def _show(self, result: FoundCalls) -> None:
+        if result is self._result:
             return
-        self._found = found
-        shown, total = len(found.calls), found.total
+        self._result = result
+        shown, total = len(result.calls), result.total
         number = counted(total, "call") if shown == total else f"{shown:,} of {counted(total, 'call')}"
-        failed = (Piece(f"   ✗ {found.failed:,} failed", "error"),) if found.failed else ()
+        failed = (Piece(f"   ✗ {result.failed:,} failed", "error"),) if result.failed else ()
         self.head.show(self.subject, right=(Piece(number, "muted"), *failed))
         empty = NO_CALLS_OF_RUN if self._of_run else NO_CALLS
-        current = found.rows[-1].key if self._follows and found.rows else None
-        self.calls.show_rows(found.rows, empty=NO_MATCH if found.total else empty, current=current)
+        current = result.rows[-1].key if self._follows and result.rows else None
+        self.calls.show_rows(result.rows, empty=NO_MATCH if result.total else empty, current=current)
         self._show_details()
 
     @property
@@ -127,7 +127,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
 
     @property
     def _current(self) -> TracedCall | None:
-        calls = self._found.calls if self._found is not None else ()
+        calls = self._result.calls if self._result is not None else ()
         return next((call for call in reversed(calls) if key_of(call) == self.calls.current), None)
 
     def _show_details(self) -> None:
@@ -160,7 +160,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
     def action_toggle_run(self) -> None:
         self._of_run = not self._of_run
         self._reader = self._reader_of_calls()
-        self._found = None
+        self._result = None
         self._follows = True
         self._look()
 
@@ -207,7 +207,7 @@ class CallReader:
         self._lock = threading.Lock()
         self._rows: dict[str, tuple[TracedCall, str, Row]] = {}
         self._asked: tuple[str, bool] | None = None
-        self._found = FoundCalls((), (), 0, 0)
+        self._result = FoundCalls((), (), 0, 0)
 
     def look(self, words: str, width: int) -> FoundCalls:
         """Return the newest calls that match all words and conditions, for a list of this width.
@@ -220,27 +220,27 @@ class CallReader:
             states = {key: state for key, (_, state, _) in self._rows.items() if state == RUNNING}
             is_quiet = not news and all(self._rows[key][0].state == state for key, state in states.items())
             if is_quiet and self._asked == (words, wide):
-                return self._found
+                return self._result
             if self._asked is None or self._asked[1] != wide:
                 self._rows.clear()
             self._asked = (words, wide)
             calls = self._file.calls[-MAX_SHOWN:]
             drawn = [self._drawn(call, wide=wide) for call in calls]
-            chosen = [each for each in drawn if not words.strip() or matches(each[0], words)]
-            self._found = FoundCalls(
+            chosen = [entry for entry in drawn if not words.strip() or matches(entry[0], words)]
+            self._result = FoundCalls(
                 [call for call, _, _ in chosen],
                 [row for _, _, row in chosen],
                 len(calls),
                 sum(state in (FAILED, LOST) for _, state, _ in drawn),
             )
-            return self._found
+            return self._result
 
     def _drawn(self, call: TracedCall, *, wide: bool) -> tuple[TracedCall, str, Row]:
         key = key_of(call)
-        known = self._rows.get(key)
-        if known is None or known[0] is not call or known[1] == RUNNING:
-            known = self._rows[key] = (call, call.state, _row(call, wide=wide))
-        return known
+        cached = self._rows.get(key)
+        if cached is None or cached[0] is not call or cached[1] == RUNNING:
+            cached = self._rows[key] = (call, call.state, _row(call, wide=wide))
+        return cached
 
 
 def key_of(call: TracedCall) -> str:
