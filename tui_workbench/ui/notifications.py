@@ -84,7 +84,11 @@ class RunNotifier:
         self._states = [run.state for run in runs if run.is_active]
         for run in reversed(runs):
             if before is not None and run.run_id in before and not run.is_active:
-                self._tell(run, is_watched=run.run_id == watched and self._app.app_focus)
+                head, whole = end_message(run, time.time())
+                if not self._app.app_focus:
+                    self._ended = head
+                if run.run_id != watched or not self._app.app_focus:
+                    self._notify(whole, "error" if run.state == RunState.FAILED else "information")
         self._show_title()
 
     def report_stalled(self, run: Run, text: str) -> None:
@@ -95,13 +99,6 @@ class RunNotifier:
         sentence = safe_text(text.partition(": GPU")[0])
         title = truncate_middle(safe_text(run_title(run)), LONGEST_TITLE)
         self._notify(f"■ {title} stalled: {sentence}.", "warning")
-
-    def _tell(self, run: Run, *, is_watched: bool) -> None:
-        head, whole = end_message(run, time.time())
-        if not self._app.app_focus:
-            self._ended = head
-        if not is_watched:
-            self._notify(whole, "error" if run.state == RunState.FAILED else "information")
 
     def _notify(self, whole: str, severity: Severity) -> None:
         if self._settings.notifications == "off":

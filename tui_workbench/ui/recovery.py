@@ -56,10 +56,12 @@ class Recovery:
 
     def keep(self, unsaved: Mapping[str, Unsaved]) -> None:
         """Write unsaved texts, keyed by path. Raises StorageError for the first text that cannot be written."""
-        for path, text in unsaved.items():
+        for path, edit in unsaved.items():
             self._open()
             name = self._names.get(path) or f"{len(self._names) + 1}-{os.urandom(3).hex()}.json"
-            write_atomically(os.path.join(self._folder, name), _encoded(text), mode=0o600)
+            file = edit.file._asdict() | {"signature": edit.file.signature._asdict()}
+            kept = {"schema": SCHEMA, "kept_at": edit.kept_at or time.time(), "text": edit.text, "file": file}
+            write_atomically(os.path.join(self._folder, name), json.dumps(kept).encode("ascii"), mode=0o600)
             self._names[path] = name
 
     def drop(self, paths: set[str]) -> None:
@@ -99,7 +101,10 @@ class Recovery:
         """
         texts: list[Unsaved] = []
         errors: list[StorageError] = []
-        for folder in self._folders():
+        for name in sorted(glob.glob("*/", root_dir=self._base)):
+            folder = os.path.join(self._base, name.rstrip(os.sep))
+            if folder == self._folder:
+                continue
             try:
                 lock = _locked(folder)
             except OSError:
@@ -117,10 +122,6 @@ class Recovery:
         for folder, lock in self._taken:
             _discard(folder, lock)
         self._taken.clear()
-
-    def _folders(self) -> list[str]:
-        folders = (os.path.join(self._base, name) for name in sorted(glob.glob("*/", root_dir=self._base)))
-        return [folder.rstrip(os.sep) for folder in folders if folder.rstrip(os.sep) != self._folder]
 
 
 def _locked(folder: str) -> int:
@@ -150,12 +151,6 @@ def _discard(folder: str, lock: int) -> None:
 def _remove(path: str) -> None:
     with contextlib.suppress(OSError):
         os.unlink(path)
-
-
-def _encoded(unsaved: Unsaved) -> bytes:
-    file = unsaved.file._asdict() | {"signature": unsaved.file.signature._asdict()}
-    kept = {"schema": SCHEMA, "kept_at": unsaved.kept_at or time.time(), "text": unsaved.text, "file": file}
-    return json.dumps(kept).encode("ascii")
 
 
 def _read(path: str) -> Unsaved:

@@ -307,20 +307,16 @@ def serve(project: str, port: int) -> None:
     Raises UsageError if the port cannot be opened, and StorageError if only root may open it.
     """
     server = Server(project, port)
-    asyncio.run(server.run(lambda: _print(startup_message(server))))
+    message = f"""\
+Open:  {server.address}
+From another machine, first run:  {tunnel_command(server.port)}
+The address works once. ctrl+c stops the server; runs continue."""
+    asyncio.run(server.run(lambda: _print(message)))
 
 
 def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
-
-
-def startup_message(server: Server) -> str:
-    """Return the address of the server, and the command to reach it from another machine."""
-    return f"""\
-Open:  {server.address}
-From another machine, first run:  {tunnel_command(server.port)}
-The address works once. ctrl+c stops the server; runs continue."""
 
 
 def tunnel_command(port: int) -> str:

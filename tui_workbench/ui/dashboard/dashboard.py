@@ -73,13 +73,6 @@ NOTHING_FOUND = (
 )
 
 
-def _curves(selected: RunRow | None, rows: list[RunRow]) -> tuple[tuple[Run, int], ...]:
-    """Return the runs whose curves are shown, each with the index of its color: the selected run, then active runs."""
-    shown = [selected.run] if selected is not None else []
-    shown += [row.run for row in rows if row.run.is_active and row != selected]
-    return tuple((run, index) for index, run in enumerate(shown[:MOST_CURVES]))
-
-
 class RunsView(RunContainer, inherit_bindings=False):
     """The table and charts of a project's runs. Posts `RunRequested` and `RunBarRequested` for the main screen."""
 
@@ -208,7 +201,11 @@ class RunsView(RunContainer, inherit_bindings=False):
         if mode == CURVES and not self._marks and isinstance(selected, Heading) and selected.family is not None:
             families = families_near(selected, (row.value for row in self.table.loaded.values()))
         elif mode == CURVES and not self._marks:
-            runs = _curves(self.current_run(), _runs_among(self.table, self.table.loaded))
+            # The selected run comes first, then the active runs.
+            current, rows = self.current_run(), _runs_among(self.table, self.table.loaded)
+            shown = [current.run] if current is not None else []
+            shown += [row.run for row in rows if row.run.is_active and row != current]
+            runs = tuple((run, index) for index, run in enumerate(shown[:MOST_CURVES]))
         self.charts.show(ChartRequest(mode, self.query_shown, self._metrics, runs, families))
         self.charts.point_at(self.current_run())
 

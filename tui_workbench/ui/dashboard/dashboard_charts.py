@@ -167,19 +167,17 @@ def read_charts(project: Project, request: ChartRequest, fitting: int) -> list[D
     """Read the content of the charts; `fitting` is the number of charts that fit. Blocks; raises WorkbenchError."""
     if request.mode == CURVES:
         # If three or more charts fit, one shows the states. In charts by run, if two or more fit, one shows durations.
-        names = request.metrics[: max(1, fitting - (fitting > 2))]
-        drawn: list[Drawn] = [(_curves(request, name), Look(safe_text(name))) for name in names]
+        drawn: list[Drawn] = []
+        for name in request.metrics[: max(1, fitting - (fitting > 2))]:
+            means = [family_curve(family, name, index) for family, index in request.families]
+            curves = [curve for curve in means if curve.values] + run_curves(request.runs, name)
+            drawn.append((curves, Look(safe_text(name))))
         return drawn or [((), Look("no metric selected"))]
     metrics = request.metrics[: max(1, fitting - (2 if fitting > 2 else 1))]
     looks = {name: Look(safe_text(name), joined=False, x_name="run") for name in metrics}
     if fitting > 1 or not metrics:
         looks["duration"] = Look("duration", joined=False, durations=True, x_name="run")
     return [_values(project, request.query, name, look) for name, look in looks.items()]
-
-
-def _curves(request: ChartRequest, name: str) -> list[Curve]:
-    means = (family_curve(family, name, index) for family, index in request.families)
-    return [curve for curve in means if curve.values] + run_curves(request.runs, name)
 
 
 def _values(project: Project, query: RunQuery, name: str, look: Look) -> Drawn:

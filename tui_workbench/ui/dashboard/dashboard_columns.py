@@ -43,16 +43,6 @@ COLUMNS_FILE = "dashboard.json"  # holds the chosen columns, in the state direct
 USUAL_METRICS = USUAL_ARGUMENTS = 3
 
 
-def metric_column(name: str, width: int) -> TableColumn:
-    """Return the column of a metric: its last value and, in a wide table, its sparkline."""
-    cells = value_cells(name)
-    whole = cells + 1 + SPARK_CELLS
-    least = whole if width >= WITH_SPARKS else cells
-    # The title is aligned with the value, not with the sparkline.
-    title = truncate_middle(name, cells) if len(name) > cells else name
-    return TableColumn(METRIC + name, f"{title:>{cells}}", whole, least=least, drops=True)
-
-
 def value_cells(metric: str) -> int:
     """Return the width of a metric's values, in cells. The values are aligned with the title of the column."""
     return max(VALUE_CELLS, min(len(metric), WIDEST_VALUE))
@@ -77,7 +67,13 @@ def default_columns(
 def column_of(key: str, *, width: int = 0, runs: int = 0) -> TableColumn | None:
     """Return the column with this key, for a table of this width and number of runs; None for an unknown key."""
     if key.startswith(METRIC):
-        return metric_column(key.removeprefix(METRIC), width)
+        name = key.removeprefix(METRIC)
+        cells = value_cells(name)
+        whole = cells + 1 + SPARK_CELLS
+        # The title is aligned with the value, not with the sparkline, which only a wide table shows.
+        title = truncate_middle(name, cells) if len(name) > cells else name
+        least = whole if width >= WITH_SPARKS else cells
+        return TableColumn(key, f"{title:>{cells}}", whole, least=least, drops=True)
     if key.startswith(ARGUMENT):
         title = safe_text(column_name(key.removeprefix(ARGUMENT))[:LONGEST_CELL])
         return TableColumn(key, title, max(ARGUMENT_CELLS, min(len(title), WIDEST_VALUE)), least=ARGUMENT_CELLS)

@@ -108,7 +108,11 @@ def _content(data: bytes, size: int, cells_width: int) -> list[Line]:
 def preview(data: bytes, size: int) -> list[Line]:
     """Return the first bytes of a file as lines, or a description of a binary file."""
     if b"\0" in data[:8192]:
-        return [(Piece(f"{_kind_of(data)}, {size:,} bytes.", "muted"),)]
+        kind = next((kind for start, kind in _KINDS.items() if data.startswith(start)), "Binary file")
+        if data.startswith(b"\x89PNG\r\n") and len(data) >= 24:
+            width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
+            kind = f"PNG image of {width} x {height}"
+        return [(Piece(f"{kind}, {size:,} bytes.", "muted"),)]
     if not data:
         return [(Piece("Empty file.", "muted"),)]
     text_lines = data.decode("utf-8", "replace").split("\n")
@@ -116,13 +120,6 @@ def preview(data: bytes, size: int) -> list[Line]:
     if len(data) < size or len(text_lines) > PREVIEW_LINES:
         lines.append((Piece(f"… {size_text(size)} in total", "muted"),))
     return lines
-
-
-def _kind_of(data: bytes) -> str:
-    if data.startswith(b"\x89PNG\r\n") and len(data) >= 24:
-        width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
-        return f"PNG image of {width} x {height}"
-    return next((kind for start, kind in _KINDS.items() if data.startswith(start)), "Binary file")
 
 
 # --- Plan, environment, GPU
@@ -157,7 +154,9 @@ def plan_of(run: Run, now: float) -> list[Line]:
     for name, seconds in took.items():
         if name not in planned:
             lines.append((Piece("✓ ", "success"), Piece(f"{safe_text(name):<{LABEL_CELLS}}"), *_took(seconds)))
-    for name, reason in _problems(events):
+    # These steps failed without an effect on the run, such as notifications. Each reason is shown once.
+    problems = dict.fromkeys((str(event.get("step")), str(event["reason"])) for event in events if _is_problem(event))
+    for name, reason in problems:
         text = safe_text(reason)[:LONGEST_LINE]
         lines.append((Piece("✗ ", "error"), Piece(f"{safe_text(name):<{LABEL_CELLS}}"), Piece(f"  {text}")))
     return [*lines, (), *_state_lines(events, now)]
@@ -178,12 +177,6 @@ def _step_times(events: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
         elif moment is not None:
             begun[name], took[name] = moment, None
     return took
-
-
-def _problems(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the steps that failed without an effect on the run, such as notifications, with the reasons."""
-    problems = ((event.get("step"), event.get("reason")) for event in events if _is_problem(event))
-    yield from dict.fromkeys((str(name), str(reason)) for name, reason in problems)
 
 
 def _is_problem(event: Mapping[str, Any]) -> bool:

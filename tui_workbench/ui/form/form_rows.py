@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tui_workbench.config.document import Document, FieldState
 from tui_workbench.config.schema import field_types
@@ -116,7 +116,10 @@ def _entry(path: Path, field: Field, label: str, node: Node, document: Document)
     line = document.tree.position(node.start)[0]
     row = FormRow("item", path, field, label, depth=1, line=line)
     if field.type == field_types.ROWS:
-        coordinates = row_text(field, plain_value(node))
+        # The values are written with colons between them, as in Maven coordinates: `group:artifact:version`.
+        parts = plain_value(node)
+        values = parts if isinstance(parts, dict) else {}
+        coordinates = ":".join(str(values.get(part.key, "")) for part in field.row)
         return row._replace(value=coordinates, text=coordinates, is_editable=node.kind == MAP)
     if node.kind != SCALAR:
         return row._replace(value=_one_line(document.text[node.start : node.end]), is_editable=False)
@@ -137,12 +140,6 @@ def _dependencies(state: FieldState, node: Node | None, document: Document) -> I
         for index, item in enumerate(pip[1].items if pip[1].kind == LIST else ()):
             yield _entry((*pip[0], index), field, "pip", item, document)
     yield FormRow("add", pip[0] if pip else (*path, PIP), field, "", depth=1, noun="pip package")
-
-
-def row_text(field: Field, value: Any) -> str:
-    """Return the values of a map with colons between them, as in Maven coordinates: `group:artifact:version`."""
-    values = value if isinstance(value, dict) else {}
-    return ":".join(str(values.get(part.key, "")) for part in field.row)
 
 
 def _default(field: Field) -> str:

@@ -269,17 +269,13 @@ class FormView(ExplainsUnavailable, ScrollView, can_focus=True, inherit_bindings
             self._redraw()
         return index is not None
 
-    def _all_lines(self) -> list[tuple[str, int]]:
-        """Return the kind of each line (`row`, or `option` or `error` below a row), and its index in that kind."""
-        lines = [("row", index) for index in range(len(self._form.rows))]
+    def _redraw(self) -> None:
+        # The kind of each line (`row`, or `option` or `error` below a row), and its index in that kind.
+        self._lines = lines = [("row", index) for index in range(len(self._form.rows))]
         if self._editing is not None:
             look = self._look("background")
             below = self._form.cursor + 1
             lines[below:below] = self._editing.lines_below(look.width, look.label_width)
-        return lines
-
-    def _redraw(self) -> None:
-        self._lines = lines = self._all_lines()
         self.virtual_size = Size(0, len(lines))
         height = len(lines) - len(self._form.rows) + 1
         if self.is_mounted:

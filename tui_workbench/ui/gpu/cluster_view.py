@@ -134,15 +134,18 @@ def cluster_lines(name: str, answer: Answer, runs: dict[str, Run], width: int, w
     if isinstance(answer, str):
         return [head, (Piece(f" ✗ {truncate_middle(safe_text(answer), width - 4)}", "error"),)]
     cells = min(24, max([16, *(len(partition.name) for partition in answer.partitions)]))
-    partitions = [
-        partition for partition in answer.partitions if _matches(words, name, partition.name, _state(partition))
-    ]
+    partitions = []
+    for partition in answer.partitions:
+        # The words by which the filter finds the partition; one that is used in part is both free and busy.
+        state = " ".join(("free idle" if partition.free else "", "busy" if partition.used else ""))
+        if _matches(words, name, partition.name, state):
+            partitions.append(_partition_line(partition, cells))
     lines: list[Line] = [head]
     if not answer.partitions:
         lines.append((Piece(" · no partition with GPUs", "muted"),))
     if partitions:
         lines.append((Piece(f" {fitted('partition', cells)}   GPUs   used   free  yours", "muted"),))
-    lines += (_partition_line(partition, cells) for partition in partitions)
+    lines += partitions
     for job in answer.jobs:
         run = runs.get(job.run_id)
         title = run_title(run) if run is not None else f"job {job.job_id}"
@@ -156,11 +159,6 @@ def cluster_lines(name: str, answer: Answer, runs: dict[str, Run], width: int, w
 def _matches(words: Sequence[str], *texts: str) -> bool:
     text = " ".join(texts).casefold()
     return all(word in text for word in words)
-
-
-def _state(partition: ClusterPartition) -> str:
-    """Return the words by which the filter finds the partition: `free idle`, `busy` or both."""
-    return " ".join(("free idle" if partition.free else "", "busy" if partition.used else ""))
 
 
 def _partition_line(partition: ClusterPartition, cells: int) -> Line:

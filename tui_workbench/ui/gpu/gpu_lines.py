@@ -411,11 +411,10 @@ def graph(values: Sequence[float], width: int, height: int, top: float) -> list[
     steps = [_level(value, FULL * height, top) for value in values]
     blank = " " * (width - len(steps))
     feet = range((height - 1) * FULL, -1, -FULL)
-    return [blank + "".join([_cell(step - foot) for step in steps]) for foot in feet]
-
-
-def _cell(step: int) -> str:
-    return _FILL if step > FULL else _STEPS[max(0, step)]
+    return [
+        blank + "".join([_FILL if step - foot > FULL else _STEPS[max(0, step - foot)] for step in steps])
+        for foot in feet
+    ]
 
 
 def _level(value: float, most: int, top: float) -> int:

@@ -256,22 +256,20 @@ class GpuDetails(Widget, inherit_bindings=False):
         self._rebuild()
 
     def _rebuild(self) -> None:
-        lines = self._draw(self._gpu, self._runs) if self._gpu is not None else []
+        lines: list[Line] = []
+        if (gpu := self._gpu) is not None:
+            width, height = self.content_size
+            lines += [_identity(gpu, width), _troubles(gpu)]
+            lines += graph_lines(gpu, width, 2, with_span=height >= WITH_SPAN)
+            processes = in_order(gpu, self._runs)
+            room = height - len(lines)
+            for process, owner in processes[: room if len(processes) <= room else room - 1]:
+                lines.append(process_line(process, owner, self._runs, width))
+            if len(processes) > room:
+                lines.append((Piece(f"     and {len(processes) - room + 1} more processes", "muted"),))
         if lines != self._lines:
             self._lines = lines
             self.refresh()
-
-    def _draw(self, gpu: GpuState, runs: KnownRuns) -> list[Line]:
-        width, height = self.content_size
-        lines = [_identity(gpu, width), _troubles(gpu)]
-        lines += graph_lines(gpu, width, 2, with_span=height >= WITH_SPAN)
-        processes = in_order(gpu, runs)
-        room = height - len(lines)
-        for process, owner in processes[: room if len(processes) <= room else room - 1]:
-            lines.append(process_line(process, owner, runs, width))
-        if len(processes) > room:
-            lines.append((Piece(f"     and {len(processes) - room + 1} more processes", "muted"),))
-        return lines
 
     def render_line(self, y: int) -> Strip:
         palette = palette_of(self)

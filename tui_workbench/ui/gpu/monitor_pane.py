@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.message import Message
 
@@ -250,16 +250,12 @@ class MonitorPane(Pane):
             number = entry.gpu.device.number
             self._change(entry.state, lambda holding: holding.release([number]), "released")
 
-    def _change(self, state: MachineState, call: Callable[[Holding], Sequence[Holder]], verb: str) -> None:
+    @work(group="reservations")
+    async def _change(self, state: MachineState, call: Callable[[Holding], Sequence[Holder]], verb: str) -> None:
         """Change the reservations of a machine in a thread, and show the result or the error."""
-        names = state.targets
-        sharing = next((target for target in self._targets if target.name in names and target.gpu_reservations), None)
-        if sharing is not None:
-            self.run_worker(self._change_at(sharing, state.key, call, verb), group="reservations")
-
-    async def _change_at(
-        self, target: ComputeTarget, key: str, call: Callable[[Holding], Sequence[Holder]], verb: str
-    ) -> None:
+        sharing = (target for target in self._targets if target.name in state.targets and target.gpu_reservations)
+        if (target := next(sharing, None)) is None:
+            return
         try:
             holders = await in_thread(lambda: call(Holding(target)))
             end = f" until {holders[0].until}" if verb == "reserved" else ""
@@ -267,7 +263,7 @@ class MonitorPane(Pane):
         except WorkbenchError as error:
             self.app.notify(safe_text(error_text(error)), severity="error", timeout=12.0, markup=False)
         if self._watch is not None:
-            self._watch.refresh_reservations(key)
+            self._watch.refresh_reservations(state.key)
 
     def action_copy(self) -> None:
         if (entry := self._view.current) and copy(self.app, entry_text(entry, self._known_runs)):

@@ -108,7 +108,9 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
             attached = await in_thread(lambda: attachment.write(self._history.apply))
         except WorkbenchError as error:
             if attachment is not None and isinstance(error, SecretNeeded) and error.is_question:
-                self._ask(attachment, error)
+                self._asked = (attachment, error)
+                self.view.buffer(ANSWER).replace("")
+                self.view.show(Phase.ASKING, _error_remark(error, attachment.host.label), at=ANSWER)
                 return
             if attachment is not None:
                 await in_thread(attachment.abandon)
@@ -130,11 +132,6 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
         elif secret and attachment.request.private_key:
             attachment.give_passphrase(secret)
         return attachment
-
-    def _ask(self, attachment: Attachment, needed: SecretNeeded) -> None:
-        self._asked = (attachment, needed)
-        self.view.buffer(ANSWER).replace("")
-        self.view.show(Phase.ASKING, _error_remark(needed, attachment.host.label), at=ANSWER)
 
     def _show_failure(self, error: WorkbenchError, label: str) -> None:
         """Show the error above the fields, with the field for a password if the machine accepts only that."""

@@ -188,7 +188,8 @@ def border_at(size: Size, view: View, x: int, y: int) -> str:
 
 def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
     """Return the sizes after a move of a border by `cells`: right or down if positive, left or up if negative."""
-    body = _body(size, view)
+    bar = 1 + _notice_lines(view)
+    body = Size(size.width, size.height - 2 - bar - view.question_lines)  # the area that the panes share
     now = grid(body, view)
     room = body.width if border in ("lists", "right") else body.height
     grows = -1 if border in ("right", "jobs", "targets") else 1
@@ -197,12 +198,6 @@ def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
     # The limited size is saved, not the new size. Otherwise keys in the other direction would first have no effect.
     given = getattr(grid(body, view._replace(sizes=sizes)), border)
     return sizes._replace(**{border: -(-given * WHOLE // room)})
-
-
-def _body(size: Size, view: View) -> Size:
-    """Return the size of the area that a wide screen divides between the panes."""
-    bar = 1 + _notice_lines(view)
-    return Size(size.width, size.height - 2 - bar - view.question_lines)
 
 
 class MainLayout(Layout):

@@ -86,14 +86,12 @@ class PortsScreen(HistoryScreen, inherit_bindings=False):
 
     async def _poll(self) -> None:
         try:
-            self._show(await in_thread(open_ports))
+            self._records = await in_thread(open_ports)
         except WorkbenchError as error:
             self.show_error(error)
-
-    def _show(self, records: Sequence[PortRecord]) -> None:
-        self._records = records
-        self.head.show(self.subject, right=(Piece(counted(len(records), "open port"), "muted"),))
-        self.ports.show_rows([_row(record) for record in records], empty=NO_PORTS)
+            return
+        self.head.show(self.subject, right=(Piece(counted(len(self._records), "open port"), "muted"),))
+        self.ports.show_rows([_row(record) for record in self._records], empty=NO_PORTS)
         self.refresh_bindings()
 
     @property

@@ -201,15 +201,6 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         first = max(0, self._top - AHEAD)
         return first, self._top + self.height_of_rows + AHEAD - first
 
-    def _request_rows(self) -> None:
-        if all(number in self.loaded for number in self.numbers_shown):
-            self._asked = None
-            return
-        if self._asked == self.window():
-            return
-        self._asked = self.window()
-        self.post_message(self.RowsWanted(*self._asked))
-
     # --- The cursor
 
     def move_to(self, number: int, *, force: bool = False) -> None:
@@ -221,7 +212,11 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         top = min(self._top, number)
         top = max(top, number - room + 1, 0)
         self._top = max(0, min(top, self.total - room))
-        self._request_rows()
+        if all(number in self.loaded for number in self.numbers_shown):
+            self._asked = None
+        elif self._asked != self.window():
+            self._asked = self.window()
+            self.post_message(self.RowsWanted(*self._asked))
         if moved or force:
             self._cursor_moved()
 
@@ -288,7 +283,11 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         if number == self.cursor:
             ground = palette.selected if self.has_focus else palette.marked
         body = draw_line(self._pieces(self.loaded.get(number)), width - 1, palette, ground)
-        return Strip([*body, Segment(self._thumb(y - 1), style(palette.faint, palette.background))])
+        room = self.height_of_rows
+        thumb = max(1, room * room // max(1, self.total))
+        start = round(self._top / max(1, self.total - room) * (room - thumb))
+        scroll_bar = "┃" if self.total > room and start <= y - 1 < start + thumb else " "
+        return Strip([*body, Segment(scroll_bar, style(palette.faint, palette.background))])
 
     def _titles(self) -> list[Piece]:
         pieces, at = [], 0
@@ -319,13 +318,6 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
             pieces += [Piece(" " * (visible.left - at)), *_cell(cell, visible.width, self._columns[visible.number])]
             at = visible.left + visible.width
         return pieces
-
-    def _thumb(self, line: int) -> str:
-        """Return the character of the scroll bar at a line."""
-        room = self.height_of_rows
-        size = max(1, room * room // max(1, self.total))
-        start = round(self._top / max(1, self.total - room) * (room - size))
-        return "┃" if self.total > room and start <= line < start + size else " "
 
 
 def _cell(pieces: Sequence[Piece], width: int, column: TableColumn) -> list[Piece]:

@@ -75,13 +75,15 @@ class TrashScreen(HistoryScreen, inherit_bindings=False):
         return super().why_not(action)
 
     def action_restore(self) -> None:
-        if (run := self._current) is not None:
-            self._calls.add(partial(Runs(self.project).undelete, run.run_id), lambda _: self._done(run))
+        if (run := self._current) is None:
+            return
 
-    def _done(self, run: Run) -> None:
-        if self.is_attached:
-            self.say(f"Restored {run_title(run)}.")
-            self._read()
+        def restored(_: object) -> None:
+            if self.is_attached:
+                self.say(f"Restored {run_title(run)}.")
+                self._read()
+
+        self._calls.add(partial(Runs(self.project).undelete, run.run_id), restored)
 
     # --- Purge
 
