@@ -145,6 +145,7 @@ def _discard(folder: str, lock: int) -> None:
         os.rmdir(folder)
     if not os.path.lexists(folder):
         _remove(f"{folder}.lock")
+    # The lock is held until the end, so that no other process takes over texts that are being deleted.
     os.close(lock)
 
 

@@ -104,6 +104,7 @@ class ProjectWatcher:
             self._with_errors_reported(runs.resume)
             while not self._stopped:
                 self._wake.wait(ACTIVE_SECONDS if self._active else IDLE_SECONDS)
+                # Cleared before the poll, so that a request during the poll is followed by another poll.
                 self._wake.clear()
                 if not self._stopped:
                     self._poll(runs)

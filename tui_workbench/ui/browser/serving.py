@@ -151,6 +151,7 @@ class Screens(AppService):
         if self._task is None or self._process is None:
             return
         try:
+            # Without the shield, a timeout would also cancel the task that reads the output of the workbench.
             await asyncio.wait_for(asyncio.shield(super().stop()), SHUTDOWN_SECONDS)
         except TimeoutError:
             self._process.kill()

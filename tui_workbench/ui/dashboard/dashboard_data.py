@@ -125,7 +125,7 @@ def read_page(
             return Page(page.total, page.total, first, list(page.rows), best, marked, unknown)
         lines: list[RunRow | Heading] = []
         by_family = query.group == "family"
-        line = offset = 0
+        line = offset = 0  # lines of the table, headings included, and runs before the group
         for group in list(index.groups(query)):
             # The runs of a family are hidden at first.
             is_folded = (group.value in folded) != (by_family and group.value != "")

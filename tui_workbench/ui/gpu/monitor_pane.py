@@ -296,6 +296,7 @@ class GpuWatch:
         self._wake = threading.Event()
         self._changed = True
         self._stopped = False
+        # Keys of machines: the event loop appends them, and the thread removes them. Both operations are atomic.
         self._retried: list[str] = []
         self._changed_reservations: list[str] = []
         threading.Thread(target=self._watch, name="GPU watch", daemon=True).start()
@@ -326,6 +327,7 @@ class GpuWatch:
     def _watch(self) -> None:
         with Fleet() as fleet:
             while not self._stopped:
+                # Cleared before the requests are read, so that a later request ends the wait below.
                 self._wake.clear()
                 is_new = self._changed
                 if self._changed:

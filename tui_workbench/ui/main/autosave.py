@@ -51,6 +51,7 @@ class Autosave:
             await self._editor.restore_unsaved(unsaved)
         self._begun = True
         await self._save_changes()
+        # The texts of ended processes are deleted only when they have been written again.
         if not self._last_error:
             await asyncio.to_thread(self._recovery.delete_taken)
         for error in errors:
@@ -103,6 +104,7 @@ class Autosave:
         values, unsaved = self._state(), self._editor.unsaved()
         texts = self._editor.unsaved_texts(self._changed(unsaved)) if keep_texts else {}
         with self._writing:
+            # A thread that waits for the lock must not write older values afterwards.
             self._ended = True
             self._save(values, texts, self._kept.keys() - unsaved.keys())
             if not keep_texts or not unsaved:

@@ -194,6 +194,7 @@ def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
     room = body.width if border in ("lists", "right") else body.height
     grows = -1 if border in ("right", "jobs", "targets") else 1
     new_size = max(1, getattr(now, border) + grows * cells)
+    # Rounded up, because `_share` rounds down: together they return the same number of cells.
     sizes = view.sizes._replace(**{border: -(-new_size * WHOLE // room)})
     # The limited size is saved, not the new size. Otherwise keys in the other direction would first have no effect.
     given = getattr(grid(body, view._replace(sizes=sizes)), border)

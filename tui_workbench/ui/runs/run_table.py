@@ -73,6 +73,7 @@ def place_columns(columns: Sequence[TableColumn], width: int, current: int) -> l
                 break
             placed.append(number)
             used += GAP + least
+        # Columns after the first column are left out from the left, until the current column fits.
         if current <= placed[-1] or first >= min(current, len(columns) - 1):
             return _spread(columns, placed, room)
         first += 1

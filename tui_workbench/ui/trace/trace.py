@@ -218,6 +218,7 @@ class CallReader:
         with self._lock:
             news = self._file.read_new()
             states = {key: state for key, (_, state, _) in self._rows.items() if state == RUNNING}
+            # A running call becomes lost without a new line in the file, when its process ends.
             is_quiet = not news and all(self._rows[key][0].state == state for key, state in states.items())
             if is_quiet and self._asked == (words, wide):
                 return self._result
