@@ -327,7 +327,7 @@ def graph_lines(gpu: GpuState, width: int, height: int, *, with_span: bool = Fal
     Each label shows the maximum of the axis. With `with_span`, a line below the curves shows the time that they span.
     """
     curves = gpu.curves
-    most_power = gpu.device.power_limit or max((watts for watts in curves.power if watts == watts), default=100.0)
+    most_power = gpu.device.power_limit or max((power for power in curves.power if power == power), default=100.0)
     number = 3 if width >= 75 else 2
     room = (width - 4) // number
     cells = max(1, room - LABEL_CELLS - 1)

@@ -69,12 +69,12 @@ def annotate(project: Project, run_ids: Sequence[str], change: Callable[[Annotat
     return Annotated(before, tuple(problems))
 
 
-def set_annotations(project: Project, annotations: Mapping[str, Annotations]) -> list[WorkbenchError]:
+def set_annotations(project: Project, replacements: Mapping[str, Annotations]) -> list[WorkbenchError]:
     """Replace the annotations of runs, keyed by run ID. Return an error for each missing run; raise other errors."""
     problems: list[WorkbenchError] = []
-    for run_id, old in annotations.items():
+    for run_id, replacement in replacements.items():
         try:
-            Runs(project).annotate(run_id, lambda _, old=old: old)  # type: ignore[misc]
+            Runs(project).annotate(run_id, lambda _, new=replacement: new)  # type: ignore[misc]
         except RunNotFound as error:
             problems.append(error)
     return problems

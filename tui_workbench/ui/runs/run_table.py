@@ -213,7 +213,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         top = min(self._top, number)
         top = max(top, number - room + 1, 0)
         self._top = max(0, min(top, self.total - room))
-        if all(number in self.loaded for number in self.numbers_shown):
+        if all(shown in self.loaded for shown in self.numbers_shown):
             self._asked = None
         elif self._asked != self.window():
             self._asked = self.window()
