@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,7 @@ from tui_workbench.ui.charts.chart import Chart
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.dashboard.dashboard_charts import HEIGHT
 from tui_workbench.ui.dashboard.dashboard_columns import ColumnsScreen
+from tui_workbench.ui.dashboard.dashboard_data import FileTimes, read_file_times
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.main.main import MainScreen
 from tui_workbench.ui.widgets.field_row import PromptRow
@@ -194,6 +196,21 @@ async def test_archived_runs_are_hidden_until_shown(past: Project) -> None:
         await pilot.press("v")
         await shows(pilot, "6", "5", "4", "3", "2", "1")
         assert "⊟" in rows(pilot)[0]
+
+
+async def test_change_before_the_first_poll_is_shown(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_poll = threading.Event()
+
+    def wait_and_read(project: Project, active: tuple[str, ...]) -> FileTimes:
+        may_poll.wait()
+        return read_file_times(project, active)
+
+    monkeypatch.setattr("tui_workbench.ui.dashboard.dashboard.read_file_times", wait_and_read)
+    async with dashboard(past) as pilot:
+        await pilot.press("d")
+        await until(lambda: "Press v to show archived runs" in seen(pilot))
+        may_poll.set()
+        await shows(pilot, "5", "4", "3", "2", "1")
 
 
 async def test_family_is_one_row_with_mean_and_deviation(project: Project) -> None:

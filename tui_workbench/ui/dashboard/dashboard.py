@@ -110,9 +110,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         self.filter_row.display = bool(self.query_shown.filter)
         self.filter_row.field.value = self.query_shown.filter
         self._show_columns()
-        self._ask_rows(replace=True)
-        self._ask_overview()
-        self.set_interval(POLL_SECONDS, self._poll)
+        self.set_interval(POLL_SECONDS, self._poll)  # the screen calls `reload` when it is shown
 
     # --- Rows
 
@@ -237,9 +235,8 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._redraw_rows(self.table.numbers_shown)  # the durations of active runs have changed
 
     def reload(self) -> None:
-        if self._seen is not None:
-            self._ask_rows(replace=True)
-            self._ask_overview()
+        self._ask_rows(replace=True)
+        self._ask_overview()
 
     # --- The cursor and marks
 
