@@ -13,7 +13,7 @@ from tests.ui.waiting import until
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.facade import Runs
-from tui_workbench.ui.app import WorkbenchApp, closing_lines
+from tui_workbench.ui.app import WorkbenchApp
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.files.file_tree import FileTree, read_folder
 from tui_workbench.ui.main.main import MainScreen
