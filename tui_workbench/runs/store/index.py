@@ -302,10 +302,12 @@ class RunIndex:
             index_file.remove(path)
         try:
             return index_file.connect(path)
-        except sqlite3.OperationalError:
-            return index_file.connect(":memory:")  # the file stays locked or is not writable, or the disk is full
-        except sqlite3.DatabaseError:
-            return index_file.connect(":memory:") if new_file else self._open(path, new_file=True)
+        except sqlite3.DatabaseError as error:
+            # The file stays locked or is not writable, or the disk is full; SQLITE_ERROR means that a table is missing.
+            is_blocked = isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR
+            if new_file or is_blocked:
+                return index_file.connect(":memory:")
+            return self._open(path, new_file=True)
 
     def _refresh(self) -> None:
         opened = self._execute("SELECT run_id, run, facts, due FROM runs WHERE open")
