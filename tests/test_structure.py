@@ -42,6 +42,11 @@ SEAMS = {
 """The modules that may import own modules inside functions, and why."""
 
 
+def test_modules_have_at_most_500_lines() -> None:
+    lengths = {str(path.relative_to(PACKAGE)): path.read_bytes().count(b"\n") for path in PACKAGE.rglob("*.py")}
+    assert {name: length for name, length in lengths.items() if length > 500} == {}
+
+
 def test_modules_import_each_other_without_cycles() -> None:
     graph = grimp.build_graph("tui_workbench", exclude_type_checking_imports=True)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}

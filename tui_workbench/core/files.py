@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import stat
 from array import array
@@ -43,9 +42,6 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 Buffer: TypeAlias = "bytes | array[float]"
-
-_INFINITE = {"\ue000+": "1e999", "\ue000-": "-1e999"}
-"""Placeholders for infinities, and the numbers that replace them in JSON. Python parses these numbers as infinity."""
 
 
 class Signature(NamedTuple):
@@ -485,21 +481,3 @@ def _parts(name: str) -> list[str]:
     if name.startswith("/") or ".." in parts:
         raise OSError(errno.EINVAL, "the path is outside the folder", name)
     return parts
-
-
-def json_text(value: Any) -> str:
-    """Return JSON that every reader accepts. NaN becomes null, and infinities become numbers too large for a float."""
-    text = json.dumps(_finite(value), indent=2)
-    for mark, number in _INFINITE.items():
-        text = text.replace(json.dumps(mark), number)
-    return text
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and value - value != 0:
-        return None if value != value else "\ue000+" if value > 0 else "\ue000-"
-    return value

@@ -1,4 +1,4 @@
-"""Read JSON, which is never trusted: documents with limits, and values with declared types.
+"""Read JSON, which is never trusted: documents with limits, and values with declared types. Write standard JSON.
 
 `parse_json` accepts only documents that every other function can handle: recursion ends, and each number fits into a
 float. `read_as` converts a value to a named tuple whose annotations declare the types. Both raise only ValueError, so
@@ -24,6 +24,8 @@ MOST_BITS = 1000
 _TOO_DEEP = "it is nested too deeply"
 _LONGEST = 19  # characters of an integer that has at most 63 bits
 _SHOWN = 40
+_INFINITE = {"\ue000+": "1e999", "\ue000-": "-1e999"}
+"""Placeholders for infinities, and the numbers that replace them in JSON. Python parses these numbers as infinity."""
 _Tuple = TypeVar("_Tuple")
 _Reader = Callable[[Any, str], Any]
 
@@ -206,3 +208,21 @@ def _fields_of(kind: Any) -> _Reader:
         return kind(**fields)
 
     return read
+
+
+def json_text(value: Any) -> str:
+    """Return JSON that every reader accepts. NaN becomes null, and infinities become numbers too large for a float."""
+    text = json.dumps(_finite(value), indent=2)
+    for mark, number in _INFINITE.items():
+        text = text.replace(json.dumps(mark), number)
+    return text
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and value - value != 0:
+        return None if value != value else "\ue000+" if value > 0 else "\ue000-"
+    return value

@@ -15,7 +15,7 @@ from typing import Any
 
 from tui_workbench.cli.shared.parser import PROJECT, Part
 from tui_workbench.core.errors import UsageError
-from tui_workbench.core.files import json_text
+from tui_workbench.core.json_values import json_text
 from tui_workbench.core.model import Problem
 from tui_workbench.core.plaintext import visible
 

@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, NamedTuple
 
-from tui_workbench.core.files import json_text
-from tui_workbench.core.json_values import parse_json
+from tui_workbench.core.json_values import json_text, parse_json
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.gpu.run_verdict import brief_of, verdict_brief
 from tui_workbench.runs.gpu.verdict import stored_verdict
