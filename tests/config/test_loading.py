@@ -162,6 +162,14 @@ def test_every_field_of_a_run_configuration_is_loaded(tmp_path: Path) -> None:
     assert loaded.values["ArgumentVector"] == ["train.py", "--epochs=10", "0022", "no", "1.0"]
 
 
+def test_merge_key_below_the_top_of_a_file_is_refused(tmp_path: Path) -> None:
+    text = "base: &base {A: 1}\nTarget: box\nEnvironmentVariables:\n  <<: *base\n  B: 2\n"
+    with pytest.raises(ConfigurationError, match="`<<` in `EnvironmentVariables` is not supported") as caught:
+        load_run_configuration(runconfig(tmp_path, text))
+    assert caught.value.remedy == "Write the included entries here instead."
+    assert caught.value.line == 4
+
+
 def test_run_configuration_has_defaults(tmp_path: Path) -> None:
     loaded = load_run_configuration(runconfig(tmp_path, "Target: box\nEnvironmentVariables: null\n"))
     assert loaded.argument_vector == ("$file",)

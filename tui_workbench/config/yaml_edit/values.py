@@ -300,7 +300,10 @@ def _mapping(value: _Value) -> dict[str, str]:
     for key, node in value.node.entries:
         if key.text in mapping:
             value.faults.append(_duplicate(key, (*value.path, key.text)))
-        if node.kind != SCALAR:
+        if key.text == "<<" and not key.style:
+            message = f"`<<` in `{value.field.key}` is not supported: it includes other maps only at the top of a file"
+            value.below(key.text, node).fault("wrong-type", message, "Write the included entries here instead.")
+        elif node.kind != SCALAR:
             value.below(key.text, node).wrong("text", "Write a single value. Quote it if it contains brackets.")
         else:
             mapping[key.text] = "" if node.is_null else node.text
