@@ -121,6 +121,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection() -> None:
     """Disable garbage collection while tests are collected: it takes a fifth of the time and frees nothing."""
     gc.disable()
+    # Hypothesis stores the categories of all characters in a file; the first test that needs them would make it.
+    hypothesis.strategies.text().validate()
 
 
 def pytest_collection_finish() -> None:

@@ -1,7 +1,4 @@
-"""Arguments and messages of an agent that are malformed, hostile or too large: each gets an answer with a reason.
-
-Tests of agents import `mcp` when they run: the import takes two seconds, and each worker of pytest collects all files.
-"""
+"""Arguments and messages of an agent that are malformed, hostile or too large: each gets an answer with a reason."""
 
 from __future__ import annotations
 
@@ -17,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult
 
 from tests.runs.support import make_run
+from tui_workbench.cli.agent.server import LARGEST_ARGUMENTS, make_server
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.store.table import LONGEST_FILTER
 
@@ -56,9 +56,6 @@ VALUES = some.recursive(
 
 def call(server: AgentServer, tool: str, arguments: dict[str, Any]) -> tuple[Any, str]:
     """Call a tool in this process. Return its answer and "", or None and the reason why it failed."""
-    from mcp.server.mcpserver.exceptions import ToolError
-    from mcp.types import CallToolResult
-
     try:
         answer = asyncio.run(server.call_tool(tool, arguments))
     except ToolError as error:
@@ -69,8 +66,6 @@ def call(server: AgentServer, tool: str, arguments: dict[str, Any]) -> tuple[Any
 
 @pytest.fixture
 def server(project: Project) -> AgentServer:
-    from tui_workbench.cli.agent.server import make_server
-
     make_run(project, "p_1", state=RunState.COMPLETED, end=1_700_000_500.0, exit_code=0)
     Path(project.runs_directory, "p_1", "output.log").write_text("loss=0.5\n" * 50)
     return make_server(project)
@@ -121,8 +116,6 @@ def test_long_filter_is_refused_or_works(server: AgentServer, words: int) -> Non
 
 
 def test_large_arguments_are_refused(server: AgentServer) -> None:
-    from tui_workbench.cli.agent.server import LARGEST_ARGUMENTS
-
     _, reason = call(server, "get_run", {"run": "x" * LARGEST_ARGUMENTS})
     assert f"the limit is {LARGEST_ARGUMENTS}. Pass shorter arguments" in reason
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp.types import CallToolResult
 
 from tests.runs.support import make_run, write_configuration
+from tui_workbench.cli.agent.server import make_server
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.logs.log_file import LINE_CAP
@@ -30,10 +32,6 @@ SECRET, OPTION, SETUP, KEY = (
 
 
 def call(project: Project, tool: str, **arguments: Any) -> Any:
-    from mcp.types import CallToolResult
-
-    from tui_workbench.cli.agent.server import make_server
-
     answer = asyncio.run(make_server(project).call_tool(tool, arguments))
     assert isinstance(answer, CallToolResult)
     # Clients read either of the two.

@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.types import Implementation
 
 from tests.cli.support import INSTALLED, Installed
 from tests.runs.support import write_configuration, write_files
+from tui_workbench.cli.agent.server import make_server
 from tui_workbench.core.directories import agents_path, user_state_directory
 from tui_workbench.core.installation import extra_command
 from tui_workbench.core.trace_reading import TraceFile
@@ -22,8 +26,6 @@ from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-
-    from mcp import Client
 
 TRAIN = """\
 import os, time
@@ -89,10 +91,6 @@ def write_limits(**limits: object) -> None:
 
 @asynccontextmanager
 async def agent(project: Project) -> AsyncIterator[Agent]:
-    from mcp import Client
-    from mcp.client.stdio import StdioServerParameters
-    from mcp.types import Implementation
-
     server = StdioServerParameters(
         command=INSTALLED, args=["mcp", "--project", project.root], env=dict(os.environ), cwd=project.root
     )
@@ -157,10 +155,6 @@ async def test_agent_works_within_its_limits(training: Project) -> None:
 
 
 async def test_refusals_are_answers_to_the_agent(training: Project) -> None:
-    from mcp import Client
-
-    from tui_workbench.cli.agent.server import make_server
-
     before = configuration_of(training)
     os.symlink("local.runconfig", f"{training.config_directory}/other.runconfig")
     async with Client(make_server(training)) as client:
