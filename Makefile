@@ -1,7 +1,7 @@
 # The targets create the virtual environment and install the packages that they need:
 #   make run        open the sample project in the workbench
 #   make dev        open the sample project with the development console of Textual, which `make console` shows
-#   make check      run the checks: ruff, mypy, lint-imports, tests/bounded_reading.py and tests/private_names.py
+#   make check      run the checks: ruff, mypy, lint-imports, shellcheck, limits of reading, private names in tests
 #   make test       run the checks, and the tests that need only Python and git
 #   make test-all   run `make test`, then all other tests; those of missing programs are skipped
 #   make test-ssh   run the tests with the mark `ssh`; other marks are in tests/rings.py
@@ -22,9 +22,7 @@
 VENV ?= .venv
 PYTHON ?=
 SAMPLE ?= sample_project
-# Number of test files that run at the same time. Tests of the first ring mostly
-# compute; most others wait for programs.
-# Each worker starts its own machines and Docker engines.
+# Number of test files that run at the same time. Each worker starts its own machines and Docker engines.
 WORKERS ?= 5
 FIRST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) '*' 2)
 

@@ -439,7 +439,7 @@ def _replacing(
         # A rename replaces an existing file, and a hard link fails if there is one.
         give = os.link if exclusive else os.rename
         give(temporary, base, src_dir_fd=folder, dst_dir_fd=folder)
-    finally:  # after a rename, there is no temporary file
+    finally:  # a rename has already removed the temporary name
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
     if durable:

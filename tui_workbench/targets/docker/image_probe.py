@@ -134,7 +134,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
 
 
 def _ask(engine: Engine, image: Image) -> tuple[ImageFacts | None, str]:
-    """Return the facts from the image's Python; if there is none, None and the reason, "" for an image without Python.
+    """Return the facts from the image's Python; without them, None and the reason, "" for an image without Python.
 
     The image's shell finds Python; without a shell, two names are tried.
     """
