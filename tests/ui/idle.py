@@ -1,4 +1,4 @@
-"""A wait for the end of all work of the event loop, for Textual's pilot.
+"""A wait for the end of all work of the event loop, for Textual's pilot, and style sheets that are parsed once.
 
 The pilot's own wait sleeps for 20 ms or more until the process uses little CPU, at least twice per key. That is three
 quarters of the time of a test, and on a busy machine a process that has to wait for a CPU looks idle. This wait asks
@@ -12,6 +12,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.ui.textual_internals import share_parsed_styles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +48,9 @@ def _has_busy_thread(loop: Any) -> bool:
 
 @pytest.fixture(autouse=True, scope="session")
 def quick_pilot() -> Iterator[None]:
-    """Let the pilot wait for the event loop."""
+    """Let the pilot wait for the event loop, and apps share parsed style sheets."""
     with pytest.MonkeyPatch.context() as patch:
+        share_parsed_styles(patch)
         patch.setattr("textual.pilot.wait_for_idle", event_loop_idle)
         patch.setattr("textual.app.wait_for_idle", event_loop_idle)
         yield

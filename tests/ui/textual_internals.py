@@ -5,18 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual._context import visible_screen_stack
+from textual.css.stylesheet import Stylesheet
 from textual.keys import _character_to_key
 from textual.strip import Strip
 
 if TYPE_CHECKING:
     from typing import Any
 
+    import pytest
     from textual import events
     from textual.app import App
     from textual.binding import BindingsMap
+    from textual.css.model import RuleSet
     from textual.dom import DOMNode
     from textual.screen import Screen
     from textual.widget import Widget
+
+
+def share_parsed_styles(patch: pytest.MonkeyPatch) -> None:
+    """Parse each style sheet once for all apps. An app parses about 25, which is a quarter of the time of a test."""
+    parse_rules = Stylesheet._parse_rules
+    parsed: dict[tuple[Any, ...], list[RuleSet]] = {}
+
+    def parse_once(sheet: Stylesheet, css: str, **named: Any) -> list[RuleSet]:
+        key = (css, *named.items(), *sheet._variables.items())
+        if key not in parsed:
+            parsed[key] = parse_rules(sheet, css, **named)
+        return parsed[key]
+
+    patch.setattr(Stylesheet, "_parse_rules", parse_once)
 
 
 def strips_of(screen: Screen[Any]) -> list[Strip]:
