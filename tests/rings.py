@@ -17,7 +17,10 @@ FIRST = "first"
 """The mark of the tests of the first ring, which tests/conftest.py adds."""
 
 SECONDS = 1.0
-"""Processor time that a test of the first ring may take with its child processes, on a machine that `.ci/run` uses."""
+"""Processor time that a test of the first ring may take with its child processes, if the baseline takes as below."""
+
+BASELINE_SECONDS = 0.11
+"""Processor time of the baseline, which compiles Python's argparse five times (`slowness` in tests/conftest.py)."""
 
 SMOKE = "smoke"
 """The mark of the few tests of the first ring that may take longer, because they go through the whole program."""

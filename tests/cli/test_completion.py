@@ -87,6 +87,7 @@ OFFERED = {
 }
 
 
+@pytest.mark.processes
 def test_bash_completes(folder: Path) -> None:
     assert dict(zip(OFFERED, completed(folder, *OFFERED), strict=True)) == OFFERED
 

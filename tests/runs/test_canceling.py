@@ -103,6 +103,7 @@ class TestCancel:
         finals = [event for event in RunDirectory(run.directory).events() if event.get("final")]
         assert len(finals) == 1
 
+    @pytest.mark.processes
     def test_continues_when_the_canceling_process_is_killed(self, shop: GatedProject) -> None:
         run = shop.runs.submit(RunRequest("local", "stubborn.py"))
         script = shop.script(run)
