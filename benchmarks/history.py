@@ -41,10 +41,10 @@ from benchmarks.harness import (
 from benchmarks.terminal import Seen, Terminal
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.store import index_file
-from tui_workbench.runs.store.history_record import Facts
-from tui_workbench.runs.store.index import ENDED, RunIndex
-from tui_workbench.runs.store.index_file import IndexRow, insert_rows
+from tui_workbench.runs.index import index_file
+from tui_workbench.runs.index.history_record import Facts
+from tui_workbench.runs.index.index import ENDED, RunIndex
+from tui_workbench.runs.index.index_file import IndexRow, insert_rows
 from tui_workbench.runs.store.ownership import DELETED_PREFIX
 from tui_workbench.ui.dashboard.dashboard_data import GROUPS
 

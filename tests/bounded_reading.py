@@ -48,7 +48,7 @@ EXCEPTIONS = {
     ("core/trace.py", "os.open"): "appends to the trace",
     ("runs/lifecycle/starting.py", "os.execve"): _NO_PIPES,
     ("runs/snapshots/file_copy.py", "open"): "writes to a file without a name, whose descriptor is open",
-    ("runs/store/index_file.py", "sqlite3.connect"): "the index is a cache of this user, whose owner is checked before",
+    ("runs/index/index_file.py", "sqlite3.connect"): "the index is a cache of this user, whose owner is checked before",
     ("runs/store/ownership.py", "open"): "opens a regular file in a folder whose inode it also needs",
     ("runs/store/ownership.py", "os.open"): "opens a regular file in a folder whose inode it also needs",
     ("runs/store/rundir.py", "os.open"): "flushes files and folders to disk, and reads nothing",

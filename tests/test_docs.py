@@ -92,8 +92,8 @@ class TestContributing:
         [
             ("COLUMNS", "ui/dashboard/dashboard_columns.py"),
             ("SHARED", "ui/dashboard/dashboard_columns.py"),
-            ("NUMBER_COLUMNS", "runs/store/table.py"),
-            ("FORM", "runs/store/index_file.py"),
+            ("NUMBER_COLUMNS", "runs/index/table.py"),
+            ("FORM", "runs/index/index_file.py"),
             ("CODES", "config/checks/findings.py"),
             ("COMMANDS", "cli/__init__.py"),
             ("BUILT_IN", "core/target_types.py"),

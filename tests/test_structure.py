@@ -27,7 +27,7 @@ SEAMS = {
     "targets/ssh/workbench_key.py": "SSH is loaded when a key is to be made",
     "runs/gpu/gate.py": "the checks of a GPU are loaded when a run asks for one",
     "runs/gpu/run_verdict.py": "samples are judged for a run that has some and no stored verdict",
-    "runs/lifecycle/building.py": "snapshots are loaded when a working copy is to be made",
+    "runs/lifecycle/deferred_copy.py": "snapshots are loaded when a working copy is to be made",
     "runs/lifecycle/controller.py": "failures, verdicts, the queue, provenance and outputs are loaded when needed",
     "runs/lifecycle/helpers.py": "the recording of GPUs is loaded when there may be GPUs, or a policy",
     "runs/lifecycle/target_lifecycle.py": "the files of a run are listed when its target is another machine",

@@ -22,8 +22,8 @@ from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.gpu.run_verdict import verdict_of
+from tui_workbench.runs.index.table import RunQuery
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.runs.store.table import RunQuery
 from tui_workbench.ui.charts.chart_data import read_attempts, read_metrics, run_curves
 from tui_workbench.ui.dashboard.dashboard_data import read_overview, read_page
 from tui_workbench.ui.details import run_details_read as details

@@ -14,8 +14,8 @@ from tests.runs.support import REQUEST, children, descriptors, write_files
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.lifecycle.resuming import cancel
 from tui_workbench.runs.lifecycle.starting import detach
+from tui_workbench.runs.resuming import cancel
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.runs.submission.launch import create_run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tui_workbench.runs.estimates import difference, estimate, finite, plus_minus, t_quantile, verdict
-from tui_workbench.runs.metric_words import goal_of
+from tui_workbench.runs.metrics.metric_words import goal_of
 
 # Student's sleep data and the result of R's `t.test(extra ~ group, data = sleep)`, from R's documentation.
 SLEEP = (0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0), (1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tests.runs.store.test_table import add
+from tests.runs.index.test_table import add
 from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.families import compare_families, family_record, left_out_notes

@@ -17,10 +17,10 @@ from tests.runs.support import REQUEST, make_run, write_configuration, write_fil
 from tui_workbench.core.errors import StorageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.lifecycle.resuming import take_over
+from tui_workbench.runs.index.table import RunQuery
+from tui_workbench.runs.resuming import take_over
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
-from tui_workbench.runs.store.table import RunQuery
 from tui_workbench.runs.submission.launch import create_run
 
 STEPS = ("queued", "started", "noted", "running", "ended", "moved", "collected", "concluded")

@@ -360,7 +360,7 @@ def test_runs_are_adopted_on_another_computer(
 
 
 def test_clean_removes_only_files_of_runs(project: DockerProject, gpubox: Machine, gpubox_engine: DockerEngine) -> None:
-    from tui_workbench.runs.lifecycle.cleanup import Cleanup
+    from tui_workbench.runs.cleanup import Cleanup
 
     ended = project.run("print(1)")
     running = project.submit('print("began", flush=True); import time; time.sleep(600)')

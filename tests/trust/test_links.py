@@ -24,8 +24,8 @@ from tui_workbench.core.files import (
     write_below,
 )
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.lifecycle.building import discard
 from tui_workbench.runs.store.annotations import change_annotations
+from tui_workbench.runs.store.new_run import discard
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.runs.transfer.assets import download_asset, promote
 from tui_workbench.ui.runs.preparation import Preparation

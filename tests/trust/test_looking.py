@@ -24,9 +24,9 @@ from tui_workbench.core.errors import ImportedRun
 from tui_workbench.core.system import boot_id
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.lifecycle.building import new_directory
-from tui_workbench.runs.lifecycle.resuming import take_over
+from tui_workbench.runs.resuming import take_over
 from tui_workbench.runs.store import ownership
+from tui_workbench.runs.store.new_run import new_directory
 from tui_workbench.runs.store.rundir import RECORD, ControllerLock, RunDirectory
 from tui_workbench.runs.submission.launch import create_run
 

@@ -23,8 +23,8 @@ from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import Project
 from tui_workbench.projects.templates import list_templates
 from tui_workbench.runs.history import History
-from tui_workbench.runs.store.index import RunIndex
-from tui_workbench.runs.store.table import RunQuery
+from tui_workbench.runs.index.index import RunIndex
+from tui_workbench.runs.index.table import RunQuery
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 

@@ -12,10 +12,10 @@ from tui_workbench.cli.shared.stream import OutputStream
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
+from tui_workbench.runs.index.history_record import state_word
 from tui_workbench.runs.logs.log_file import LogFile
 from tui_workbench.runs.logs.rank_files import file_of_node, file_of_rank
 from tui_workbench.runs.store.attempts import AttemptRecord, attempts_of
-from tui_workbench.runs.store.history_record import state_word
 from tui_workbench.runs.store.rundir import OUTPUT, RunDirectory
 
 

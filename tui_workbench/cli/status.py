@@ -11,9 +11,9 @@ from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.model import STATE_GLYPHS, Run, RunState
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.index.history_record import history_record
+from tui_workbench.runs.index.index import RunIndex
 from tui_workbench.runs.store.cluster_job import job_words
-from tui_workbench.runs.store.history_record import history_record
-from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import RunDirectory
 
 ACTIVE = (RunState.RUNNING, RunState.FINALIZING, RunState.PREPARING, RunState.QUEUED, RunState.UNKNOWN)

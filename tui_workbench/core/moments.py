@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from tui_workbench.core import system
@@ -59,3 +60,13 @@ def moment_of(event: Mapping[str, Any]) -> Moment | None:
     if not (isinstance(seconds, int | float) and isinstance(up, int | float) and isinstance(boot, str)):
         return None
     return Moment(float(seconds), float(up), boot)
+
+
+def utc(seconds: float) -> str | None:
+    """Convert seconds since the epoch to ISO 8601; 0, which means never, and invalid times become None."""
+    if not seconds:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return None

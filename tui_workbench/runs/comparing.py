@@ -16,11 +16,11 @@ from tui_workbench.core.files import load_json
 from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted, number_ranges
 from tui_workbench.runs.history import History
+from tui_workbench.runs.index.damages import damage_notes
+from tui_workbench.runs.index.history_record import Facts, facts_of
 from tui_workbench.runs.metrics.stored import read_summary
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
 from tui_workbench.runs.store.arguments import arguments_by_name
-from tui_workbench.runs.store.damages import damage_notes
-from tui_workbench.runs.store.history_record import Facts, facts_of
 from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
 from tui_workbench.targets.hosts.data import describe_data
 

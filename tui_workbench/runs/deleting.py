@@ -18,16 +18,16 @@ from tui_workbench.core.locks import cache_lock, file_name
 from tui_workbench.core.model import Run
 from tui_workbench.core.progress import metered
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.index.index import RunIndex, find_run
+from tui_workbench.runs.index.trash import find_deleted, unfinished_purge
 from tui_workbench.runs.lifecycle.dependencies import waiting_for
-from tui_workbench.runs.lifecycle.resuming import lock_of_ended
+from tui_workbench.runs.resuming import lock_of_ended
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.snapshots.unneeded_values import remove_unneeded_values
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.annotations import read_annotations
-from tui_workbench.runs.store.index import RunIndex, find_run
 from tui_workbench.runs.store.ownership import DELETED_PREFIX, PURGED_PREFIX
 from tui_workbench.runs.store.rundir import RECORD, ControllerLock, RunDirectory
-from tui_workbench.runs.store.trash import find_deleted, unfinished_purge
 from tui_workbench.runs.sweeps import sweep
 
 _CAUSES = {

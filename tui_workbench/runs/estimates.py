@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tui_workbench.runs.metric_words import goal_of
+from tui_workbench.runs.metrics.metric_words import goal_of
 
 LARGEST = 1e150  # largest magnitude of a value, so that sums of squares do not overflow
 CONFIDENCE = 0.95

@@ -13,10 +13,10 @@ from tui_workbench.core.errors import RunNotFound
 from tui_workbench.core.masking import mask_plan
 from tui_workbench.core.model import Plan, Run, RunRequest, RunState
 from tui_workbench.core.processes import reap
-from tui_workbench.runs import deleting
+from tui_workbench.runs import deleting, resuming
 from tui_workbench.runs.agents import timekeeper
 from tui_workbench.runs.history import History
-from tui_workbench.runs.lifecycle import queueing, resuming
+from tui_workbench.runs.lifecycle import queueing
 from tui_workbench.runs.lifecycle.adoption import take_over_imported
 from tui_workbench.runs.lifecycle.agent_ends import end_run_of_agent
 from tui_workbench.runs.lifecycle.collecting import collect

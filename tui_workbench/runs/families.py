@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.estimates import Difference, Estimate, difference, estimate, finite, verdict
-from tui_workbench.runs.metric_words import goal_of
+from tui_workbench.runs.index.table import RunRow
+from tui_workbench.runs.metrics.metric_words import goal_of
 from tui_workbench.runs.store.arguments import arguments_by_name
-from tui_workbench.runs.store.table import RunRow
 
 FAMILY_NAME = r"sweep-\d+\.\d+"  # a regular expression
 

@@ -15,14 +15,14 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.families import Family, family_of
 from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.verdict import to_json
+from tui_workbench.runs.index.damages import damaged_files
+from tui_workbench.runs.index.history_record import Facts, attempt_records, facts_of, history_record
+from tui_workbench.runs.index.index import RunIndex, find_run
+from tui_workbench.runs.index.table import Page, RunQuery, RunRow
+from tui_workbench.runs.index.trash import find_deleted, unfinished_purge
 from tui_workbench.runs.logs.spark_ui import spark_record
 from tui_workbench.runs.store.annotations import Annotations, change_annotations
-from tui_workbench.runs.store.damages import damaged_files
-from tui_workbench.runs.store.history_record import Facts, attempt_records, facts_of, history_record
-from tui_workbench.runs.store.index import RunIndex, find_run
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.runs.store.table import Page, RunQuery, RunRow
-from tui_workbench.runs.store.trash import find_deleted, unfinished_purge
 from tui_workbench.runs.transfer.downloads import attachments
 
 
@@ -72,7 +72,7 @@ class History:
         return [family_of(name, rows_of[name]) for name in names or rows_of]
 
     def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
-        """Return at most `limit` rows of the table of runs, starting at `offset`; see `runs.store.table`.
+        """Return at most `limit` rows of the table of runs, starting at `offset`; see `runs.index.table`.
 
         Raises UsageError if no run matches a filter with a name that no column, metric or argument has.
         """
@@ -107,7 +107,7 @@ class History:
         return (b"[\n", records, b"\n]") if records else (b"[]",)
 
     def history_records(self, *, hidden: bool = False) -> builtins.list[dict[str, Any]]:
-        """Return the records of `history_json` as dicts; see `tui_workbench.runs.store.history_record`."""
+        """Return the records of `history_json` as dicts; see `tui_workbench.runs.index.history_record`."""
         records: builtins.list[dict[str, Any]] = parse_json(b"".join(self.history_json(hidden=hidden)))
         return records
 

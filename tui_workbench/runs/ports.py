@@ -21,11 +21,11 @@ from tui_workbench.core.errors import UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import open_new
 from tui_workbench.core.json_values import read_as
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.moments import utc
 from tui_workbench.core.processes import clean_environment, find_program, is_alive, start_detached
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.limits import label_of
-from tui_workbench.runs.store.history_record import utc
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.gpu.framework_location import spec_of

@@ -19,8 +19,8 @@ from tui_workbench.core.installation import package_command
 from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.masking import mask_words
 from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.moments import utc
 from tui_workbench.core.plaintext import counted, number_ranges
-from tui_workbench.runs.store.history_record import utc
 from tui_workbench.runs.store.rundir import STACKS, RunDirectory, json_bytes
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.stacks import (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tui_workbench.core.errors import WorkbenchError
     from tui_workbench.core.model import ComputeTarget, Run, RunRequest
     from tui_workbench.projects.project import Project
-    from tui_workbench.runs.store.table import RunQuery
+    from tui_workbench.runs.index.table import RunQuery
     from tui_workbench.ui.commands.available_commands import CommandState
     from tui_workbench.ui.dashboard.dashboard import DashboardScreen
     from tui_workbench.ui.details.run_details import RunDetailsScreen

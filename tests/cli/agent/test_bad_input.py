@@ -20,7 +20,7 @@ from mcp.types import CallToolResult
 from tests.runs.support import make_run
 from tui_workbench.cli.agent.server import LARGEST_ARGUMENTS, make_server
 from tui_workbench.core.model import RunState
-from tui_workbench.runs.store.table import LONGEST_FILTER
+from tui_workbench.runs.index.table import LONGEST_FILTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

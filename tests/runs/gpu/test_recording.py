@@ -17,8 +17,8 @@ from tests.gpu.standin import REST, Standin, gpu
 from tests.gpu.standin_amd import AmdStandin
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.index.table import RunQuery
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.runs.store.table import RunQuery
 from tui_workbench.targets.gpu.activity import file_mark
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_run import HostRun

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.support import until
 from tests.runs.gated_project import GatedProject
 from tui_workbench.core.model import Run, RunRequest
-from tui_workbench.runs.lifecycle.building import RUN_NUMBER_FILE
+from tui_workbench.runs.store.run_ids import RUN_NUMBER_FILE
 from tui_workbench.runs.store.rundir import RunDirectory
 
 pytestmark = pytest.mark.processes

@@ -14,7 +14,7 @@ import pytest
 from tests.faults.support import Workbench, controller_of, is_running, until
 from tests.proc import PROC
 from tui_workbench.core.errors import StorageError
-from tui_workbench.runs.lifecycle.building import restore_copy
+from tui_workbench.runs.lifecycle.deferred_copy import restore_copy
 from tui_workbench.runs.lifecycle.retrying import add_attempt
 from tui_workbench.runs.store.rundir import Ending, RunDirectory
 

@@ -14,7 +14,9 @@ from tests.runs.support import as_anybody, make_run
 from tui_workbench.core.errors import RunNotFound, StorageError, UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.store import index as index_module
+from tui_workbench.runs.index import index as index_module
+from tui_workbench.runs.index.index import RunIndex
+from tui_workbench.runs.index.table import RunQuery
 from tui_workbench.runs.store.annotations import (
     FILE,
     JOURNAL,
@@ -25,8 +27,6 @@ from tui_workbench.runs.store.annotations import (
     read_annotations,
     with_tags,
 )
-from tui_workbench.runs.store.index import RunIndex
-from tui_workbench.runs.store.table import RunQuery
 
 RUN = "project_1700000000001"
 

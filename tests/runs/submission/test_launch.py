@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,14 +22,9 @@ from tests.runs.support import REQUEST, make_run, write_configuration, write_fil
 from tui_workbench.core.errors import ConfigurationError, StorageError, UsageError, WorkbenchError
 from tui_workbench.core.model import RunRequest, RunSpec
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.lifecycle import building
-from tui_workbench.runs.lifecycle.building import (
-    identifier,
-    next_run_number,
-    remove_unfinished,
-    reserve_run_id,
-)
-from tui_workbench.runs.store import secret_arguments
+from tui_workbench.runs.store import new_run, run_ids, secret_arguments
+from tui_workbench.runs.store.new_run import remove_unfinished
+from tui_workbench.runs.store.run_ids import identifier, next_run_number, reserve_run_id
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.runs.submission.launch import create_run
 from tui_workbench.runs.submission.planning import prepare
@@ -367,20 +363,20 @@ class TestCreate:
         assert record.spec.run_configuration.environment_variables["STORAGE_KEY"] == "hunter2"
 
 
-def fail_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def fail_at(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> None:
     def fail(*_: object, **__: object) -> None:
         raise StorageError("no space", remedy="Free some.")
 
-    monkeypatch.setattr(building, name, fail)
+    monkeypatch.setattr(module, name, fail)
 
 
 BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "the arguments": lambda patch: patch.setattr(secret_arguments, "save", _no_space),
-    "the number": lambda patch: fail_at(patch, "next_run_number"),
+    "the number": lambda patch: fail_at(patch, run_ids, "next_run_number"),
     "the record": lambda patch: patch.setattr(RunDirectory, "write_record", _no_space),
     "the first event": lambda patch: patch.setattr(RunDirectory, "append_event", _no_space),
-    "the name": lambda patch: fail_at(patch, "publish"),
-    "interrupted": lambda patch: patch.setattr(building, "next_run_number", _interrupted),
+    "the name": lambda patch: fail_at(patch, new_run, "publish"),
+    "interrupted": lambda patch: patch.setattr(run_ids, "next_run_number", _interrupted),
 }
 
 
@@ -411,13 +407,13 @@ def test_failed_submit_leaves_nothing(project: Project, monkeypatch: pytest.Monk
 class TestUnfinished:
     @pytest.fixture(autouse=True)
     def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(building, "BUILDING_SECONDS", -1.0)
+        monkeypatch.setattr(new_run, "BUILDING_SECONDS", -1.0)
 
     def test_remains_of_a_killed_submit_are_removed(self, project: Project) -> None:
         write_configuration(root(project), TrackedRun=True)
         child = os.fork()
         if child == 0:
-            vars(building)["publish"] = lambda *_: os.kill(os.getpid(), 9)
+            vars(new_run)["publish"] = lambda *_: os.kill(os.getpid(), 9)
             create_run(project, REQUEST)
         os.waitpid(child, 0)
         (left,) = os.listdir(project.runs_directory)
@@ -435,7 +431,7 @@ class TestUnfinished:
             go.wait(120)
             return real(project)
 
-        monkeypatch.setattr(building, "next_run_number", slowly)
+        monkeypatch.setattr(run_ids, "next_run_number", slowly)
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(create_run, project, REQUEST)
             making.wait(120)
@@ -446,7 +442,7 @@ class TestUnfinished:
         assert directory.run().state == "queued"
 
     def test_new_folder_without_a_lock_is_left_alone(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(building, "BUILDING_SECONDS", 3600.0)
+        monkeypatch.setattr(new_run, "BUILDING_SECONDS", 3600.0)
         folder = Path(project.runs_directory, ".new-project_1")
         folder.mkdir(parents=True)
         remove_unfinished(project)

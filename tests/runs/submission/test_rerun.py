@@ -14,7 +14,7 @@ from tui_workbench.core.errors import ConfigurationError, RunNotFound, UsageErro
 from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.lifecycle.resuming import lock_of_ended
+from tui_workbench.runs.resuming import lock_of_ended
 from tui_workbench.runs.store.rundir import RunDirectory
 
 SAY = """\

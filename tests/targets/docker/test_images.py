@@ -16,7 +16,7 @@ from tests.targets.docker_project import DockerProject, controller_of, log
 from tests.waiting import wait_until
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.model import RunRequest
-from tui_workbench.runs.lifecycle.cleanup import Cleanup
+from tui_workbench.runs.cleanup import Cleanup
 from tui_workbench.runs.submission.planning import prepare_environment
 from tui_workbench.targets.base.values import Report
 

@@ -15,7 +15,7 @@ from tests.targets.docker_project import DockerProject, events, log
 from tests.waiting import wait_until
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import RunRequest
-from tui_workbench.runs.lifecycle.cleanup import Cleanup
+from tui_workbench.runs.cleanup import Cleanup
 from tui_workbench.runs.submission.planning import prepare_environment
 from tui_workbench.targets.base.values import Report
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.ui.main.test_main import opened, screen_of
 from tests.ui.waiting import until
-from tui_workbench.runs.store.table import RunQuery
+from tui_workbench.runs.index.table import RunQuery
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.dashboard.dashboard_data import saved_query
 from tui_workbench.ui.session_state import Values

@@ -12,9 +12,9 @@ from tests.ui.dashboard.conftest import dashboard, type_text
 from tests.ui.main.test_main import seen
 from tests.ui.runs.past import past_run
 from tests.ui.waiting import until
-from tui_workbench.runs.store.history_record import Facts
+from tui_workbench.runs.index.history_record import Facts
+from tui_workbench.runs.index.table import RunRow
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.runs.store.table import RunRow
 from tui_workbench.ui.dashboard.dashboard_columns import COLUMNS
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import Any
 from pydantic import BaseModel, Field, field_validator
 
 from tui_workbench.core.model import Run
+from tui_workbench.core.moments import utc
 from tui_workbench.core.plaintext import for_terminal
 from tui_workbench.core.trace import masked_text
 from tui_workbench.runs.agents.approvals import Approval
-from tui_workbench.runs.store.history_record import Facts, utc
+from tui_workbench.runs.index.history_record import Facts
 
 MOST_METRICS = 20
 """Maximum number of metrics of a run in a list."""

@@ -9,10 +9,11 @@ from tui_workbench.cli.shared.output import HISTORY_COLUMNS, TEXT, emit, notify,
 from tui_workbench.cli.shared.parser import number_of, option, options
 from tui_workbench.cli.shared.prompts import ensure_login
 from tui_workbench.core.errors import NoGpu
+from tui_workbench.core.moments import utc
 from tui_workbench.core.trace import current_agent
 from tui_workbench.runs.agents import submitting
 from tui_workbench.runs.agents.approvals import WAITING, Approval, find_approval, read_approvals
-from tui_workbench.runs.store.history_record import history_record, utc
+from tui_workbench.runs.index.history_record import history_record
 
 COLUMNS = ("number", "state", "agent", "run", "reasons", "project")
 

@@ -32,9 +32,9 @@ from tui_workbench.runs.comparing import compare
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.verdict import to_json
+from tui_workbench.runs.index.table import LONGEST_FILTER, RunQuery
 from tui_workbench.runs.logs.log_file import LogFile
 from tui_workbench.runs.store.rundir import OUTPUT
-from tui_workbench.runs.store.table import LONGEST_FILTER, RunQuery
 from tui_workbench.targets.hosts.contacts import is_contacted
 
 POLL_SECONDS = 0.5

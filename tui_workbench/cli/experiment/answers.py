@@ -10,7 +10,7 @@ from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, notify
 from tui_workbench.core.masking import mask_plan
 from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.store.history_record import history_record
+from tui_workbench.runs.index.history_record import history_record
 from tui_workbench.runs.submission.plan_details import plan_details, plan_text
 from tui_workbench.runs.submission.planning import prepare
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach

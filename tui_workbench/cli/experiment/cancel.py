@@ -11,8 +11,8 @@ from tui_workbench.cli.shared.prompts import confirm
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.index.history_record import history_record
 from tui_workbench.runs.lifecycle.dependencies import dependents_of
-from tui_workbench.runs.store.history_record import history_record
 from tui_workbench.runs.store.rundir import DEFAULT_GRACE, RunDirectory
 
 configure_cancel = options(

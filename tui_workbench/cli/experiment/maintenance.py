@@ -16,10 +16,10 @@ from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.cleanup import Cleanup, CleanupResult
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.index.history_record import history_record
 from tui_workbench.runs.lifecycle.adoption import adopt_runs, refuse_unless_new
-from tui_workbench.runs.lifecycle.cleanup import Cleanup, CleanupResult
-from tui_workbench.runs.store.history_record import history_record
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.plan_details import plan_text
 from tui_workbench.runs.submission.planning import nothing_to_prepare, prepare_environment

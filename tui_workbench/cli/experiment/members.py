@@ -16,7 +16,7 @@ from tui_workbench.core.model import Run, RunRequest, RunState, Seeds
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.store.history_record import history_record
+from tui_workbench.runs.index.history_record import history_record
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.planning import prepare
 from tui_workbench.runs.sweeps import sweep

@@ -8,7 +8,7 @@ from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, output
 from tui_workbench.cli.shared.parser import RUN, options
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
-from tui_workbench.runs.store.history_record import attempt_records, history_record
+from tui_workbench.runs.index.history_record import attempt_records, history_record
 from tui_workbench.runs.store.rundir import RunDirectory
 
 configure_status = options(RUN, output(example="status"))

@@ -19,10 +19,10 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.estimates import finite
 from tui_workbench.runs.history import History
-from tui_workbench.runs.metric_words import goal_of
+from tui_workbench.runs.index.history_record import BY_NAME, metric_key, metric_name, state_word
+from tui_workbench.runs.metrics.metric_words import goal_of
 from tui_workbench.runs.store.annotations import Annotations, with_tags
 from tui_workbench.runs.store.arguments import column_name, differing
-from tui_workbench.runs.store.history_record import BY_NAME, metric_key, metric_name, state_word
 from tui_workbench.runs.transfer.downloads import artifact_path
 
 TABLE_COLUMNS = ("duration", "run_id", "script_name", "start_time_utc", "status")

@@ -16,8 +16,8 @@ from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import metered, size_text
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.cleanup import Cleanup
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.lifecycle.cleanup import Cleanup
 from tui_workbench.runs.store.ownership import PURGED_PREFIX
 
 COLUMNS = ("run_number", "run_id", "script_name", "size", "deleted", "problem")

@@ -264,6 +264,6 @@ class _PreparationReport:
 
 
 def _give_controller(directory: RunDirectory) -> bool:
-    from tui_workbench.runs.lifecycle.resuming import take_over
+    from tui_workbench.runs.resuming import take_over
 
     return take_over(directory)

@@ -297,7 +297,8 @@ def record_attempts(directory: RunDirectory, record: Record, ending: Ending | No
     last = current_attempt(directory, ending) if ending is not None else None
     for attempt in (*ended, *((last,) if last is not None else ())):
         if not os.path.lexists(directory.file(f"{attempt.folder}/{FILE}")):
-            write_attempt(directory, attempt, attempt_verdict(directory.path, attempt, configuration))
+            verdict = attempt_verdict(directory.path, attempt, configuration)
+            write_attempt(directory, attempt, to_json(verdict) if verdict is not None else None)
 
 
 def judged(configuration: RunConfiguration, ending: Ending, word: str, cause: str) -> Ending:

@@ -20,11 +20,12 @@ from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import ComputeTarget, RunState
 from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.lifecycle.building import new_directory, next_run_number, publish
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.annotations import FILE as ANNOTATIONS
 from tui_workbench.runs.store.annotations import LOCK as ANNOTATIONS_LOCK
+from tui_workbench.runs.store.new_run import new_directory, publish
 from tui_workbench.runs.store.record import record_from_json
+from tui_workbench.runs.store.run_ids import next_run_number
 from tui_workbench.runs.store.rundir import (
     CONTROLLER_LOCK,
     COPY,

@@ -9,8 +9,8 @@ import tempfile
 from tui_workbench.config.schema.retry import retry_of
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.model import RunSpec
-from tui_workbench.runs.lifecycle.retrying import attempt_number
 from tui_workbench.runs.store import agent_runs
+from tui_workbench.runs.store.attempts import attempt_number
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.base.registry import target_for
 

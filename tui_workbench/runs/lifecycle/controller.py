@@ -23,11 +23,12 @@ from tui_workbench.core.waiting import Interrupted, wait_ready, waking_pipe
 from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.lifecycle import retrying, starting
 from tui_workbench.runs.lifecycle.agent_ends import end_run_of_agent
-from tui_workbench.runs.lifecycle.building import make_copy, restore_copy
+from tui_workbench.runs.lifecycle.deferred_copy import make_copy, restore_copy
 from tui_workbench.runs.lifecycle.handover import leave_to_watcher
 from tui_workbench.runs.lifecycle.helpers import Helpers
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.store import agent_runs, logged, rundir, secret_arguments
+from tui_workbench.runs.store.attempts import attempt_number, planned_attempt
 from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
@@ -90,7 +91,7 @@ class Controller:
     @property
     def spec(self) -> RunSpec:
         """The request, with the number of the current attempt."""
-        return self.record.spec._replace(attempt=retrying.attempt_number(self._directory))
+        return self.record.spec._replace(attempt=attempt_number(self._directory))
 
     def finish(self) -> None:
         """Execute all remaining steps. Raises StorageError if the end of the run cannot be recorded.
@@ -184,7 +185,7 @@ class Controller:
     def _start_script(self) -> Ending | None:
         """Prepare the run and start the script. Return None, or the ending if it could not be started."""
         try:
-            attempt = retrying.planned_attempt(self._directory)
+            attempt = planned_attempt(self._directory)
             if attempt is not None:
                 self._make_ready(attempt)
             make_copy(self._directory, self.record)

@@ -14,8 +14,8 @@ from tui_workbench.core.errors import UsageError
 from tui_workbench.core.files import LARGEST, read_below
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.index.index import find_run
 from tui_workbench.runs.lifecycle.limits import Demand, Dependency, label_of, read_demand
-from tui_workbench.runs.store.index import find_run
 from tui_workbench.runs.store.rundir import DEPENDENTS, RunDirectory
 
 OK, ANY, FAILED = "ok", "any", "failed"

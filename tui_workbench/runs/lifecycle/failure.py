@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from tui_workbench.core.model import RunState
-from tui_workbench.runs.lifecycle.retrying import last_number
 from tui_workbench.runs.logs import log_traceback, ranks
 from tui_workbench.runs.logs.spark_failure import spark_failure, stage_failure
 from tui_workbench.runs.snapshots import project_files
-from tui_workbench.runs.store.attempts import own_reason
+from tui_workbench.runs.store.attempts import last_number, own_reason
 from tui_workbench.runs.store.rundir import OUTPUT, Ending, Record, RunDirectory
 
 _EXECUTOR_ERROR = "Py4JJavaError"

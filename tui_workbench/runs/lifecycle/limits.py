@@ -14,7 +14,7 @@ from tui_workbench.core.files import append_below, load_json, read_file
 from tui_workbench.core.json_values import read_as
 from tui_workbench.core.model import ComputeTarget, RunRequest, RunSpec, Step
 from tui_workbench.core.plaintext import counted
-from tui_workbench.runs.lifecycle.building import save_environment
+from tui_workbench.runs.lifecycle.stored_environment import save_environment
 from tui_workbench.runs.store.rundir import DEPENDENTS, QUEUE_ENTRY, WAITING, RunDirectory
 
 STEP = "queue"

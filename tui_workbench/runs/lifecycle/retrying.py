@@ -12,25 +12,10 @@ import time
 
 from tui_workbench.config.schema.retry import FAILED, LOST, OUT_OF_MEMORY, TIMEOUT, retry_of
 from tui_workbench.core.model import RunState
+from tui_workbench.runs.store.attempts import last_number, planned_attempt
 from tui_workbench.runs.store.rundir import ATTEMPT, FOLLOWED, OUTPUT, Attempt, Ending, Record, RunDirectory
 
 _KILLED = 128 + signal.SIGKILL  # the exit code if the kernel ends the script because the memory is exhausted
-
-
-def planned_attempt(directory: RunDirectory) -> Attempt | None:
-    """Return the last attempt that the workbench has planned; None for the first execution of the script."""
-    return next((attempt for attempt in reversed(directory.attempts()) if attempt.due), None)
-
-
-def attempt_number(directory: RunDirectory) -> int:
-    """Return the number of the last attempt that the workbench has started or planned; numbers start at 1."""
-    attempt = planned_attempt(directory)
-    return attempt.number if attempt is not None else 1
-
-
-def last_number(directory: RunDirectory) -> int:
-    """Return the number of the last attempt. A scheduler may have started it."""
-    return max((attempt.number for attempt in directory.attempts()), default=1)
 
 
 def plan_attempt(directory: RunDirectory, record: Record, ending: Ending) -> bool:

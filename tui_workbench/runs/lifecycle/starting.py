@@ -14,12 +14,13 @@ from tui_workbench.core import system, trace
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.processes import adopt, child_descriptor, start_detached
-from tui_workbench.runs.lifecycle.building import environment_of, make_copy, remove_environment
-from tui_workbench.runs.lifecycle.retrying import attempt_number
+from tui_workbench.runs.lifecycle.deferred_copy import make_copy
+from tui_workbench.runs.lifecycle.stored_environment import environment_of, remove_environment
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.notify.announcing import announce
 from tui_workbench.runs.notify.channels import END
 from tui_workbench.runs.store import agent_runs, secret_arguments
+from tui_workbench.runs.store.attempts import attempt_number
 from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.gpu import choice

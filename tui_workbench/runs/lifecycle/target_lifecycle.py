@@ -19,8 +19,8 @@ from tui_workbench.core.model import RunState
 from tui_workbench.core.progress import listening
 from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted, pause, wait_ready
 from tui_workbench.runs.gpu.gate import STEP, TITLE, admit
-from tui_workbench.runs.lifecycle.retrying import attempt_number
 from tui_workbench.runs.lifecycle.step_progress import Progress
+from tui_workbench.runs.store.attempts import attempt_number
 from tui_workbench.runs.store.rundir import FOLLOWED, RESET, Attempt, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.reservations.folder import GpusBusy

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.model import Run
+from tui_workbench.core.moments import utc
 from tui_workbench.runs.logs.spark_events import SparkApplication, read_spark
-from tui_workbench.runs.store.history_record import utc
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.hosts.serving import local_port

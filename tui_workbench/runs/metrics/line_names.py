@@ -6,7 +6,7 @@ import functools
 import re
 from typing import NamedTuple
 
-from tui_workbench.runs.metric_words import is_metric, phrase_goal, words_of
+from tui_workbench.runs.metrics.metric_words import is_metric, phrase_goal, words_of
 
 MOST_NAMES = 1000  # maximum number of names whose kind and iterations are cached
 

@@ -22,7 +22,6 @@ from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.waiting import pause
 from tui_workbench.runs.gpu.run_verdict import brief_of
-from tui_workbench.runs.lifecycle.retrying import attempt_number
 from tui_workbench.runs.metrics.recording import FAULTS
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.values import MetricSummary
@@ -38,6 +37,7 @@ from tui_workbench.runs.notify.channels import (
     policy_that_ended,
 )
 from tui_workbench.runs.notify.delivery import FAILURE, INFO, SUCCESS, WARNING, Delivery, deliver
+from tui_workbench.runs.store.attempts import attempt_number
 from tui_workbench.runs.store.rundir import NOTIFICATIONS, RunDirectory
 
 RECORD_SECONDS = 10.0

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import make_folders
 from tui_workbench.core.model import RunState
-from tui_workbench.runs.gpu.verdict import Verdict, to_json
 from tui_workbench.runs.store.rundir import ATTEMPT, GPU_VERDICT, OUTPUT, RAN, Attempt, Ending, RunDirectory, json_bytes
 from tui_workbench.runs.store.status import times_of
 
@@ -105,6 +104,22 @@ def _closed(current: AttemptRecord, following: Attempt, end: float) -> AttemptRe
     )
 
 
+def planned_attempt(directory: RunDirectory) -> Attempt | None:
+    """Return the last attempt that the workbench has planned; None for the first execution of the script."""
+    return next((attempt for attempt in reversed(directory.attempts()) if attempt.due), None)
+
+
+def attempt_number(directory: RunDirectory) -> int:
+    """Return the number of the last attempt that the workbench has started or planned; numbers start at 1."""
+    attempt = planned_attempt(directory)
+    return attempt.number if attempt is not None else 1
+
+
+def last_number(directory: RunDirectory) -> int:
+    """Return the number of the last attempt. A scheduler may have started it."""
+    return max((attempt.number for attempt in directory.attempts()), default=1)
+
+
 def current_attempt(directory: RunDirectory, ending: Ending) -> AttemptRecord | None:
     """Return the last attempt with its ending, or None if the script was executed at most once."""
     attempts = attempts_of(directory)
@@ -119,10 +134,10 @@ def current_attempt(directory: RunDirectory, ending: Ending) -> AttemptRecord | 
     )
 
 
-def write_attempt(directory: RunDirectory, attempt: AttemptRecord, verdict: Verdict | None = None) -> None:
-    """Write the record of an ended attempt, and its GPU verdict, if any. Raises StorageError."""
+def write_attempt(directory: RunDirectory, attempt: AttemptRecord, verdict: Mapping[str, Any] | None = None) -> None:
+    """Write the record of an ended attempt, and the content of its `gpu.json`, if any. Raises StorageError."""
     with storage_errors("create", directory.file(attempt.folder)):
         make_folders(directory.path, attempt.folder)
     if verdict is not None:
-        directory.write(f"{attempt.folder}/{GPU_VERDICT}", json_bytes(to_json(verdict), indent=1))
+        directory.write(f"{attempt.folder}/{GPU_VERDICT}", json_bytes(verdict, indent=1))
     directory.write(f"{attempt.folder}/{FILE}", json_bytes(attempt._asdict(), indent=1))

@@ -18,7 +18,7 @@ from tui_workbench.core.processes import uninterrupted
 from tui_workbench.core.trace import agent_name, current_agent, for_agent, for_run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.gate import admit
-from tui_workbench.runs.lifecycle import building, limits
+from tui_workbench.runs.lifecycle import deferred_copy, limits
 from tui_workbench.runs.lifecycle.handover import hand_over
 from tui_workbench.runs.lifecycle.starting import (
     WATCHER,
@@ -28,9 +28,10 @@ from tui_workbench.runs.lifecycle.starting import (
     spawn,
     start_script,
 )
+from tui_workbench.runs.lifecycle.stored_environment import save_environment
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.notify.buses import remember_bus
-from tui_workbench.runs.store import secret_arguments
+from tui_workbench.runs.store import new_run, run_ids, secret_arguments
 from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.submission.planning import asks_for_gpu, dependency_of, planned, prepare
 from tui_workbench.targets.base.registry import target_for
@@ -58,7 +59,7 @@ def submit(
     target = target_for(record.spec.target)
     try:
         if target.drives_together or record.spec.run_configuration.retry:
-            building.save_environment(directory, os.environ)
+            save_environment(directory, os.environ)
         if directory.is_waiting and not _enter_queue(project, directory, lock):
             # The lock is released, and the process that ends an earlier run starts this run.
             if on_started is not None:
@@ -80,7 +81,7 @@ def submit(
             if target.starts_at_once:
                 target.stop(record.spec, grace=0.0)
             lock.release()
-            building.discard_run(directory, directory.path)
+            new_run.discard_run(directory, directory.path)
         raise
     return directory.run()
 
@@ -91,8 +92,8 @@ def _enter_queue(project: Project, directory: RunDirectory, lock: ControllerLock
     Active runs of the project on the same target count, even if no limit applied when they started. Raises
     StorageError.
     """
+    from tui_workbench.runs.index.index import RunIndex
     from tui_workbench.runs.lifecycle.queueing import enter
-    from tui_workbench.runs.store.index import RunIndex
 
     with RunIndex(project) as index:
         active = index.active()
@@ -115,18 +116,18 @@ def create_run(
     spec = _admitted(resolved, request)
     contents = _check_files(project, spec, request.origin) if spec.tracked else None
     project.prepare_state()
-    spec, plan = planned(project, spec, request, building.reserve_run_id(project))
+    spec, plan = planned(project, spec, request, run_ids.reserve_run_id(project))
     if contents is not None:
         plan = contents.add_to_plan(plan)
     agent = agent_name(request.agent) or current_agent()
     limited, after = limits.is_limited(spec.target, request), dependency_of(project, request)
-    with building.new_directory(project, spec.run_id) as (directory, lock), contextlib.ExitStack() as undone:
+    with new_run.new_directory(project, spec.run_id) as (directory, lock), contextlib.ExitStack() as undone:
         undone.callback(secret_arguments.remove, spec)
         with for_run(directory.path), for_agent(agent):
             commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, contents, defer_copy=limited)
         check(resolved._replace(run_id=spec.run_id, run_directory=spec.run_directory))
         record = Record(
-            spec.run_id, building.next_run_number(project), building.created_at(spec.run_id), _user(), spec, plan,
+            spec.run_id, run_ids.next_run_number(project), run_ids.created_at(spec.run_id), _user(), spec, plan,
             commit_id, kind, request.origin, request.group, request.member, request.family,
             tuple(f"{name}={value}" for name, value in request.environment), agent,
         )  # fmt: skip
@@ -136,11 +137,11 @@ def create_run(
             limits.register(directory, spec, request, record.run_number, after)
         if spec.tracked:
             # Files that the run writes must have later times than the files of the working copy.
-            building.wait_for_clock_tick(directory, os.stat(directory.file(RECORD)).st_mtime_ns)
+            deferred_copy.wait_for_clock_tick(directory, os.stat(directory.file(RECORD)).st_mtime_ns)
         directory.append_event("state", state=RunState.QUEUED)
         if contents is not None:
             contents.append_notes(directory)
-        published = building.publish(directory, record)
+        published = new_run.publish(directory, record)
         undone.pop_all()
     return published, lock, record
 
@@ -208,7 +209,7 @@ def _take_snapshot(
         snapshot = store.take(spec.run_id, directory.file(WORKING_COPY))
         return snapshot.commit_id, snapshot.kind
     if defer_copy:
-        building.defer_copy(directory)
+        deferred_copy.defer_copy(directory)
     else:
         store.check_out(commit, directory.file(WORKING_COPY))
     return commit, "git"

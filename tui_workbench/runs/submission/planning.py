@@ -20,9 +20,9 @@ from tui_workbench.core.masking import mask_value
 from tui_workbench.core.model import JUPYTER, ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step
 from tui_workbench.projects.project import COMPUTE_SUFFIX, RUN_CONFIGURATION_SUFFIX, Project, line_of_key
 from tui_workbench.runs.gpu.gate import STEP, TITLE
-from tui_workbench.runs.lifecycle.building import likely_run_id
 from tui_workbench.runs.lifecycle.limits import Dependency, is_limited, step_of
 from tui_workbench.runs.store import secret_arguments
+from tui_workbench.runs.store.run_ids import likely_run_id
 from tui_workbench.runs.store.rundir import WORKING_COPY, Record, RunDirectory
 from tui_workbench.runs.submission.configuration_check import data_step, require_data, require_valid_files
 from tui_workbench.targets.base.registry import target_for

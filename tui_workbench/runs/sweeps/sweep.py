@@ -26,11 +26,11 @@ from tui_workbench.core.model import Run, RunRequest, Seeds, SweepTask
 from tui_workbench.core.processes import start_detached
 from tui_workbench.core.trace import current_agent, forget_agent
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.lifecycle.building import without_secrets
+from tui_workbench.runs.index.index import RunIndex
 from tui_workbench.runs.lifecycle.queueing import resume
+from tui_workbench.runs.lifecycle.stored_environment import without_secrets
 from tui_workbench.runs.store import ownership, secret_arguments
 from tui_workbench.runs.store.arguments import ASSIGNMENT, is_option
-from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.launch import create_run
 from tui_workbench.runs.submission.planning import prepare

@@ -23,12 +23,12 @@ from tui_workbench.core.errors import UsageError, storage_errors
 from tui_workbench.core.files import make_folders, write_atomically
 from tui_workbench.core.model import Run
 from tui_workbench.core.progress import metered
+from tui_workbench.runs.index.history_record import BY_NAME, history_record, metric_name
+from tui_workbench.runs.index.table import RunRow
 from tui_workbench.runs.metrics import RunMetrics
 from tui_workbench.runs.metrics.values import joined
 from tui_workbench.runs.store.arguments import arguments_by_name, column_name, differing
-from tui_workbench.runs.store.history_record import BY_NAME, history_record, metric_name
 from tui_workbench.runs.store.rundir import OUTPUT, OUTPUTS
-from tui_workbench.runs.store.table import RunRow
 from tui_workbench.runs.transfer import mlflow_store as store
 from tui_workbench.runs.transfer.downloads import copy_file, files_below, files_outside_outputs
 

@@ -20,10 +20,11 @@ from tui_workbench.core.files import load_json, make_folders, open_regular, writ
 from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunSpec, RunState
 from tui_workbench.core.progress import metered
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.lifecycle.building import identifier, new_directory, next_run_number, publish
 from tui_workbench.runs.metrics.values import json_number
 from tui_workbench.runs.snapshots.provenance import masked_address
 from tui_workbench.runs.store.annotations import FILE, LONGEST_NAME, LONGEST_TEXT, SCHEMA
+from tui_workbench.runs.store.new_run import new_directory, publish
+from tui_workbench.runs.store.run_ids import identifier, next_run_number
 from tui_workbench.runs.store.rundir import EVENTS, METRICS, OUTPUT, OUTPUTS, Record
 from tui_workbench.runs.transfer import mlflow_store as store
 from tui_workbench.runs.transfer.downloads import copy_file

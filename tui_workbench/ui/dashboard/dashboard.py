@@ -17,8 +17,8 @@ from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.families import Family
-from tui_workbench.runs.metric_words import goal_of
-from tui_workbench.runs.store.table import LONGEST_FILTER, RunQuery, RunRow
+from tui_workbench.runs.index.table import LONGEST_FILTER, RunQuery, RunRow
+from tui_workbench.runs.metrics.metric_words import goal_of
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import DASHBOARD

@@ -20,8 +20,8 @@ from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.progress import bar
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.families import Family
-from tui_workbench.runs.store.index import RunIndex
-from tui_workbench.runs.store.table import RunQuery, RunRow
+from tui_workbench.runs.index.index import RunIndex
+from tui_workbench.runs.index.table import RunQuery, RunRow
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.charts.chart import Chart
 from tui_workbench.ui.charts.chart_data import Curve, family_curve, run_curves

@@ -20,9 +20,9 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.estimates import estimate_text
 from tui_workbench.runs.families import Family
+from tui_workbench.runs.index.history_record import Facts
+from tui_workbench.runs.index.table import ARGUMENT, Group, RunRow
 from tui_workbench.runs.store.arguments import arguments_by_name, column_name
-from tui_workbench.runs.store.history_record import Facts
-from tui_workbench.runs.store.table import ARGUMENT, Group, RunRow
 from tui_workbench.ui.charts.chart_scale import short_number
 from tui_workbench.ui.commands.screen_commands import COLUMN_CHOICE
 from tui_workbench.ui.formatting import duration, elapsed, moment, run_state, verdict_label, verdict_look

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.families import Family, family_of
-from tui_workbench.runs.metric_words import goal_of
+from tui_workbench.runs.index.index import RunIndex
+from tui_workbench.runs.index.table import ARGUMENT, COLUMNS, LONGEST_FILTER, RunQuery, RunRow
+from tui_workbench.runs.metrics.metric_words import goal_of
 from tui_workbench.runs.store.annotations import JOURNAL
-from tui_workbench.runs.store.index import RunIndex
-from tui_workbench.runs.store.table import ARGUMENT, COLUMNS, LONGEST_FILTER, RunQuery, RunRow
 from tui_workbench.ui.charts.chart_data import read_metrics
 from tui_workbench.ui.charts.chart_scale import sparkline
 from tui_workbench.ui.dashboard.dashboard_columns import Heading, heading_key, load_columns

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tui_workbench.core.model import Run
 from tui_workbench.runs.families import Family
-from tui_workbench.runs.store.table import RunRow
+from tui_workbench.runs.index.table import RunRow
 from tui_workbench.ui.charts.chart_drawing import look_of
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.dashboard.dashboard_columns import Heading, heading_key

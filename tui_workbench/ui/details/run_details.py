@@ -24,9 +24,9 @@ from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.gpu.verdict import STALLED
+from tui_workbench.runs.index.history_record import NO_FACTS
+from tui_workbench.runs.index.table import RunRow
 from tui_workbench.runs.store.cluster_job import job_words
-from tui_workbench.runs.store.history_record import NO_FACTS
-from tui_workbench.runs.store.table import RunRow
 from tui_workbench.runs.transfer.assets import promote
 from tui_workbench.runs.transfer.downloads import download
 from tui_workbench.runs.transfer.into_project import copy_artifacts

@@ -20,10 +20,10 @@ from tui_workbench.core.notebooks import LARGEST, parse_notebook, too_large
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.runs.gpu.verdict import stored_verdict
+from tui_workbench.runs.index.damages import damage_notes, damaged_files
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_files
 from tui_workbench.runs.stacks import read_stacks
 from tui_workbench.runs.store.attempts import attempts_of
-from tui_workbench.runs.store.damages import damage_notes, damaged_files
 from tui_workbench.runs.store.rundir import PROVENANCE, STACKS, RunDirectory
 from tui_workbench.runs.transfer.downloads import artifact_path, attachments
 from tui_workbench.targets.hosts.data import describe_data

@@ -14,7 +14,7 @@ from tui_workbench.core.errors import RunNotFound
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.store.index import RunIndex
+from tui_workbench.runs.index.index import RunIndex
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.gpu.monitor_pane import MonitorPane

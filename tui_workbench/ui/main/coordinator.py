@@ -47,7 +47,7 @@ from tui_workbench.ui.watcher import ProjectWatcher
 from tui_workbench.ui.widgets.question_row import Choice
 
 if TYPE_CHECKING:
-    from tui_workbench.runs.store.table import RunQuery
+    from tui_workbench.runs.index.table import RunQuery
     from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 
 SAVE, DISCARD = "save", "discard"

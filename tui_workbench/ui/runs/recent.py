@@ -14,8 +14,8 @@ from textual.message import Message
 
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.store.index import RunIndex
-from tui_workbench.runs.store.table import RunQuery, RunRow
+from tui_workbench.runs.index.index import RunIndex
+from tui_workbench.runs.index.table import RunQuery, RunRow
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.main_commands import RECENT
 from tui_workbench.ui.dashboard.dashboard_columns import METRIC, RowMaker, column_of

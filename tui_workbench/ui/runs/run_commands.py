@@ -20,10 +20,10 @@ from tui_workbench.core.model import JUPYTER, Run, RunRequest, RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.index.table import RunRow
 from tui_workbench.runs.shell import Shell, run_shell
 from tui_workbench.runs.store.annotations import Annotations, with_tags
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.runs.store.table import RunRow
 from tui_workbench.ui.blocking import CallQueue, in_thread
 from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.command import shown_key

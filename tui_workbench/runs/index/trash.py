@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from tui_workbench.core.errors import RunNotFound
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.store.index import unreadable_run
+from tui_workbench.runs.index.index import unreadable_run
 from tui_workbench.runs.store.ownership import DELETED_PREFIX, PURGED_PREFIX
 from tui_workbench.runs.store.rundir import RunDirectory
 

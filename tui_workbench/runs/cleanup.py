@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.history import History
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for, target_to_look_at
 from tui_workbench.targets.base.values import CleanupItem, ProjectNames
@@ -33,7 +33,7 @@ class Cleanup:
     Raises ConfigurationError for an unknown name.
     """
 
-    def __init__(self, runs: Runs, names: Sequence[str] = ()) -> None:
+    def __init__(self, runs: History, names: Sequence[str] = ()) -> None:
         project: Project = runs.project
         self._names = ProjectNames(project.name, project.root)
         # Outputs that have not been fetched exist only on the target.

@@ -9,20 +9,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from typing import Any, NamedTuple
 
 from tui_workbench.core.json_values import json_text, parse_json
 from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.moments import utc
 from tui_workbench.runs.gpu.run_verdict import brief_of, verdict_brief
 from tui_workbench.runs.gpu.verdict import stored_verdict
+from tui_workbench.runs.index.damages import damaged_files
 from tui_workbench.runs.metrics import summary_of
 from tui_workbench.runs.metrics.stored import read_summary, tags_of_script
 from tui_workbench.runs.store.annotations import Annotations, read_annotations
 from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.attempts import attempts_of
-from tui_workbench.runs.store.damages import damaged_files
 from tui_workbench.runs.store.rundir import RunDirectory
 
 MOST_METRICS = 1_000  # maximum per run, because a script may use a new name for each batch; further metrics are counted
@@ -176,16 +177,6 @@ def _plain(name: str) -> str:
 def record_text(run: Run, facts: Facts = NO_FACTS) -> str:
     """Return the record as JSON, with the indentation of a list item."""
     return "  " + json_text(history_record(run, facts)).replace("\n", "\n  ")
-
-
-def utc(seconds: float) -> str | None:
-    """Convert seconds since the epoch to ISO 8601; 0, which means never, and invalid times become None."""
-    if not seconds:
-        return None
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat()
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def duration(run: Run) -> str | None:

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from tui_workbench import __version__
 from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import ClusterJob, Run
+from tui_workbench.runs.index.history_record import LONGEST_TEXT, Facts, facts_text, record_text
 from tui_workbench.runs.store.arguments import arguments_by_name
-from tui_workbench.runs.store.history_record import LONGEST_TEXT, Facts, facts_text, record_text
 from tui_workbench.runs.store.rundir import SCHEMA
 
 FILE = "index.db"

@@ -13,7 +13,7 @@ from tests.faults.support import Workbench
 from tests.runs.support import make_run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.comparing import MOST_ROWS
-from tui_workbench.runs.store.damages import damaged_files
+from tui_workbench.runs.index.damages import damaged_files
 
 RUN = "project_1700000000001"
 DONE: dict[str, Any] = {"state": "completed", "exit_code": 0}

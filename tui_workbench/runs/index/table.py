@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run
-from tui_workbench.runs.store.history_record import Facts
+from tui_workbench.runs.index.history_record import Facts
 
 TEXT_COLUMNS = {
     "script": "script", "target": "target", "configuration": "configuration", "config": "configuration",

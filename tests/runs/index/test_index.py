@@ -19,10 +19,10 @@ import pytest
 from tests.runs.support import as_anybody, descriptors, let_everybody_in, make_run
 from tui_workbench.core.model import RunState
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.store import index as index_module
-from tui_workbench.runs.store import index_file
-from tui_workbench.runs.store.history_record import record_text
-from tui_workbench.runs.store.index import RunIndex
+from tui_workbench.runs.index import index as index_module
+from tui_workbench.runs.index import index_file
+from tui_workbench.runs.index.history_record import record_text
+from tui_workbench.runs.index.index import RunIndex
 from tui_workbench.runs.store.rundir import RunDirectory
 
 PAGE = 16384

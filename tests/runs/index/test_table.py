@@ -14,9 +14,9 @@ from tests.runs.support import make_run
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.index.index import RunIndex
+from tui_workbench.runs.index.table import COLUMNS, RunQuery, condition_of
 from tui_workbench.runs.store.annotations import with_tags
-from tui_workbench.runs.store.index import RunIndex
-from tui_workbench.runs.store.table import COLUMNS, RunQuery, condition_of
 
 
 def add(
@@ -200,7 +200,7 @@ def test_filter_text_is_not_part_of_the_sql(runs: Runs) -> None:
 def test_any_text_is_a_valid_filter(text: str) -> None:
     import sqlite3
 
-    from tui_workbench.runs.store import index_file
+    from tui_workbench.runs.index import index_file
 
     connection = index_file.connect(":memory:")
     condition = condition_of(text)

@@ -21,12 +21,10 @@ from tui_workbench.core.files import LARGEST, open_regular
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.progress import metered
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.store import index_file
-from tui_workbench.runs.store.annotations import JOURNAL, is_being_changed
-from tui_workbench.runs.store.history_record import facts_from_text, facts_of, record_text
-from tui_workbench.runs.store.index_file import IndexRow, delete_rows, insert_rows, run_from_text
-from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.runs.store.table import (
+from tui_workbench.runs.index import index_file
+from tui_workbench.runs.index.history_record import facts_from_text, facts_of, record_text
+from tui_workbench.runs.index.index_file import IndexRow, delete_rows, insert_rows, run_from_text
+from tui_workbench.runs.index.table import (
     COLUMNS,
     SCANNED,
     Group,
@@ -39,6 +37,8 @@ from tui_workbench.runs.store.table import (
     order_of,
     value_of,
 )
+from tui_workbench.runs.store.annotations import JOURNAL, is_being_changed
+from tui_workbench.runs.store.rundir import RunDirectory
 
 _Parameters = ParamSpec("_Parameters")
 _Answer = TypeVar("_Answer")

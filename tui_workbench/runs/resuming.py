@@ -16,18 +16,19 @@ from tui_workbench.core.files import append_below, remove_below
 from tui_workbench.core.masking import find_mask
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.projects.project import Project, state_of_run
+from tui_workbench.runs.index.index import RunIndex
 from tui_workbench.runs.lifecycle import queueing
 from tui_workbench.runs.lifecycle.agent_ends import end_run_of_agent
-from tui_workbench.runs.lifecycle.building import remove_unfinished, save_environment
 from tui_workbench.runs.lifecycle.controller import Controller
 from tui_workbench.runs.lifecycle.handover import hand_over
-from tui_workbench.runs.lifecycle.retrying import add_attempt, last_number
+from tui_workbench.runs.lifecycle.retrying import add_attempt
 from tui_workbench.runs.lifecycle.starting import has_ended, wake
+from tui_workbench.runs.lifecycle.stored_environment import save_environment
 from tui_workbench.runs.notify.buses import remember_bus
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.annotations import notify_index
-from tui_workbench.runs.store.attempts import own_reason
-from tui_workbench.runs.store.index import RunIndex
+from tui_workbench.runs.store.attempts import last_number, own_reason
+from tui_workbench.runs.store.new_run import remove_unfinished
 from tui_workbench.runs.store.rundir import (
     CANCEL_REQUEST,
     FOLLOWED,
