@@ -36,8 +36,9 @@ from tui_workbench.runs.metrics import RunMetrics
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.store.logged import logged_size
 from tui_workbench.runs.store.rundir import METRICS, RunDirectory
-from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SDK_FOLDER
+from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE
 from tui_workbench.targets.hosts.processes import RUN_DIRECTORY_VARIABLE
+from tui_workbench.targets.values import SDK_FOLDER
 
 CALLS = 40_000
 CALL_LIMIT = 1.0

@@ -14,7 +14,7 @@ from tui_workbench.core.target_types import TargetType
 from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.base.group import RunGroup, SharedGroup
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.values import Outcome, Report
 
 TOGETHER = "together"
 ACTIVE = "active.py"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from tests.conftest import missing, require, require_root
 from tests.proc import PROC
 from tests.waiting import wait_until
-from tui_workbench.targets.base.secrets import SecretStore
+from tui_workbench.targets.hosts.secrets import SecretStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

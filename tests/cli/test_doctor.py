@@ -22,7 +22,7 @@ from tests.faults.support import until
 from tui_workbench.cli.doctor import doctor_folders, doctor_terminal, doctor_tools
 from tui_workbench.cli.doctor.answer import BROKEN, LIMITED, OK, Answer
 from tui_workbench.cli.doctor.doctor_terminal import TerminalReply
-from tui_workbench.targets.base.secrets import NO_BUS
+from tui_workbench.targets.hosts.secrets import NO_BUS
 
 EVERYWHERE = [
     "system",

@@ -31,7 +31,7 @@ PROGRAMS = {
     "asyncssh": "import tui_workbench.targets.ssh.library",
     "link": "import tui_workbench.targets.ssh.ssh_link",
     "key": "from tui_workbench.targets.ssh import workbench_key; workbench_key.workbench_key()",
-    "keyring": "from tui_workbench.targets.base import secrets; secrets.keyring_helper('look', '', '')",
+    "keyring": "from tui_workbench.targets.hosts import secrets; secrets.keyring_helper('look', '', '')",
     "docker": "import docker",
     "screens": "import tui_workbench.ui.main.main, tui_workbench.ui.main.coordinator",
     "nvml": "import pynvml",

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tui_workbench.targets.base.run_environment import LAUNCHER, SDK_FOLDER
+from tui_workbench.targets.base.run_environment import LAUNCHER
+from tui_workbench.targets.values import SDK_FOLDER
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tui_workbench.targets.base.run_environment import SDK_FOLDER
+from tui_workbench.targets.values import SDK_FOLDER
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -139,7 +139,7 @@ def test_real_old_style_namespace_package_comes_first(run: Path, tmp_path: Path)
 
 
 def test_sdk_folder_twice_on_the_path_is_not_a_real_package(run: Path, tmp_path: Path) -> None:
-    from tui_workbench.targets.base.run_environment import SDK_FOLDER
+    from tui_workbench.targets.values import SDK_FOLDER
 
     (tmp_path / "link").symlink_to(SDK_FOLDER)
     script(IRIS, run, SDK_FOLDER, str(tmp_path / "link"))

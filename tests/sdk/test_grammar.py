@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tui_workbench.targets.base.run_environment import NOTEBOOK_LAUNCHER, SDK_FOLDER
-from tui_workbench.targets.base.sdk import sdk_files, sdk_version
+from tui_workbench.targets.base.run_environment import NOTEBOOK_LAUNCHER
+from tui_workbench.targets.hosts.sdk import sdk_files, sdk_version
+from tui_workbench.targets.values import SDK_FOLDER
 
 SOURCES = sorted(Path(SDK_FOLDER).rglob("*.py"))
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import wait_until
-from tui_workbench.targets.base.run_environment import JUPYTER_LAUNCHER, SDK_FOLDER
+from tui_workbench.targets.base.run_environment import JUPYTER_LAUNCHER
 from tui_workbench.targets.hosts.serving import IN_RUN
+from tui_workbench.targets.values import SDK_FOLDER
 
 _spec = importlib.util.spec_from_file_location("jupyter_under_test", os.path.join(SDK_FOLDER, JUPYTER_LAUNCHER))
 assert _spec is not None

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.notebooks import notebook
-from tui_workbench.targets.base.run_environment import NOTEBOOK_LAUNCHER, SDK_FOLDER
+from tui_workbench.targets.base.run_environment import NOTEBOOK_LAUNCHER
+from tui_workbench.targets.values import SDK_FOLDER
 
 _spec = importlib.util.spec_from_file_location("notebook_under_test", os.path.join(SDK_FOLDER, NOTEBOOK_LAUNCHER))
 assert _spec is not None

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from tests.faults.support import until
 from tests.sdk.launching import start
 from tui_workbench.runs.logs.rank_files import AGAIN
-from tui_workbench.targets.base.run_environment import LAUNCHER, SDK_FOLDER
+from tui_workbench.targets.base.run_environment import LAUNCHER
+from tui_workbench.targets.values import SDK_FOLDER
 
 if TYPE_CHECKING:
     from types import ModuleType

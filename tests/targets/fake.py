@@ -24,8 +24,8 @@ from tui_workbench.core.model import Plan, Step
 from tui_workbench.core.system import process_stat
 from tui_workbench.core.waiting import Interrupted
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.hosts.supervisor import describe_exit, read_exit_code
+from tui_workbench.targets.values import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

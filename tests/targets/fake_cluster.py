@@ -17,10 +17,10 @@ from tui_workbench.core.model import ComputeTarget, Plan, RunSpec
 from tui_workbench.core.target_types import TargetType
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.base.group import RunGroup, SharedGroup
-from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.supervisor import describe_exit, read_exit_code
 from tui_workbench.targets.local.local_target import LocalTarget
+from tui_workbench.targets.values import Outcome, Report
 
 NAME = "fakecluster"
 HELD = "held"  # exists in the directory of a run that the cluster keeps in its queue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.values import Report
 
 LINES = 60_000
 

@@ -31,10 +31,10 @@ from tests.targets.harness import (
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted
-from tui_workbench.targets.base import values
+from tui_workbench.targets import values
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.values import Report
 
 NEVER = -1
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tui_workbench.core.model import RunSpec
-    from tui_workbench.targets.base.values import Outcome
+    from tui_workbench.targets.values import Outcome
 
 pytestmark = pytest.mark.docker
 

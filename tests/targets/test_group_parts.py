@@ -20,7 +20,6 @@ from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.python_environment import PythonEnvironment
-from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.group import connecting, member_reports, waiting
 from tui_workbench.targets.group.collecting import join_outputs
@@ -38,6 +37,7 @@ from tui_workbench.targets.group.merging import CHUNK, Merge
 from tui_workbench.targets.group.rendezvous import NodeAddress, parse_address
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, LocalHost
 from tui_workbench.targets.hosts.run_times import Clock, clock_of
+from tui_workbench.targets.values import Outcome
 
 
 def write_logs(folder: Path, **logs: str) -> None:

@@ -18,7 +18,8 @@ from tests.notebooks import PIXEL, markdown, notebook
 from tests.targets.remote_project import Remote
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
-from tui_workbench.targets.base.run_environment import NOTEBOOK_LAUNCHER, SDK_FOLDER, describe_launcher, script_command
+from tui_workbench.targets.base.run_environment import NOTEBOOK_LAUNCHER, describe_launcher, script_command
+from tui_workbench.targets.values import SDK_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,10 +11,9 @@ from tests.conftest import write_project
 from tests.faults.support import Workbench
 from tests.targets.docker.test_container import spec as container_spec
 from tests.targets.harness import LocalHarness, Script
-from tui_workbench.targets.base.run_environment import SDK_FOLDER
-from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.docker import container
 from tui_workbench.targets.docker.container import Placement
+from tui_workbench.targets.values import SDK_FOLDER, Outcome
 
 NEVER = -1
 SPEC = container_spec()

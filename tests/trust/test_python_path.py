@@ -19,10 +19,10 @@ from tui_workbench.core.model import ComputeTarget, RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base import python_environment
-from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.gpu import frameworks
 from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.values import SDK_FOLDER
 
 MODULES = (
     "tui_workbench", "workbench_ranks", "json", "typing", "subprocess", "platform", "signal", "socket", "fcntl",

@@ -26,9 +26,10 @@ from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.store.rundir import OUTPUTS, SHELL_COPY, WORKING_COPY, Record, RunDirectory
 from tui_workbench.runs.store.secret_arguments import variables_of
 from tui_workbench.runs.submission.planning import bare_spec
-from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SDK_FOLDER, python_path
+from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, python_path
 from tui_workbench.targets.environments.managed import Environments
 from tui_workbench.targets.local.local_target import find_interpreter
+from tui_workbench.targets.values import SDK_FOLDER
 
 FRONT = "WORKBENCH_SHELL_PATH"  # environment variable: folders that the startup files put first on the PATH
 

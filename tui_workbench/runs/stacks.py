@@ -23,7 +23,7 @@ from tui_workbench.core.moments import utc
 from tui_workbench.core.plaintext import counted, number_ranges
 from tui_workbench.runs.store.rundir import STACKS, RunDirectory, json_bytes
 from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.base.stacks import (
+from tui_workbench.targets.hosts.stacks import (
     Frame,
     NamedProcess,
     ProcessStacks,

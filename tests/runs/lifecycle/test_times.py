@@ -13,7 +13,7 @@ from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.step_progress import Progress
 from tui_workbench.runs.store.attempts import attempts_of
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.targets.base.values import Times
+from tui_workbench.targets.values import Times
 
 if TYPE_CHECKING:
     from tests.runs.gated_project import GatedProject

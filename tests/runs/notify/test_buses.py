@@ -15,7 +15,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.notify import buses
 from tui_workbench.runs.notify.announcing import announce
 from tui_workbench.runs.notify.channels import END
-from tui_workbench.targets.base.secrets import NO_BUS
+from tui_workbench.targets.hosts.secrets import NO_BUS
 
 BUS = "DBUS_SESSION_BUS_ADDRESS"
 

@@ -16,7 +16,8 @@ from tests.cli.support import Installed
 from tests.conftest import write_project
 from tests.runs.support import write_configuration, write_files
 from tui_workbench.sdk.workbench_packages import RECORD
-from tui_workbench.targets.base.run_environment import PACKAGES_LAUNCHER, SDK_FOLDER
+from tui_workbench.targets.base.run_environment import PACKAGES_LAUNCHER
+from tui_workbench.targets.values import SDK_FOLDER
 
 if TYPE_CHECKING:
     from tests.faults.support import Result

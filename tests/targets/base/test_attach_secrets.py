@@ -17,9 +17,9 @@ from tests.targets.base.attaching import attach, compute
 from tests.targets.conftest import link_processes
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import Attachment, AttachRequest
-from tui_workbench.targets.base.secrets import is_reference
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import host_of, ssh_host_of
+from tui_workbench.targets.hosts.secrets import is_reference
 from tui_workbench.targets.ssh.workbench_key import workbench_key
 
 if TYPE_CHECKING:

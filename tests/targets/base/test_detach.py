@@ -14,9 +14,9 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import Attachment, AttachRequest
 from tui_workbench.targets.base.detach import detach, forget_orphans, move_secrets, plan_detaching, remove_secrets
-from tui_workbench.targets.base.secrets import NO_BUS, is_reference
 from tui_workbench.targets.hosts.host import SecretNeeded
 from tui_workbench.targets.hosts.host_for import host_of, ssh_host_of
+from tui_workbench.targets.hosts.secrets import NO_BUS, is_reference
 
 
 def password_request(gpubox: Machine) -> AttachRequest:

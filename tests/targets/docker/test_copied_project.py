@@ -7,8 +7,8 @@ import tarfile
 from pathlib import Path
 
 from tests.runs.support import write_files
-from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER
 from tui_workbench.targets.docker.placing import take_made
+from tui_workbench.targets.values import PROJECT_IN_CONTAINER
 
 
 def archive_of(folder: Path) -> bytes:

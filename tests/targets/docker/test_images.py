@@ -18,7 +18,7 @@ from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.cleanup import Cleanup
 from tui_workbench.runs.submission.planning import prepare_environment
-from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.values import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

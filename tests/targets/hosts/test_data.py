@@ -10,9 +10,9 @@ import pytest
 from tests.runs.support import write_files
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
-from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts.data import describe_data, measure_data, place_data, unlink_data
 from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.values import Report
 
 HOST = LocalHost()
 

@@ -14,13 +14,13 @@ from tests.targets.harness import Script
 from tests.targets.remote_fixtures import RemoteHarness
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.waiting import Interrupted
-from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts import host_run
 from tui_workbench.targets.hosts.fetching import fetch
 from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.ssh.remote import RemoteTarget
 from tui_workbench.targets.ssh.ssh_host import SshHost
+from tui_workbench.targets.values import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,10 +15,10 @@ from tests.machines import Machine
 from tests.runs.metrics.support import curve, event, events, read
 from tests.targets.remote_project import Remote
 from tui_workbench.runs.metrics import RunMetrics
-from tui_workbench.targets.base.sdk import sdk_version
 from tui_workbench.targets.hosts import mirror as live
 from tui_workbench.targets.hosts.host import Completed, LocalHost
 from tui_workbench.targets.hosts.mirror import LiveFiles
+from tui_workbench.targets.hosts.sdk import sdk_version
 
 EVENTS = "work/runs/events.out.tfevents.1.machine"
 

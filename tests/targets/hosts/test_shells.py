@@ -15,7 +15,6 @@ from tests.targets.docker_fixtures import files_of
 from tests.targets.harness import PYTHON, Harness, Script
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.shell_scripts import shell_script
-from tui_workbench.targets.base.values import ProjectNames
 from tui_workbench.targets.hosts import host_run
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.host_layout import run_folders, try_to_write
@@ -23,6 +22,7 @@ from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.mirror import LiveFiles
 from tui_workbench.targets.reservations.folder import Folder
 from tui_workbench.targets.ssh.remote import RemoteTarget
+from tui_workbench.targets.values import ProjectNames
 
 if TYPE_CHECKING:
     from tui_workbench.core.model import RunSpec

@@ -15,11 +15,11 @@ from tests.runs.support import write_files
 from tests.targets.harness import Script
 from tests.targets.remote_fixtures import RemoteHarness
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts import host_run
 from tui_workbench.targets.hosts.host import Entry
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.manifest import FileList
+from tui_workbench.targets.values import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.cleanup import Cleanup
 from tui_workbench.runs.submission.planning import prepare_environment
-from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.values import Report
 
 pytestmark = pytest.mark.processes
 

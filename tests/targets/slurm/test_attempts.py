@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.slurm.batch import NOT_STARTED, SETUP_FAILED
 from tui_workbench.targets.slurm.ends import (
     cause_of,
@@ -17,6 +16,7 @@ from tui_workbench.targets.slurm.ends import (
     was_interrupted,
 )
 from tui_workbench.targets.slurm.listing import Attempt, Listing
+from tui_workbench.targets.values import Outcome
 
 ATTEMPTS = {1: Attempt(0, "node1"), 2: Attempt(6, "node2")}
 BEGAN = "workbench-tui: attempt 1 on node node1"

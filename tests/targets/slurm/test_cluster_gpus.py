@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.targets.slurm_fixtures import login_of
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.targets.base.values import ClusterPartition
 from tui_workbench.targets.slurm.cluster_gpus import parse_gpus
 from tui_workbench.targets.slurm.slurm_target import SlurmTarget
+from tui_workbench.targets.values import ClusterPartition
 
 if TYPE_CHECKING:
     from pathlib import Path

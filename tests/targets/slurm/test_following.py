@@ -16,7 +16,6 @@ from tests.runs.support import record_of
 from tui_workbench.core.model import RunSpec, RunState
 from tui_workbench.runs.lifecycle.step_progress import Progress
 from tui_workbench.runs.store.rundir import EVENTS, RunDirectory
-from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, Completed, LocalHost
 from tui_workbench.targets.hosts.supervisor import EXIT
 from tui_workbench.targets.slurm import followed
@@ -26,6 +25,7 @@ from tui_workbench.targets.slurm.followed import FollowedRun
 from tui_workbench.targets.slurm.following import ClusterWatch
 from tui_workbench.targets.slurm.listing import Files
 from tui_workbench.targets.slurm.squeue import Account, Job, Queue
+from tui_workbench.targets.values import Outcome
 
 
 class SlowLogin(LoginHost):

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.targets.base.values import Times
 from tui_workbench.targets.hosts.copying import Part, append, fetch, missing_parts
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.ends import keep_outcome, outcome_here, outcome_with_code, outcome_without_code
 from tui_workbench.targets.slurm.listing import MOST_LINE, Files, Listing, list_once
 from tui_workbench.targets.slurm.trying import in_words
+from tui_workbench.targets.values import Times
 
 LISTING = b"""\
 = exp_1 12 - none

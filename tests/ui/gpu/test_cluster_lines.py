@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui_workbench.targets.base.values import ClusterGpus, JobGpus
+from tui_workbench.targets.values import ClusterGpus, JobGpus
 from tui_workbench.ui.gpu.cluster_view import cluster_lines
 
 

@@ -13,7 +13,7 @@ from tests.ui.commands.main_commands import on
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
 from tui_workbench.runs.notify.channels import Channel, load_channels, save_channels
-from tui_workbench.targets.base.secrets import SecretStore, new_reference
+from tui_workbench.targets.hosts.secrets import SecretStore, new_reference
 from tui_workbench.ui.runs.channel_form import FIELDS, ChannelScreen, ChannelView
 from tui_workbench.ui.runs.notifications_screen import NotificationsScreen
 

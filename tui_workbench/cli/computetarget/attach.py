@@ -27,10 +27,10 @@ from tui_workbench.targets.base.attach import (
 )
 from tui_workbench.targets.base.detach import detach, move_secrets, plan_detaching
 from tui_workbench.targets.base.login_secrets import store_typed
-from tui_workbench.targets.base.secrets import plain_text_secrets
 from tui_workbench.targets.checks.check import run_checks
 from tui_workbench.targets.hosts.host import LoginRefused
 from tui_workbench.targets.hosts.host_for import ssh_host_of
+from tui_workbench.targets.hosts.secrets import plain_text_secrets
 
 ASK = object()
 """The value of an option that was given without a value."""

@@ -22,7 +22,7 @@ from tui_workbench.runs.stacks import (
     stacks_record,
     thread_state,
 )
-from tui_workbench.targets.base.stacks import Frame
+from tui_workbench.targets.hosts.stacks import Frame
 
 configure_stacks = options(
     RUN,

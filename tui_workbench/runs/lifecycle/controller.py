@@ -33,7 +33,7 @@ from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Rec
 from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.values import Outcome
 
 if TYPE_CHECKING:
     from tui_workbench.runs.lifecycle.collecting import EndedCopy

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import waking_pipe
 from tui_workbench.targets.base.group import RunGroup
-from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.values import Outcome, Report
 
 CLOSE_SECONDS = 5.0  # maximum time to wait for the end of the thread; a request to the target may be in progress
 

@@ -18,7 +18,7 @@ from tui_workbench.core.progress import Progress as LongProgress
 from tui_workbench.runs.store import agent_runs
 from tui_workbench.runs.store.cluster_job import write_job
 from tui_workbench.runs.store.rundir import ATTEMPT, DUE, Attempt, RunDirectory
-from tui_workbench.targets.base.values import Report, Times
+from tui_workbench.targets.values import Report, Times
 
 PREPARATION_LOG = "preparation.log"
 

@@ -41,7 +41,7 @@ from tui_workbench.runs.lifecycle.watcher_helpers import WatcherHelpers
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.values import Outcome
 
 MOST_JOBS = 4  # maximum number of concurrent jobs until the target is known; see `Target.jobs_at_once`
 LOOK_SECONDS = 5.0  # maximum time between two scans of the folders

@@ -15,7 +15,7 @@ from tui_workbench.core.directories import channels_path, user_state_directory
 from tui_workbench.core.files import load_json, write_atomically
 from tui_workbench.runs.notify.channels import Channel
 from tui_workbench.runs.store.rundir import json_bytes
-from tui_workbench.targets.base.secrets import BUS, SecretStore
+from tui_workbench.targets.hosts.secrets import BUS, SecretStore
 
 MOST_BUSES = 4
 """Maximum number of recorded addresses."""

@@ -10,7 +10,7 @@ from tui_workbench.runs.notify import pending
 from tui_workbench.runs.notify.buses import remember_bus
 from tui_workbench.runs.notify.channels import Channel, check_name, load_channels, parse_condition, save_channels
 from tui_workbench.runs.notify.delivery import is_known_service
-from tui_workbench.targets.base.secrets import SecretStore, new_reference
+from tui_workbench.targets.hosts.secrets import SecretStore, new_reference
 
 _LOCK = "channels"  # two processes must not replace the file of the channels at once
 

@@ -16,7 +16,7 @@ from tui_workbench.core.directories import channels_path
 from tui_workbench.core.errors import ConfigurationError, UsageError, storage_errors
 from tui_workbench.core.files import load_json, write_atomically
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.targets.base.secrets import is_reference
+from tui_workbench.targets.hosts.secrets import is_reference
 
 END, FAILED, STALLED = "end", "failed", "stalled"
 EVENTS = (END, FAILED, STALLED)

@@ -32,7 +32,7 @@ from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import COMPUTE_SUFFIX
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, is_excluded, read_ignore_file
 from tui_workbench.runs.store.rundir import OUTPUTS, WORKING_COPY, Ending, Record
-from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER
+from tui_workbench.targets.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER
 
 GIT_IGNORE = ".gitignore"
 NEVER_TAKEN = frozenset((

@@ -41,7 +41,7 @@ from tui_workbench.runs.store.status import Attempt as Attempt
 from tui_workbench.runs.store.status import Ending as Ending
 from tui_workbench.runs.store.status import Status as Status
 from tui_workbench.runs.store.status import status_of
-from tui_workbench.targets.base.values import Times
+from tui_workbench.targets.values import Times
 
 LARGEST_FOREIGN_RECORD = 8 << 20  # bytes; for this user's own records see `files.LARGEST_RECORD`
 

@@ -23,7 +23,7 @@ from tui_workbench.core.files import read_file
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.login_secrets import store_secret
-from tui_workbench.targets.base.secrets import (
+from tui_workbench.targets.hosts.secrets import (
     KeyringResult,
     SecretStore,
     is_reference,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted, wait_ready
-from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.values import Outcome, Report
 
 
 class RunGroup(abc.ABC):

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tui_workbench.core.json_values import parse_json, read_as
-from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference
 from tui_workbench.targets.hosts.host import StoredSecret
+from tui_workbench.targets.hosts.secrets import KeyringResult, SecretStore, is_reference
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_wire import Login
 

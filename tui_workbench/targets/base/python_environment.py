@@ -12,11 +12,11 @@ from typing import Any
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import RunSpec
-from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import FrameworkLocation, Interpreter, variables_of
 from tui_workbench.targets.gpu.gpus import gpus_of
 from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.values import Report
 
 SECONDS = 60.0
 """Time limit in seconds, long enough for an interpreter with hundreds of packages on a cold network disk."""

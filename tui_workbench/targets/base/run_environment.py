@@ -20,7 +20,6 @@ import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 
-import tui_workbench
 from tui_workbench.config.secret_values import PREFIX as SECRET_PREFIX
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.masking import MASK, mask_text
@@ -40,8 +39,6 @@ ATTEMPT_VARIABLE = "WORKBENCH_ATTEMPT"  # the number of the attempt; the first i
 RESUME_VARIABLE = "WORKBENCH_RESUME"  # 1 if an earlier attempt may have left a checkpoint, else not set
 
 PYTHON_PATH_VARIABLE = "PYTHONPATH"
-SDK_FOLDER = os.path.join(os.path.dirname(tui_workbench.__file__), "sdk")
-"""The folder with `workbench` and the modules of Azure ML Workbench; first on every run's Python path."""
 
 DEFAULT_SHARE = "~/.azureml/share/"
 """Azure ML Workbench's folder for files that runs share."""

@@ -14,6 +14,7 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.base import spark as launcher
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.reaching import require_tools, slow_shell
 from tui_workbench.targets.checks.result import (
     CLOCK,
     DISK,
@@ -31,7 +32,6 @@ from tui_workbench.targets.checks.result import (
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import try_to_write
-from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
 from tui_workbench.targets.hosts.run_times import clock_of
 from tui_workbench.targets.reservations.folder import Folder
 from tui_workbench.targets.reservations.watching import reserved_of

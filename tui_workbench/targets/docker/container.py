@@ -24,13 +24,13 @@ from tui_workbench.projects.project import state_of_run
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.spark import variables as spark_variables
-from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome
 from tui_workbench.targets.docker.create_command import device_option, mount_option
 from tui_workbench.targets.docker.engine import EngineRefused
 from tui_workbench.targets.docker.engine_answers import Container
 from tui_workbench.targets.docker.gpu_access import GpuAccess
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUTS, WORKING_COPY
+from tui_workbench.targets.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome
 
 SDK_DIRECTORY = "/workbench/sdk"
 SHARE_DIRECTORY = "/azureml-share/"

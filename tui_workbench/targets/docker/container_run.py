@@ -27,8 +27,6 @@ from tui_workbench.core.errors import ConfigurationError, NeverStarted, Workbenc
 from tui_workbench.core.files import open_below, write_all, write_below
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import BackgroundCall
-from tui_workbench.targets.base.stacks import Reading
-from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome, Report, Times
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import ENGINE_MODE, MODE_LABEL, SOCKETS, container_name
@@ -41,7 +39,9 @@ from tui_workbench.targets.hosts.host_run import HostRun, HostRunState
 from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.py_spy import MISSING, PySpy, installed_py_spy, reading_of
 from tui_workbench.targets.hosts.serving import ServerPlace
+from tui_workbench.targets.hosts.stacks import Reading
 from tui_workbench.targets.hosts.supervisor import OUTPUT, WORKING_COPY
+from tui_workbench.targets.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome, Report, Times
 
 TOOLS = "/workbench/tools"  # folder in the container for programs that the workbench sends
 

@@ -16,13 +16,13 @@ from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Backoff, Interrupted, wait_ready
 from tui_workbench.targets.base.group import RunGroup
-from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.docker.container import container_name
 from tui_workbench.targets.docker.engine import Engine
 from tui_workbench.targets.docker.engine_events import RUNS, EngineEvents
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.ssh.background import result_of
 from tui_workbench.targets.ssh.remote_group import RemoteGroup
+from tui_workbench.targets.values import Outcome, Report
 
 LIST_SECONDS = 30.0
 """Seconds between two requests for the states of all containers."""

@@ -25,8 +25,7 @@ from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment, host_info
-from tui_workbench.targets.base.stacks import Reading
-from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
+from tui_workbench.targets.base.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import KIND_LABEL, PROJECT_LABEL, RUN_KIND, RUN_LABEL
@@ -58,10 +57,11 @@ from tui_workbench.targets.hosts.host import ConnectionLost, Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items, project_key
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.manifest import FileList
-from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.hosts.serving import ServerPlace
+from tui_workbench.targets.hosts.stacks import Reading
 from tui_workbench.targets.ssh.ssh_wire import login_of
+from tui_workbench.targets.values import CleanupItem, Outcome, ProjectNames, Report
 
 
 class DockerTarget(Target):

@@ -21,7 +21,6 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.projects.project import line_of_key
-from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.container import KIND_LABEL
 from tui_workbench.targets.docker.engine import Engine, EngineRefused
 from tui_workbench.targets.docker.engine_answers import Image
@@ -31,6 +30,7 @@ from tui_workbench.targets.environments.building import ENVIRONMENT_KIND, RECIPE
 from tui_workbench.targets.environments.uv import index_environment
 from tui_workbench.targets.environments.wheels import Stores
 from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.values import Report
 
 ROUTE_SECONDS = 24 * 3600.0
 _REMOVED = "Stop the program that removes images, for example `docker image prune`, then try again."

@@ -20,7 +20,6 @@ from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.spark import Spark
-from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER
 from tui_workbench.targets.docker.container import ENGINE_MODE, FILE_MODE, Placement
 from tui_workbench.targets.docker.engine import Engine
 from tui_workbench.targets.docker.engine_answers import Image
@@ -30,6 +29,7 @@ from tui_workbench.targets.hosts.fetching import unpack
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.supervisor import OUTPUTS, WORKING_COPY
+from tui_workbench.targets.values import PROJECT_IN_CONTAINER, SDK_FOLDER
 
 _ROOT = "0:0"
 
@@ -87,7 +87,7 @@ def symbolic_placement(host: Host, spec: RunSpec) -> Placement:
     """Return the placement for a plan, with shell expressions for values that only the host knows."""
     if host.is_local:
         placement = _placement(host, spec, os.path.expanduser("~"))
-        return placement._replace(user=f"{os.getuid()}:{os.getgid()}", sdk=run_environment.SDK_FOLDER)
+        return placement._replace(user=f"{os.getuid()}:{os.getgid()}", sdk=SDK_FOLDER)
     placement = _placement(host, spec, "~")
     directory = f"~/.workbench-tui/runs/{spec.run_id}"
     return placement._replace(run_directory=directory, user="$(id -u):$(id -g)", sdk="~/.workbench-tui/sdk")

@@ -19,13 +19,13 @@ from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.waiting import BackgroundCall
-from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.container import KIND_LABEL, PREFIX, PROJECT_LABEL
 from tui_workbench.targets.docker.engine import Engine, refused
 from tui_workbench.targets.docker.engine_answers import Image
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.environments.environment import Recipe, report_steps
 from tui_workbench.targets.hosts.host_layout import project_key
+from tui_workbench.targets.values import Report
 
 BUILD_KIND, ENVIRONMENT_KIND = "build", "environment"
 RECIPE_LABEL = f"{PREFIX}.recipe"

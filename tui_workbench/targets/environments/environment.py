@@ -30,7 +30,7 @@ from tui_workbench.core.files import open_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import metered
 from tui_workbench.projects.project import line_of_key
-from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.values import Report
 
 DEFAULT_FILE = "aml_config/conda_dependencies.yml"
 

@@ -28,11 +28,11 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.base.interpreter import version_without_project
-from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.environments import environment
 from tui_workbench.targets.environments.environment import Recipe, not_prepared, report_steps
 from tui_workbench.targets.environments.uv import find_uv, index_environment
 from tui_workbench.targets.hosts.host import READ_SIZE
+from tui_workbench.targets.values import Report
 
 MARK = "workbench-environment.json"  # the file in a complete environment, with the lines of its recipe
 UNKNOWN_VERSION = "0"  # fits no version that a recipe names, so that conda installs that version

@@ -32,7 +32,6 @@ from tui_workbench.core.files import open_file, read_file, replacing
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.processes import run
 from tui_workbench.core.progress import Meter, meter
-from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.environments.environment import Package, Recipe
 from tui_workbench.targets.environments.uv import find_uv, index_environment, uv_version
@@ -40,6 +39,7 @@ from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.sending import report_sending, sync
+from tui_workbench.targets.values import Report
 
 RESOLVE_SECONDS = 300.0  # timeout of the resolver, which may need minutes to backtrack through many versions
 DOWNLOAD_SECONDS = 60.0  # seconds without data after which a download fails

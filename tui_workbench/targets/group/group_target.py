@@ -19,8 +19,6 @@ from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
-from tui_workbench.targets.base.stacks import Reading
-from tui_workbench.targets.base.values import Outcome, Report, Times
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import FrameworkLocation
 from tui_workbench.targets.group import waiting
@@ -38,7 +36,9 @@ from tui_workbench.targets.group.member_reports import LostMembers, MemberReport
 from tui_workbench.targets.group.rendezvous import NodeAddress, find_address, part_with_addresses, port_of
 from tui_workbench.targets.hosts.host import Entry
 from tui_workbench.targets.hosts.manifest import FileList
+from tui_workbench.targets.hosts.stacks import Reading
 from tui_workbench.targets.reservations.folder import GpusBusy
+from tui_workbench.targets.values import Outcome, Report, Times
 
 _Result = TypeVar("_Result")
 

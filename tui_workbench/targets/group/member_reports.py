@@ -7,8 +7,8 @@ import time
 from collections.abc import Collection, Mapping
 
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.values import Report, Times
 from tui_workbench.targets.group import waiting
+from tui_workbench.targets.values import Report, Times
 
 
 class LostMembers:

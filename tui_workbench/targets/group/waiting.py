@@ -11,7 +11,7 @@ from tui_workbench.core.errors import NeverStarted, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted, wait_ready
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.values import Outcome
 
 SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_FACTOR = 0.05, 0.5, 1.3
 """Shortest and longest pause in seconds between two reads of the logs, and its growth factor without output."""

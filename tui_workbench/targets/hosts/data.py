@@ -21,9 +21,9 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import line_of_key
-from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import run_directory
+from tui_workbench.targets.values import Report
 
 MOST_ENTRIES = 100_000
 """Maximum number of files and folders that are counted for one path."""

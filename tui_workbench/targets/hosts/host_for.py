@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import line_of_key
-from tui_workbench.targets.base.secrets import plain_text_secrets
 from tui_workbench.targets.hosts.host import Host, LocalHost
+from tui_workbench.targets.hosts.secrets import plain_text_secrets
 
 if TYPE_CHECKING:
     from tui_workbench.targets.ssh.ssh_host import SshHost

@@ -27,8 +27,8 @@ from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.shell_scripts import shell_script
-from tui_workbench.targets.base.values import CleanupItem, ProjectNames
 from tui_workbench.targets.hosts.host import Host, is_disk_full
+from tui_workbench.targets.values import CleanupItem, ProjectNames
 
 LIST_SECONDS = 120.0
 """Time limit in seconds for removing many files, or adding up their sizes, on a slow disk."""

@@ -43,9 +43,6 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.core.numbers import whole_number
 from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import state_of_run
-from tui_workbench.targets.base.run_environment import SDK_FOLDER
-from tui_workbench.targets.base.sdk import sdk_archive, sdk_version
-from tui_workbench.targets.base.values import Outcome, Report, Times
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Host, disk_full, is_disk_full
@@ -53,8 +50,10 @@ from tui_workbench.targets.hosts.host_layout import HostLayout, run_directory, t
 from tui_workbench.targets.hosts.manifest import FileList, digest_of
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
 from tui_workbench.targets.hosts.run_times import difference, seconds_of, times_here, times_there
+from tui_workbench.targets.hosts.sdk import sdk_archive, sdk_version
 from tui_workbench.targets.hosts.sending import SyncReport, report_sending, sync
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
+from tui_workbench.targets.values import SDK_FOLDER, Outcome, Report, Times
 
 RECORD, BOOT, PLACED = "run.json", "boot", "placed"
 

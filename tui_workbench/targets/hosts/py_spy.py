@@ -14,9 +14,9 @@ from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.files import read_file
 from tui_workbench.core.installation import package_command
 from tui_workbench.core.shell_scripts import shell_script
-from tui_workbench.targets.base.stacks import MOST_PROCESSES, Reading, parse
 from tui_workbench.targets.hosts.host import Completed, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout
+from tui_workbench.targets.hosts.stacks import MOST_PROCESSES, Reading, parse
 
 MISSING, OTHER_MACHINE = 93, 94
 """Exit codes of SCRIPT: py-spy is not there yet; the machine has another architecture and no py-spy."""

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from tui_workbench.core import system
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.numbers import whole_number
-from tui_workbench.targets.base.values import Times
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.values import Times
 
 _SECONDS = re.compile(r"(\d{1,12})(\.\d{1,9}(?!\d))?")
 _TICKS = 100.0  # per second; Linux shows this unit to programs on all common processors

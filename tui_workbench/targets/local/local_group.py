@@ -16,9 +16,9 @@ from tui_workbench.core import system
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Backoff, wait_ready
 from tui_workbench.targets.base.group import RunGroup
-from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.processes import RUN_DIRECTORY_VARIABLE, SLOW_POLL_SECONDS, processes_of_run
+from tui_workbench.targets.values import Outcome, Report
 
 LONGEST_POLL_SECONDS = 1.0
 """Longest pause between two looks at a run whose end the system cannot report."""

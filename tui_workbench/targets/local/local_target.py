@@ -26,9 +26,8 @@ from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
-from tui_workbench.targets.base.run_environment import DEFAULT_SHARE, PYTHON_PATH_VARIABLE, SDK_FOLDER, SHARE_VARIABLE
+from tui_workbench.targets.base.run_environment import DEFAULT_SHARE, PYTHON_PATH_VARIABLE, SHARE_VARIABLE
 from tui_workbench.targets.base.spark import Spark
-from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import (
     EnvironmentMissing,
@@ -49,6 +48,7 @@ from tui_workbench.targets.hosts.processes import (
 from tui_workbench.targets.hosts.run_times import times_here
 from tui_workbench.targets.hosts.serving import ServerPlace
 from tui_workbench.targets.local.local_group import LocalGroup, RunProcesses
+from tui_workbench.targets.values import SDK_FOLDER, CleanupItem, Outcome, ProjectNames, Report
 
 if TYPE_CHECKING:
     from tui_workbench.targets.environments.managed import Environments, Managed

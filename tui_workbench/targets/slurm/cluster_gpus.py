@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from tui_workbench.core.shell_scripts import shell_script
-from tui_workbench.targets.base.values import ClusterGpus, ClusterPartition, JobGpus
 from tui_workbench.targets.slurm.options import run_of
 from tui_workbench.targets.slurm.squeue import LONGEST_FIELD
+from tui_workbench.targets.values import ClusterGpus, ClusterPartition, JobGpus
 
 MOST_LINES = 20_000
 """Maximum number of lines that are read from an answer."""

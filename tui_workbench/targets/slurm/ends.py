@@ -14,7 +14,6 @@ from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import open_below, read_below, unlink_below, write_below
 from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.shell_scripts import shell_script
-from tui_workbench.targets.base.values import Outcome, Times
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.slurm import states
 from tui_workbench.targets.slurm.batch import (
@@ -29,6 +28,7 @@ from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.listing import Attempt
 from tui_workbench.targets.slurm.squeue import Account, parse_accounting
 from tui_workbench.targets.slurm.submission import ANSWER_SECONDS
+from tui_workbench.targets.values import Outcome, Times
 
 INFO = "slurm.json"
 """The file with facts about a run's job, in the run's directory on this machine."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from tui_workbench.config.schema.retry import TIMEOUT
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.model import ClusterJob
-from tui_workbench.targets.base.values import Outcome, Report, Times
 from tui_workbench.targets.hosts.copying import missing_parts
 from tui_workbench.targets.hosts.mirror import LiveFiles
 from tui_workbench.targets.slurm import ends, states
@@ -19,6 +18,7 @@ from tui_workbench.targets.slurm.ends import cause_of, was_interrupted
 from tui_workbench.targets.slurm.listing import Files
 from tui_workbench.targets.slurm.options import job_name
 from tui_workbench.targets.slurm.squeue import Account, Queue, facts_of, is_news, local_time
+from tui_workbench.targets.values import Outcome, Report, Times
 
 EXPLAIN_SECONDS = 10.0
 """Time limit in seconds for Slurm to report why it killed a script. The job is COMPLETING meanwhile."""

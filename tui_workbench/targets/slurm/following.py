@@ -23,7 +23,6 @@ from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.base.group import RunGroup
-from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.copying import append, fetch, missing_parts
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.slurm import ends
@@ -34,6 +33,7 @@ from tui_workbench.targets.slurm.options import requeues, warning_of
 from tui_workbench.targets.slurm.polling import Poller
 from tui_workbench.targets.slurm.squeue import Account
 from tui_workbench.targets.ssh.background import FollowingProgram, result_of
+from tui_workbench.targets.values import Outcome, Report
 
 _Result = TypeVar("_Result")
 

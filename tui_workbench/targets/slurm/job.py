@@ -6,12 +6,12 @@ from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.shell_scripts import shell_script
-from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.hosts.copying import append, fetch, missing_parts
 from tui_workbench.targets.hosts.host import Completed
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.mirror import LiveFiles
 from tui_workbench.targets.hosts.py_spy import IS_READ, MISSING, SECONDS, installed_py_spy, reading_of, send
+from tui_workbench.targets.hosts.stacks import Reading
 from tui_workbench.targets.slurm.cluster import LoginHost, SlurmSilent, raise_if_silent
 from tui_workbench.targets.slurm.listing import Files, list_once
 from tui_workbench.targets.slurm.options import JOB_PREFIX, job_name

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.shell_scripts import shell_script
-from tui_workbench.targets.base.values import Times
 from tui_workbench.targets.hosts.run_times import difference, seconds_of
 from tui_workbench.targets.hosts.supervisor import EXIT, OUTPUT, PID
 from tui_workbench.targets.slurm.batch import ATTEMPTS, BEGIN, SLURM_LOG
 from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.values import Times
 
 COPIED = (OUTPUT, SLURM_LOG)
 """The files whose new bytes are copied immediately."""

@@ -22,9 +22,7 @@ from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.group import SharedGroup, wait_for_one
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
-from tui_workbench.targets.base.sdk import sdk_version
-from tui_workbench.targets.base.stacks import Reading
-from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames
+from tui_workbench.targets.base.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.data import place_data
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
@@ -35,8 +33,9 @@ from tui_workbench.targets.hosts.host_layout import (
 )
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.manifest import FileList
-from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
+from tui_workbench.targets.hosts.sdk import sdk_version
 from tui_workbench.targets.hosts.sending import difference
+from tui_workbench.targets.hosts.stacks import Reading
 from tui_workbench.targets.hosts.supervisor import GPU
 from tui_workbench.targets.slurm import ends
 from tui_workbench.targets.slurm.batch import array_script, batch_script, step_script
@@ -59,6 +58,7 @@ from tui_workbench.targets.slurm.submission import (
     submit,
 )
 from tui_workbench.targets.slurm.trying import problems, test_only
+from tui_workbench.targets.values import CleanupItem, ClusterGpus, Outcome, ProjectNames
 
 CANCELED = "it was canceled before its script started"
 

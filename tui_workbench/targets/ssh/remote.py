@@ -28,10 +28,9 @@ from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
+from tui_workbench.targets.base.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SHARE_VARIABLE
-from tui_workbench.targets.base.sdk import sdk_version
 from tui_workbench.targets.base.spark import Spark
-from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.data import place_data
@@ -40,13 +39,14 @@ from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_ite
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.mirror import follow
-from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
+from tui_workbench.targets.hosts.sdk import sdk_version
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.hosts.serving import ServerPlace
 from tui_workbench.targets.ssh import yarn
 from tui_workbench.targets.ssh.remote_group import RemoteGroup
 from tui_workbench.targets.ssh.ssh_wire import login_of
 from tui_workbench.targets.ssh.yarn import YarnRun
+from tui_workbench.targets.values import CleanupItem, Outcome, ProjectNames, Report
 
 STOP_SECONDS = 60.0
 """Time beyond the grace period for processes in uninterruptible sleep. Then the call is repeated."""

@@ -19,13 +19,13 @@ from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.base.group import RunGroup
-from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.copying import MOST_BYTES, Part, append, fetch, missing_parts
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.mirror import LiveFiles
 from tui_workbench.targets.hosts.supervisor import FOLLOW_RUNS, OUTPUT
 from tui_workbench.targets.ssh.background import FollowingProgram, result_of
+from tui_workbench.targets.values import Outcome, Report
 
 _Result = TypeVar("_Result")
 

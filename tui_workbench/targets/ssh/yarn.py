@@ -20,11 +20,11 @@ from tui_workbench.core.plaintext import visible
 from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import spark
-from tui_workbench.targets.base.sdk import sdk_files
-from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.hosts.host import Completed, Host
 from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.hosts.sdk import sdk_files
 from tui_workbench.targets.hosts.supervisor import describe_exit
+from tui_workbench.targets.values import Outcome
 
 ANSWER_SECONDS = 120.0
 """Time limit for an answer from YARN, whose client starts a JVM and may try several resource managers."""

@@ -26,7 +26,7 @@ from tui_workbench.runs.stacks import (
     why_no_stacks,
 )
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.targets.base.stacks import Frame, NamedProcess
+from tui_workbench.targets.hosts.stacks import Frame, NamedProcess
 from tui_workbench.ui.blocking import CallQueue
 from tui_workbench.ui.commands.main_commands import STACKS
 from tui_workbench.ui.formatting import capitalized

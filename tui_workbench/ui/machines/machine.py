@@ -20,11 +20,11 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import Attached, Attachment
 from tui_workbench.targets.base.login_secrets import store_typed
-from tui_workbench.targets.base.secrets import KeyringResult, is_reference
 from tui_workbench.targets.checks.check import check_names, run_checks
 from tui_workbench.targets.checks.result import BROKEN, OK, UNNEEDED, WARNING, CheckResult
 from tui_workbench.targets.hosts.host import HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
+from tui_workbench.targets.hosts.secrets import KeyringResult, is_reference
 from tui_workbench.targets.ssh.ssh_wire import login_of
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key

@@ -20,7 +20,7 @@ from tui_workbench.core.waiting import Interrupted, waking_pipe
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.submission.planning import prepare_environment
-from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.values import Report
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.command import shown_key

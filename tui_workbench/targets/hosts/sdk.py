@@ -11,7 +11,7 @@ import os
 import tarfile
 
 from tui_workbench.core.files import read_file
-from tui_workbench.targets.base.run_environment import SDK_FOLDER
+from tui_workbench.targets.values import SDK_FOLDER
 
 
 def sdk_files() -> dict[str, bytes]:

@@ -10,8 +10,8 @@ from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageE
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.waiting import Backoff, Interrupted
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.values import Outcome, Report
 
 SLOW_SECONDS = 2.0
 """Warn about a shell that takes longer than this to start, in seconds. Every step of a run starts a shell."""

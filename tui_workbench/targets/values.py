@@ -1,11 +1,16 @@
-"""Arguments and results of the calls of targets, and the receiver of progress reports."""
+"""Arguments and results of the calls of targets, the receiver of progress reports, and folders that scripts see."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import NamedTuple
 
+import tui_workbench
 from tui_workbench.core.model import ClusterJob
+
+SDK_FOLDER = os.path.join(os.path.dirname(tui_workbench.__file__), "sdk")
+"""The folder with `workbench` and the modules of Azure ML Workbench; first on every run's Python path."""
 
 RUN_IN_CONTAINER = "/workbench/run"
 """The run's directory inside a container."""

@@ -8,8 +8,8 @@ from tests.targets.fake import FakeTarget
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.waiting import Backoff
-from tui_workbench.targets.base.values import Outcome
-from tui_workbench.targets.hosts import reaching
+from tui_workbench.targets.base import reaching
+from tui_workbench.targets.values import Outcome
 
 FAKE = ComputeTarget(name="fake", path="/p/aml_config/fake.compute", type="fake")
 

@@ -112,7 +112,7 @@ def _ask_keyring(
 ) -> tuple[int, bytes]:
     """Return the exit code of the child process, and the secret or an error message."""
     # -P: do not import modules from the current folder.
-    command = [sys.executable, "-P", "-m", "tui_workbench.targets.base.secrets", verb, reference, bus]
+    command = [sys.executable, "-P", "-m", "tui_workbench.targets.hosts.secrets", verb, reference, bus]
     try:
         done = LocalHost().run(command, stdin=secret, timeout=KEYRING_SECONDS if seconds is None else seconds)
     except ConnectionLost:

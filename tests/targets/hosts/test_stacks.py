@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tui_workbench.targets.base.stacks import ProcessStacks, name_processes, parse
+from tui_workbench.targets.hosts.stacks import ProcessStacks, name_processes, parse
 
 THREAD = {
     "thread_name": "MainThread",
