@@ -94,8 +94,8 @@ test-%: $(VENV)/.installed-test
 # Tests without /proc, /dev/shm, the tools of GNU and the functions of Python that only Linux has: all tests of runs on
 # this machine and over SSH, and a few files for each other part of the workbench. `tests/portable/run.sh` explains how.
 PORTABLE = tests/core tests/faults/test_processes.py tests/runs/test_canceling.py tests/runs/test_resuming.py \
-	tests/targets/local tests/targets/ssh tests/targets/hosts/test_host.py tests/targets/hosts/test_processes.py \
-	tests/targets/hosts/test_supervisor.py tests/targets/test_conformance.py \
+	tests/targets/local tests/targets/remote tests/targets/ssh tests/targets/hosts/test_host.py \
+	tests/targets/hosts/test_processes.py tests/targets/hosts/test_supervisor.py tests/targets/test_conformance.py \
 	tests/targets/docker/test_docker_socket.py tests/targets/hosts/test_secrets.py \
 	tests/runs/notify tests/runs/snapshots tests/runs/store/test_index.py tests/cli/test_history.py tests/test_serve.py \
 	tests/ui/editor tests/ui/main/test_main.py tests/ui/runs/test_history_screen.py tests/ui/test_notifications.py \

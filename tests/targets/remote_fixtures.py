@@ -13,7 +13,7 @@ from tests.targets.docker_fixtures import Follower, files_of
 from tests.targets.harness import PYTHON, Harness, Script
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.hosts import supervisor
-from tui_workbench.targets.ssh.remote import RemoteTarget
+from tui_workbench.targets.remote.remote_target import RemoteTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

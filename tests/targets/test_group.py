@@ -25,8 +25,8 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.adoption import adopt_runs
 from tui_workbench.runs.logs.rank_files import node_log, rank_log, ranks_by_node
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.group import waiting
+from tui_workbench.targets.registry import target_for
 
 if TYPE_CHECKING:
     from tests.targets.group_project import Group

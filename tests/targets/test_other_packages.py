@@ -22,8 +22,8 @@ from tui_workbench.config.document import Document
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.checks.check import check_names
+from tui_workbench.targets.checking import check_names
+from tui_workbench.targets.registry import target_for
 
 PACKAGE = """\
 from tui_workbench.core.model import Problem

@@ -30,9 +30,9 @@ from tests.waiting import PATIENCE
 from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.runs.ports import Destination, parse_destination
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.serving import Server, ServerPlace
+from tui_workbench.targets.registry import target_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

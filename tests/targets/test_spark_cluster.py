@@ -12,7 +12,7 @@ from tests.conftest import open_folder
 from tests.faults.support import controller_of, until
 from tests.targets.yarn_stand_ins import StandInYarn, stand_in_yarn
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.checks.check import check_names, run_checks
+from tui_workbench.targets.checking import check_names, run_checks
 from tui_workbench.targets.checks.result import BROKEN, OK, SPARK, YARN
 from tui_workbench.targets.hosts import supervisor
 

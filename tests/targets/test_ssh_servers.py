@@ -21,7 +21,7 @@ from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.base.reaching import TOOLS
-from tui_workbench.targets.checks.check import run_checks
+from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.checks.result import DOCKER, ENGINE, HOST_KEY, OK
 from tui_workbench.targets.docker.docker_socket import docker_socket
 from tui_workbench.targets.hosts.fetching import fetch

@@ -10,7 +10,7 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.environments.environment import not_prepared
 from tui_workbench.targets.gpu.framework_location import prepare_command, spec_of
-from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.ssh.host_for import host_of
 
 
 def test_names_with_spaces_are_quoted(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base import python_environment
 from tui_workbench.targets.gpu import frameworks
 from tui_workbench.targets.gpu.feed import Feed
-from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.values import SDK_FOLDER
 
 MODULES = (

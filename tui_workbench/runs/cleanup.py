@@ -10,8 +10,8 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.registry import target_for, target_to_look_at
 from tui_workbench.targets.hosts.contacts import NotContacted
+from tui_workbench.targets.registry import target_for, target_to_look_at
 from tui_workbench.targets.values import CleanupItem, ProjectNames
 
 

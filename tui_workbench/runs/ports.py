@@ -27,10 +27,10 @@ from tui_workbench.core.waiting import wait_ready
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.limits import label_of
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.hosts.host import PortForward
 from tui_workbench.targets.hosts.serving import JUPYTER, LOOPBACK, PORTS, TENSORBOARD, Server, ServerPlace, local_port
+from tui_workbench.targets.registry import target_for
 from tui_workbench.targets.ssh.ssh_wire import receive, runtime_directory, send
 
 PORT = "port"

@@ -39,7 +39,7 @@ from tui_workbench.runs.store.rundir import (
     RunDirectory,
 )
 from tui_workbench.runs.sweeps.sweep import resume_unfinished
-from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.registry import target_for
 
 POLL_SECONDS = 0.02
 RELEASE_SECONDS = 1.0  # time for the system to end the threads of a killed controller

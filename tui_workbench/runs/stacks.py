@@ -22,7 +22,6 @@ from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.moments import utc
 from tui_workbench.core.plaintext import counted, number_ranges
 from tui_workbench.runs.store.rundir import STACKS, RunDirectory, json_bytes
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.hosts.stacks import (
     Frame,
     NamedProcess,
@@ -31,6 +30,7 @@ from tui_workbench.targets.hosts.stacks import (
     ThreadStack,
     name_processes,
 )
+from tui_workbench.targets.registry import target_for
 
 MOST_KEPT = 20
 """Maximum number of readings that are kept for a run. Older files are removed."""

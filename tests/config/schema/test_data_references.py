@@ -89,7 +89,11 @@ def test_names_of_the_run_directory_are_reserved() -> None:
 
 def test_no_script_of_a_cluster_writes_to_data() -> None:
     targets = REPOSITORY / "tui_workbench/targets"
-    paths = [*targets.glob("slurm/scripts/*.sh"), *targets.glob("ssh/yarn.py"), *targets.glob("ssh/scripts/*log.sh")]
+    paths = [
+        *targets.glob("slurm/scripts/*.sh"),
+        *targets.glob("remote/yarn.py"),
+        *targets.glob("remote/scripts/*log.sh"),
+    ]
     text = "".join(path.read_text() for path in paths)
     # Names after `>`, `>>`, `mv` and `$run/`.
     names = set(re.findall(r"""(?:>>?"?|\bmv (?:-f )?|\$run/)([a-z]+(?:\.[a-z]+)*)""", text)) - {

@@ -16,7 +16,7 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.gpu.nvml import NoLibrary, Nvml
 from tui_workbench.targets.gpu.sample import Reading, Sample
 from tui_workbench.targets.gpu.smi import Smi
-from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.ssh.host_for import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

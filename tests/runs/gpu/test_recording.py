@@ -20,8 +20,8 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.index.table import RunQuery
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.gpu.activity import file_mark
-from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.ssh.host_for import host_of
 
 if TYPE_CHECKING:
     from tests.machines import Machine

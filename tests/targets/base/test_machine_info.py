@@ -15,7 +15,7 @@ from tests.targets.harness import PYTHON, Harness, Script
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.base.python_environment import PROGRAM
 from tui_workbench.targets.local.local_target import LocalTarget
-from tui_workbench.targets.ssh.remote import RemoteTarget
+from tui_workbench.targets.remote.remote_target import RemoteTarget
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.checks import check_machine
 from tui_workbench.targets.hosts.host import LocalHost
-from tui_workbench.targets.ssh.remote import RemoteTarget
+from tui_workbench.targets.remote.remote_target import RemoteTarget
 
 
 def executable(path: Path) -> str:

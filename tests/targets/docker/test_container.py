@@ -10,8 +10,8 @@ from tui_workbench.config.schema.retry import LOST
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.targets.base.run_environment import shared_folder
-from tui_workbench.targets.checks.check_engine import EngineChecks
 from tui_workbench.targets.docker import container as containers
+from tui_workbench.targets.docker.checks import EngineChecks
 from tui_workbench.targets.docker.container import ENGINE_MODE, FILE_MODE, Placement
 from tui_workbench.targets.docker.engine import refused
 from tui_workbench.targets.docker.engine_answers import Container

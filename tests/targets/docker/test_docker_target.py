@@ -22,7 +22,6 @@ from tests.waiting import wait_until
 from tui_workbench.config.loading import load_compute
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.model import RunRequest
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.docker import gpu_access
 from tui_workbench.targets.docker.container import container_name, start_failure
 from tui_workbench.targets.docker.engine import Engine, EngineRefused
@@ -30,6 +29,7 @@ from tui_workbench.targets.docker.gpu_access import GpuAccess
 from tui_workbench.targets.docker.image_probe import FORM, probe
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.vendors import AMD
+from tui_workbench.targets.registry import target_for
 
 if TYPE_CHECKING:
     from tests.engines import DockerEngine

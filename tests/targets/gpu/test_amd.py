@@ -22,10 +22,10 @@ from tests.targets.gpu.test_job_samples import job as job
 from tui_workbench.config.checks.image_names import DEFAULT_AMD_IMAGE, is_gpu_image
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
 from tui_workbench.runs.lifecycle import limits
-from tui_workbench.targets.checks.check import run_gpu_checks
-from tui_workbench.targets.checks.check_engine import EngineChecks
+from tui_workbench.targets.checking import run_gpu_checks
 from tui_workbench.targets.checks.result import BROKEN, OK, CheckFailed, CheckResult
 from tui_workbench.targets.docker import container as containers
+from tui_workbench.targets.docker.checks import EngineChecks
 from tui_workbench.targets.docker.gpu_access import GpuAccess, gpu_access
 from tui_workbench.targets.docker.placing import symbolic_placement
 from tui_workbench.targets.gpu import choice, smi, vendors

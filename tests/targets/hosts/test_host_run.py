@@ -18,7 +18,7 @@ from tui_workbench.targets.hosts import host_run
 from tui_workbench.targets.hosts.fetching import fetch
 from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT
 from tui_workbench.targets.hosts.host_run import HostRun
-from tui_workbench.targets.ssh.remote import RemoteTarget
+from tui_workbench.targets.remote.remote_target import RemoteTarget
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.values import Report
 

@@ -13,9 +13,9 @@ import pytest
 from tests.machines import PASSWORD
 from tests.proc import PROC
 from tests.targets.conftest import link_processes
-from tui_workbench.targets.base.login_secrets import store_secret, stored_secret
 from tui_workbench.targets.hosts import secrets
 from tui_workbench.targets.hosts.secrets import NO_BUS, KeyringResult, SecretStore, is_reference, new_reference
+from tui_workbench.targets.ssh.login_secrets import store_secret, stored_secret
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
 if TYPE_CHECKING:

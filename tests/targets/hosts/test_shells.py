@@ -20,8 +20,8 @@ from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.host_layout import run_folders, try_to_write
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.mirror import LiveFiles
+from tui_workbench.targets.remote.remote_target import RemoteTarget
 from tui_workbench.targets.reservations.folder import Folder
-from tui_workbench.targets.ssh.remote import RemoteTarget
 from tui_workbench.targets.values import ProjectNames
 
 if TYPE_CHECKING:

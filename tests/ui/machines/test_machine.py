@@ -11,8 +11,8 @@ from tests.machines import PASSWORD, Machine, fingerprint, make_key, secret_in_k
 from tests.ui.main.test_main import NARROW, WIDE, make_app, opened, screen_of, seen
 from tests.ui.seen import screen_lines
 from tests.ui.waiting import until
-from tui_workbench.targets.base.attach import Attachment, AttachRequest
-from tui_workbench.targets.hosts.host_for import ssh_host_of
+from tui_workbench.targets.attaching.attach import Attachment, AttachRequest
+from tui_workbench.targets.ssh.host_for import ssh_host_of
 from tui_workbench.targets.ssh.workbench_key import workbench_key
 from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen, Phase
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui_workbench.targets.base.attach import AttachRequest
+from tui_workbench.targets.attaching.attach import AttachRequest
 from tui_workbench.ui.machines.machine_fields import (
     KEY_FILE,
     PASSWORD,

@@ -15,7 +15,7 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.plaintext import counted, visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.targets.base.attach import (
+from tui_workbench.targets.attaching.attach import (
     CLUSTER,
     LOCAL_DOCKER,
     REMOTE,
@@ -25,12 +25,12 @@ from tui_workbench.targets.base.attach import (
     Attachment,
     AttachRequest,
 )
-from tui_workbench.targets.base.detach import detach, move_secrets, plan_detaching
-from tui_workbench.targets.base.login_secrets import store_typed
-from tui_workbench.targets.checks.check import run_checks
+from tui_workbench.targets.attaching.detach import detach, move_secrets, plan_detaching
+from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.hosts.host import LoginRefused
-from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.hosts.secrets import plain_text_secrets
+from tui_workbench.targets.ssh.host_for import ssh_host_of
+from tui_workbench.targets.ssh.login_secrets import store_typed
 
 ASK = object()
 """The value of an option that was given without a value."""

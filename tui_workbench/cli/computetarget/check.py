@@ -12,10 +12,10 @@ from tui_workbench.cli.shared.prompts import can_ask, log_in
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.checks.check import run_checks
+from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.checks.result import BROKEN, CheckResult
 from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
-from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
 COLUMNS = ("check", "state", "message", "command")

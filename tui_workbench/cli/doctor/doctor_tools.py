@@ -16,8 +16,8 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.installation import repeat_command, repeat_remedy
 from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.plaintext import counted
-from tui_workbench.targets.checks.check_engine import check_version
 from tui_workbench.targets.checks.result import CheckFailed
+from tui_workbench.targets.docker.checks import check_version
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach, docker_socket
 from tui_workbench.targets.docker.engine_answers import EngineFacts
 from tui_workbench.targets.hosts.host import LocalHost

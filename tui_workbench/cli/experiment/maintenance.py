@@ -23,7 +23,7 @@ from tui_workbench.runs.lifecycle.adoption import adopt_runs, refuse_unless_new
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.plan_details import plan_text
 from tui_workbench.runs.submission.planning import nothing_to_prepare, prepare_environment
-from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.registry import target_for
 from tui_workbench.targets.values import Report
 
 CLEAN_COLUMNS = ("target", "kind", "name", "size", "note", "removed", "problem")

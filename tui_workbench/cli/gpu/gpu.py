@@ -20,13 +20,13 @@ from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.core.plaintext import write_controls
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.targets.checks.check import run_gpu_checks
+from tui_workbench.targets.checking import run_gpu_checks
 from tui_workbench.targets.gpu.fleet import Fleet, MachineState
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.sample import Device, Machine, Reading
 from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
 Record = dict[str, Any]

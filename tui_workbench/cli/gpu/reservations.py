@@ -9,7 +9,7 @@ from tui_workbench.cli.shared.output import TEXT, emit, is_text, notify, output
 from tui_workbench.cli.shared.parser import number_of, option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.reservations.holding import Holder, Holding, parse_duration
+from tui_workbench.targets.gpu.holding import Holder, Holding, parse_duration
 
 COLUMNS = ("gpu", "user", "kind", "until", "run_id", "wanted")
 

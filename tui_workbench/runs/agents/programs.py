@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from tui_workbench.core.errors import UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
-from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.registry import target_for
 
 MOST_LINKS = 40
 """Maximum number of links in a chain, as in Linux."""

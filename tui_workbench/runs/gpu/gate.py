@@ -13,10 +13,10 @@ from typing import NamedTuple
 from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core.errors import NoGpu, WorkbenchError
 from tui_workbench.core.model import RunSpec
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.checks.result import BROKEN, DOCKER, FRAMEWORK, WARNING, CheckResult, run_check
 from tui_workbench.targets.gpu.frameworks import ONE
 from tui_workbench.targets.gpu.gpus import asked_for
+from tui_workbench.targets.registry import target_for
 
 REQUIRED = "RequireGpu"  # first word of the failure reason of a run that used no GPU
 STEP = "preflight"
@@ -46,8 +46,8 @@ def check_gpu(spec: RunSpec, *, is_plan: bool = False) -> GpuCheck:
         target = target_for(spec.target)
     except WorkbenchError as error:
         return GpuCheck(error.message, is_due=True)
-    from tui_workbench.targets.checks.check_engine import EngineChecks
-    from tui_workbench.targets.gpu.preflight import Preflight
+    from tui_workbench.targets.checks.preflight import Preflight
+    from tui_workbench.targets.docker.checks import EngineChecks
 
     engine = EngineChecks(spec.target, target.host) if spec.target.kind.runs_in_container else None
     if engine is not None:

@@ -13,7 +13,7 @@ from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.sample import NODE_STEP, Machine, Note, Sample, Source, join, joined_machine, on_node
 from tui_workbench.targets.gpu.vendors import may_have_gpu
 from tui_workbench.targets.hosts import contacts
-from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.ssh.host_for import host_of
 
 
 def may_use_gpus(part: RunSpec) -> bool:

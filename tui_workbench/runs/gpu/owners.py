@@ -7,10 +7,10 @@ import contextlib
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.runs.gpu.usage import OWN
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.gpu.choice import chosen
 from tui_workbench.targets.gpu.sample import Process, Sample
 from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.registry import target_for
 
 
 class Owners:

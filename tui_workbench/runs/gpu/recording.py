@@ -42,7 +42,6 @@ from tui_workbench.runs.gpu.usage import (
     sum_line,
 )
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, LIMIT, OUTPUT, Record, RunDirectory
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.gpu import activity
 from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.job_samples import JobSamples
@@ -50,7 +49,8 @@ from tui_workbench.targets.gpu.sample import Machine, Note, Sample, encode
 from tui_workbench.targets.gpu.vendors import may_have_gpu
 from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.registry import target_for
+from tui_workbench.targets.ssh.host_for import host_of
 
 LOOK_SECONDS = 1.0  # seconds between two attempts to reach the machine or to read samples
 STOP_SECONDS = 5.0  # maximum seconds to wait for the end of the thread; a call to the machine may be in progress

@@ -38,8 +38,8 @@ from tui_workbench.runs.store.rundir import (
     WORKING_COPY,
     RunDirectory,
 )
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.hosts.host_layout import run_folders
+from tui_workbench.targets.registry import target_for
 
 
 def adopt_runs(project: Project, name: str) -> list[str]:

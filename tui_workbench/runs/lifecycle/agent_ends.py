@@ -12,7 +12,7 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.runs.store import agent_runs
 from tui_workbench.runs.store.attempts import attempt_number
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.registry import target_for
 
 
 def end_run_of_agent(run_directory: str, grace: float) -> bool:

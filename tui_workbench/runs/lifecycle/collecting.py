@@ -32,8 +32,8 @@ from tui_workbench.runs.snapshots.working_copy import paths_below
 from tui_workbench.runs.store.annotations import notify_index
 from tui_workbench.runs.store.rundir import OUTPUTS, UNCHANGED, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.transfer.into_project import keep_outputs
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.hosts.host_run import SPARE_FILES
+from tui_workbench.targets.registry import target_for
 
 
 def collect(directory: RunDirectory, state_directory: str) -> None:

@@ -32,7 +32,7 @@ from tui_workbench.runs.store.attempts import attempt_number, planned_attempt
 from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.registry import target_for
 from tui_workbench.targets.values import Outcome
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from tui_workbench.runs.lifecycle.limits import (
 )
 from tui_workbench.runs.lifecycle.starting import CANCELED, end_waiting
 from tui_workbench.runs.store.rundir import WAITING, ControllerLock, RunDirectory
-from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.registry import target_for
 
 FOLDER = "queue"
 QUEUED, ACTIVE = "waiting", "going"  # names of folders

@@ -25,7 +25,7 @@ from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunD
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts.data import unlink_data
-from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.ssh.host_for import host_of
 
 
 def start_script(directory: RunDirectory, record: Record, target: Target, lifecycle: TargetLifecycle) -> Ending | None:

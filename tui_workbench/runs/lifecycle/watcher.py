@@ -40,7 +40,7 @@ from tui_workbench.runs.lifecycle.target_lifecycle import NotDue, TryLater
 from tui_workbench.runs.lifecycle.watcher_helpers import WatcherHelpers
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.targets.base.group import RunGroup
-from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.registry import target_for
 from tui_workbench.targets.values import Outcome
 
 MOST_JOBS = 4  # maximum number of concurrent jobs until the target is known; see `Target.jobs_at_once`

@@ -12,8 +12,8 @@ from tui_workbench.core.model import Run
 from tui_workbench.core.moments import utc
 from tui_workbench.runs.logs.spark_events import SparkApplication, read_spark
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.hosts.serving import local_port
+from tui_workbench.targets.registry import target_for
 
 _HEAD_BYTES = 1 << 20
 """Number of bytes at the beginning of the log in which the driver reports its port."""

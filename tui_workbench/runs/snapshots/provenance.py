@@ -26,8 +26,8 @@ from tui_workbench.core.secret_names import is_secret_name
 from tui_workbench.projects.project import COMPUTE_SUFFIX, RUN_CONFIGURATION_SUFFIX
 from tui_workbench.runs.snapshots.project_files import files_with_secrets, text_has_secret
 from tui_workbench.runs.store.rundir import DIFF, FOLLOWED, PROVENANCE, Record, RunDirectory
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.hosts.data import measure_data
+from tui_workbench.targets.registry import target_for
 
 SCHEMA = 1
 

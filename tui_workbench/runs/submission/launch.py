@@ -34,8 +34,8 @@ from tui_workbench.runs.notify.buses import remember_bus
 from tui_workbench.runs.store import new_run, run_ids, secret_arguments
 from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.submission.planning import asks_for_gpu, dependency_of, planned, prepare
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.hosts import contacts
+from tui_workbench.targets.registry import target_for
 
 if TYPE_CHECKING:
     from tui_workbench.runs.snapshots.contents import Contents

@@ -13,8 +13,8 @@ from tui_workbench.runs.gpu.gate import STEP, TITLE, check_gpu
 from tui_workbench.runs.snapshots.contents import plan_files
 from tui_workbench.runs.snapshots.working_copy import files_of_project
 from tui_workbench.runs.submission.planning import Prepared
-from tui_workbench.targets.base.registry import target_to_look_at
 from tui_workbench.targets.hosts.contacts import NotContacted, require_contacted
+from tui_workbench.targets.registry import target_to_look_at
 
 
 def plan_details(prepared: Prepared) -> tuple[Plan, str]:

@@ -25,8 +25,8 @@ from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.run_ids import likely_run_id
 from tui_workbench.runs.store.rundir import WORKING_COPY, Record, RunDirectory
 from tui_workbench.runs.submission.configuration_check import data_step, require_data, require_valid_files
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.gpu.gpus import asked_for
+from tui_workbench.targets.registry import target_for
 from tui_workbench.targets.values import Report
 
 FILE_VARIABLE = "$file"  # placeholder in an ArgumentVector for the script that the user selects

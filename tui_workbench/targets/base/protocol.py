@@ -49,10 +49,10 @@ from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import py_spy, supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
-from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.serving import ServerPlace
 from tui_workbench.targets.hosts.stacks import Reading
+from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.values import CleanupItem, ClusterGpus, Outcome, ProjectNames, Report
 
 

@@ -1,4 +1,5 @@
-"""Checks of a compute target, from the connection to free disk space.
+"""Checks of a compute target, from the tools on its machine to a framework that uses its GPUs.
 
-Checks of GPUs belong to `targets.gpu`, checks of configuration files to `config.checks`.
+Checks of a Docker engine, a cluster or a group belong to the folders of these types, checks of configuration files to
+`config.checks`. `targets.checking` runs all checks of a target.
 """

@@ -1,4 +1,4 @@
 """Docker engines, local and remote: containers, images, engine logs and cleanup.
 
-Building an environment belongs to `targets.environments`.
+The recipes of the environments that are built belong to `targets.environments`.
 """

@@ -20,8 +20,8 @@ from tui_workbench.targets.docker.container import container_name
 from tui_workbench.targets.docker.engine import Engine
 from tui_workbench.targets.docker.engine_events import RUNS, EngineEvents
 from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.remote.remote_group import RemoteGroup
 from tui_workbench.targets.ssh.background import result_of
-from tui_workbench.targets.ssh.remote_group import RemoteGroup
 from tui_workbench.targets.values import Outcome, Report
 
 LIST_SECONDS = 30.0

@@ -28,6 +28,13 @@ from tui_workbench.targets.base.python_environment import PythonEnvironment, hos
 from tui_workbench.targets.base.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
+from tui_workbench.targets.docker.building import (
+    BUILD_KIND,
+    CACHE_VOLUME,
+    ENVIRONMENT_KIND,
+    MACHINE_LABEL,
+    TAG_LABEL,
+)
 from tui_workbench.targets.docker.container import KIND_LABEL, PROJECT_LABEL, RUN_KIND, RUN_LABEL
 from tui_workbench.targets.docker.container_run import POSITION_FILE, ContainerRun
 from tui_workbench.targets.docker.create_command import mount_option
@@ -38,13 +45,6 @@ from tui_workbench.targets.docker.engine_answers import Container, Image
 from tui_workbench.targets.docker.gpu_access import gpu_access
 from tui_workbench.targets.docker.image_probe import PROBE_KIND, ImageFacts, InImage, facts_of
 from tui_workbench.targets.docker.images import Images, build_lock
-from tui_workbench.targets.environments.building import (
-    BUILD_KIND,
-    CACHE_VOLUME,
-    ENVIRONMENT_KIND,
-    MACHINE_LABEL,
-    TAG_LABEL,
-)
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import (
     EnvironmentMissing,

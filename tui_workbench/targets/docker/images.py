@@ -21,14 +21,15 @@ from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.docker import building
+from tui_workbench.targets.docker.building import ENVIRONMENT_KIND, RECIPE_LABEL, Builder, BuildInputs
 from tui_workbench.targets.docker.container import KIND_LABEL
 from tui_workbench.targets.docker.engine import Engine, EngineRefused
 from tui_workbench.targets.docker.engine_answers import Image
 from tui_workbench.targets.docker.image_probe import ImageFacts, facts_of
-from tui_workbench.targets.environments import building, environment
-from tui_workbench.targets.environments.building import ENVIRONMENT_KIND, RECIPE_LABEL, Builder, BuildInputs
+from tui_workbench.targets.docker.wheels import Stores
+from tui_workbench.targets.environments import environment
 from tui_workbench.targets.environments.uv import index_environment
-from tui_workbench.targets.environments.wheels import Stores
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.values import Report
 

@@ -1,4 +1,4 @@
-"""Environments for runs: recipes, managed environments, image builds and packages for offline machines.
+"""Environments for runs: recipes and managed environments. Image builds belong to `targets.docker`.
 
 Descriptions of packages in configuration files belong to `config.checks`.
 """

@@ -1,1 +1,1 @@
-"""GPU samples of a machine, the choice of GPUs, and checks that a framework uses the GPUs."""
+"""GPU samples of a machine, the choice of GPUs for runs, and reservations of users."""

@@ -23,8 +23,8 @@ from tui_workbench.core.processes import child_descriptor, start_detached
 from tui_workbench.targets.gpu.gpus import machine_key
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, decode
 from tui_workbench.targets.hosts import contacts
-from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
+from tui_workbench.targets.ssh.host_for import host_of
 
 SAMPLES, SAMPLER_LOCK, LISTENERS, TARGET = "samples.jsonl", "sampler.lock", "listeners", "target.json"
 

@@ -21,7 +21,7 @@ from tui_workbench.targets.gpu.nvml import NoLibrary, Nvml
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, encode
 from tui_workbench.targets.gpu.smi import Smi
 from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.ssh.host_for import host_of
 
 INTERVAL = 1.0
 # Seconds without readers after which this process ends. A screen that is soon opened again finds the same process.

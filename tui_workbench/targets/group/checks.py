@@ -22,8 +22,8 @@ from tui_workbench.targets.group.comparing import (
 )
 from tui_workbench.targets.group.connecting import require_connections
 from tui_workbench.targets.group.rendezvous import find_address, port_of
-from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_layout import HostLayout
+from tui_workbench.targets.ssh.host_for import host_of
 
 CLOCK_REMEDY = "Synchronize the clocks with NTP. torchrun drops members whose clocks differ by 15 seconds."
 

@@ -17,9 +17,9 @@ from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE
 from tui_workbench.targets.hosts.host import Host
-from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.run_times import Clock, clock_of
+from tui_workbench.targets.ssh.host_for import host_of
 
 CLOCK_SECONDS = 5.0
 """Smallest difference between two clocks that is reported, in seconds.

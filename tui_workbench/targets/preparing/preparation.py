@@ -15,7 +15,6 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.shell_scripts import shell_script
 from tui_workbench.targets.docker.docker_socket import SYSTEM_SOCKET, engine_socket
 from tui_workbench.targets.hosts.host import READ_SIZE, Host
-from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.preparing.steps import (
     ENGINE_STEPS,
     GROUP,
@@ -27,6 +26,7 @@ from tui_workbench.targets.preparing.steps import (
     Step,
     steps_of,
 )
+from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
 PRESENT, MISSING, UNNEEDED, RESTART = "ok", "missing", "unneeded", "restart"

@@ -1,1 +1,1 @@
-"""Reservations of GPUs, which runs and users make in a folder on the machine; the choice of GPUs is in `gpu`."""
+"""The folder on a machine in which runs and users reserve GPUs; `gpu` chooses the GPUs."""

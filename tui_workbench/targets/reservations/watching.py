@@ -9,9 +9,9 @@ from typing import NamedTuple
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.waiting import BackgroundCall
-from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.reservations import order
 from tui_workbench.targets.reservations.folder import HOLD, RUN, WAIT, Folder, Listing
+from tui_workbench.targets.ssh.host_for import host_of
 
 INTERVAL = 10.0  # seconds between two reads
 

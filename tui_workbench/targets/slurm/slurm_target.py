@@ -25,7 +25,6 @@ from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.data import place_data
 from tui_workbench.targets.hosts.host import Entry, Host
-from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_layout import (
     HostLayout,
     find_cleanup_items,
@@ -58,6 +57,7 @@ from tui_workbench.targets.slurm.submission import (
     submit,
 )
 from tui_workbench.targets.slurm.trying import problems, test_only
+from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.values import CleanupItem, ClusterGpus, Outcome, ProjectNames
 
 CANCELED = "it was canceled before its script started"

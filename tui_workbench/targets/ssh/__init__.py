@@ -1,4 +1,4 @@
-"""Machines over SSH: connections, host keys, keys, the process that shares a connection, and `type: remote`.
+"""Machines over SSH: connections, host keys, keys, secrets of logins, and the process that shares a connection.
 
-File transfer is the same for every host and belongs to `targets.hosts`.
+File transfer is the same for every host and belongs to `targets.hosts`. Runs over SSH belong to `targets.remote`.
 """

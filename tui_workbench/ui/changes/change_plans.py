@@ -17,7 +17,7 @@ from tui_workbench.config.changes.gpu_ready import plan_gpu_ready
 from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.core import target_types
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.detach import Detachment, plan_detaching
+from tui_workbench.targets.attaching.detach import Detachment, plan_detaching
 from tui_workbench.ui.widgets.dialog import DialogField
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from tui_workbench.config.changes.change_set import ChangeHistory, ChangeSet
 from tui_workbench.core.errors import UsageError
-from tui_workbench.targets.base.detach import RemovedSecrets, forget_orphans, remove_secrets
+from tui_workbench.targets.attaching.detach import RemovedSecrets, forget_orphans, remove_secrets
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.changes import change_plans
 from tui_workbench.ui.changes.change import ChangeScreen

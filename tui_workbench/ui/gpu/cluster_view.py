@@ -16,8 +16,8 @@ from textual.timer import Timer
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Run
 from tui_workbench.core.plaintext import counted
-from tui_workbench.targets.base.registry import target_to_look_at
 from tui_workbench.targets.hosts.contacts import NOT_CONTACTED, NotContacted
+from tui_workbench.targets.registry import target_to_look_at
 from tui_workbench.targets.values import ClusterGpus, ClusterPartition
 from tui_workbench.ui.blocking import OneAtATime, in_thread
 from tui_workbench.ui.commands.command import shown_key

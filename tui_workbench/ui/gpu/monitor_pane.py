@@ -23,7 +23,7 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.gpu.run_verdict import is_stalled
 from tui_workbench.runs.gpu.usage import own_processes
 from tui_workbench.targets.gpu.fleet import Fleet, MachineState
-from tui_workbench.targets.reservations.holding import Holder, Holding, parse_duration
+from tui_workbench.targets.gpu.holding import Holder, Holding, parse_duration
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.screen_commands import MONITOR
 from tui_workbench.ui.formatting import error_text

@@ -18,13 +18,13 @@ from tui_workbench.config.changes.change_set import ChangeHistory
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.attach import Attached, Attachment
-from tui_workbench.targets.base.login_secrets import store_typed
-from tui_workbench.targets.checks.check import check_names, run_checks
+from tui_workbench.targets.attaching.attach import Attached, Attachment
+from tui_workbench.targets.checking import check_names, run_checks
 from tui_workbench.targets.checks.result import BROKEN, OK, UNNEEDED, WARNING, CheckResult
 from tui_workbench.targets.hosts.host import HostKeyRefused, LoginRefused, SecretNeeded
-from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.hosts.secrets import KeyringResult, is_reference
+from tui_workbench.targets.ssh.host_for import ssh_host_of
+from tui_workbench.targets.ssh.login_secrets import store_typed
 from tui_workbench.targets.ssh.ssh_wire import login_of
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tui_workbench.targets.base.attach import (
+from tui_workbench.targets.attaching.attach import (
     CLUSTER,
     CPU_IMAGE,
     LOCAL_DOCKER,

@@ -13,13 +13,13 @@ import pytest
 
 from tests.conftest import require
 from tests.machines import PASSWORD, Machine, make_key, secret_in_keyring, wait_for
-from tests.targets.base.attaching import attach, compute
+from tests.targets.attaching.requests import attach, compute
 from tests.targets.conftest import link_processes
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.attach import Attachment, AttachRequest
+from tui_workbench.targets.attaching.attach import Attachment, AttachRequest
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused, SecretNeeded
-from tui_workbench.targets.hosts.host_for import host_of, ssh_host_of
 from tui_workbench.targets.hosts.secrets import is_reference
+from tui_workbench.targets.ssh.host_for import host_of, ssh_host_of
 from tui_workbench.targets.ssh.workbench_key import workbench_key
 
 if TYPE_CHECKING:

@@ -15,9 +15,7 @@ from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.core.target_types import BUILT_IN
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.checks import result
-from tui_workbench.targets.checks.check_engine import EngineChecks
 from tui_workbench.targets.checks.check_machine import (
     clock,
     disk_of_home,
@@ -29,14 +27,16 @@ from tui_workbench.targets.checks.check_machine import (
     tools,
     yarn,
 )
+from tui_workbench.targets.checks.preflight import Preflight
 from tui_workbench.targets.checks.result import CheckResult, failure, run_check
+from tui_workbench.targets.docker.checks import EngineChecks
 from tui_workbench.targets.gpu.framework_location import spec_of
-from tui_workbench.targets.gpu.preflight import Preflight
 from tui_workbench.targets.group.checks import GroupChecks
 from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, HostKeyRefused, LoginRefused, SecretNeeded
-from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.registry import target_for
 from tui_workbench.targets.slurm.checks import SlurmChecks
+from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_wire import login_of
 

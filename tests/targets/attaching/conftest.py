@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.machines import Machine
-from tui_workbench.targets.base.attach import AttachRequest
+from tui_workbench.targets.attaching.attach import AttachRequest
 
 
 @pytest.fixture

@@ -26,13 +26,13 @@ from tui_workbench.config.option_texts import typed_values
 from tui_workbench.config.schema import fields
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError
-from tui_workbench.targets.base.login_secrets import store_secret
 from tui_workbench.targets.base.run_environment import DEFAULT_SHARE
 from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, Gpus, gpus_of
 from tui_workbench.targets.gpu.vendors import AMD
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, LocalHost, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.secrets import KeyringResult, SecretStore, new_reference
 from tui_workbench.targets.ssh import ssh_wire as wire
+from tui_workbench.targets.ssh.login_secrets import store_secret
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.workbench_key import KeyPair, install, workbench_key
 

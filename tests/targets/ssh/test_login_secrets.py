@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.machines import PASSWORD, Machine, secret_in_keyring
-from tui_workbench.targets.base.login_secrets import store_secret, store_typed, stored_secret
 from tui_workbench.targets.hosts.host import SecretNeeded
 from tui_workbench.targets.hosts.secrets import SecretStore, new_reference
 from tui_workbench.targets.ssh import ssh_wire as wire
+from tui_workbench.targets.ssh.login_secrets import store_secret, store_typed, stored_secret
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ import pytest
 from tests.gpu.standin_amd import AmdStandin
 from tests.gpu.standin_amd import amd as amd
 from tests.machines import Machine, fingerprint, make_key
-from tests.targets.base.attaching import attach, compute
+from tests.targets.attaching.requests import attach, compute
 from tui_workbench.config.changes import file_edits
 from tui_workbench.config.checks.image_names import DEFAULT_AMD_IMAGE, DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.attach import CPU_IMAGE, Attachment, AttachRequest
-from tui_workbench.targets.checks.check import run_checks
+from tui_workbench.targets.attaching.attach import CPU_IMAGE, Attachment, AttachRequest
+from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.gpu.gpus import gpus_of
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LocalHost, LoginRefused
-from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.ssh.host_for import host_of
 
 if TYPE_CHECKING:
     from typing import Any

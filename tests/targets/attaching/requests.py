@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.attach import Attachment, AttachRequest
+from tui_workbench.targets.attaching.attach import Attachment, AttachRequest
 
 if TYPE_CHECKING:
     pass

@@ -16,7 +16,7 @@ from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
 from tests.targets.gpu.test_feed import samplers
 from tui_workbench.core.errors import UsageError
-from tui_workbench.targets.reservations.holding import parse_duration
+from tui_workbench.targets.gpu.holding import parse_duration
 
 DAY = 86400
 

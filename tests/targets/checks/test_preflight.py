@@ -19,8 +19,8 @@ from tests.machines import Machine
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
-from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.checks.check import run_checks, run_gpu_checks
+from tui_workbench.targets.checking import run_checks, run_gpu_checks
+from tui_workbench.targets.checks.preflight import Preflight
 from tui_workbench.targets.checks.result import (
     BROKEN,
     COMPATIBILITY,
@@ -39,7 +39,7 @@ from tui_workbench.targets.checks.result import (
 from tui_workbench.targets.gpu import gpus
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.frameworks import ONE
-from tui_workbench.targets.gpu.preflight import Preflight
+from tui_workbench.targets.registry import target_for
 
 
 class Here:
@@ -444,7 +444,7 @@ def with_torch(engine: DockerEngine, **facts: Any) -> None:
 
 def test_missing_image_is_a_warning(hooked: Here, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     hooked.target = hooked.target._replace(base_docker_image="nobody/has-this:1")
-    monkeypatch.setattr("tui_workbench.targets.checks.check_engine.TOOLKIT_PROGRAMS", ("true",))
+    monkeypatch.setattr("tui_workbench.targets.docker.checks.TOOLKIT_PROGRAMS", ("true",))
     results = hooked.climb()
     states = {result.name: (result.state, result.command) for result in results}
     assert states[CONTAINER] == states[FRAMEWORK] == (WARNING, "workbench-tui experiment prepare -c here")

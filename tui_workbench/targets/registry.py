@@ -43,7 +43,7 @@ def target_for(target: ComputeTarget, host: Host | None = None) -> Target:
         return GroupTarget(target, {member.name: target_for(member) for member in target.parts})
     if kind not in (REMOTE, CLUSTER):
         raise LookupError(f"the registry has no implementation of the target type {kind.name!r}")
-    from tui_workbench.targets.ssh.remote import RemoteTarget
+    from tui_workbench.targets.remote.remote_target import RemoteTarget
 
     return RemoteTarget(target, host)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.notebooks import markdown, notebook
-from tui_workbench.targets.gpu.preflight import imported_frameworks
+from tui_workbench.targets.checks.imported_frameworks import imported_frameworks
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.files import read_file
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.login_secrets import store_secret
 from tui_workbench.targets.hosts.secrets import (
     KeyringResult,
     SecretStore,
@@ -30,6 +29,7 @@ from tui_workbench.targets.hosts.secrets import (
     new_reference,
     plain_text_secrets,
 )
+from tui_workbench.targets.ssh.login_secrets import store_secret
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_wire import Login, login_of
 

@@ -10,7 +10,7 @@ from tests.runs.support import record_of
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.host_run import HostRun
-from tui_workbench.targets.ssh.yarn import ApplicationReport, YarnRun, listed, outcome_of, parse_report
+from tui_workbench.targets.remote.yarn import ApplicationReport, YarnRun, listed, outcome_of, parse_report
 from tui_workbench.targets.values import Outcome
 
 LIST = """\

@@ -18,9 +18,9 @@ from tests.runs.support import record_of
 from tests.targets.group_support import Calls
 from tui_workbench.core import locks, system
 from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.remote import remote_group
+from tui_workbench.targets.remote.remote_group import RemoteGroup
 from tui_workbench.targets.slurm.cluster import LoginHost
-from tui_workbench.targets.ssh import remote_group
-from tui_workbench.targets.ssh.remote_group import RemoteGroup
 
 pytestmark = pytest.mark.linux("its stand-ins for runs have start times from /proc")
 

@@ -26,7 +26,7 @@ def host_of(target: ComputeTarget) -> Host:
 
 def ssh_host_of(target: ComputeTarget) -> SshHost:
     """Return the host of a remote target. Raises ConfigurationError as `host_of` does."""
-    from tui_workbench.targets.base.login_secrets import stored_secret
+    from tui_workbench.targets.ssh.login_secrets import stored_secret
     from tui_workbench.targets.ssh.ssh_host import SshHost
     from tui_workbench.targets.ssh.ssh_wire import login_of
 

@@ -15,8 +15,8 @@ from tui_workbench.core import target_types
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget, Problem
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.local.local_target import LocalTarget
+from tui_workbench.targets.registry import target_for
 
 TARGET = ComputeTarget(name="box", path="/p/aml_config/box.compute", type="local")
 

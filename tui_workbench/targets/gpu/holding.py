@@ -10,9 +10,9 @@ from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchE
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.gpu.choice import GpuState, occupied, query
-from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.reservations import order
 from tui_workbench.targets.reservations.folder import HOLD, LONGEST_HOLD, RUN, WAIT, Entry, Folder, GpusBusy, Listing
+from tui_workbench.targets.ssh.host_for import host_of
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400}
 _ATTEMPTS = 20  # attempts to change the folder while other users change it

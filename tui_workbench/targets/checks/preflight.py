@@ -3,19 +3,13 @@
 Most failed checks name a command that fixes or explains the problem. The framework is checked in the run's own
 environment, with the variables of a run, by a matrix product; nothing is installed, downloaded or left behind. If no
 GPU is requested, a failed check is not an error, but no checks follow it.
-
-The frameworks that a script imports, directly or through modules of its project, are found by parsing the files.
-Imports of installed modules are not followed, except for libraries that are known to use one framework.
 """
 
 from __future__ import annotations
 
-import ast
-import os
-import re
 import shlex
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tui_workbench.config.checks.image_names import (
     DEFAULT_AMD_IMAGE,
@@ -24,11 +18,10 @@ from tui_workbench.config.checks.image_names import (
     is_gpu_image,
 )
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.files import open_file
 from tui_workbench.core.model import RunSpec
-from tui_workbench.core.notebooks import LARGEST, code_of, is_notebook
 from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.checks.imported_frameworks import imported_frameworks
 from tui_workbench.targets.checks.result import (
     BROKEN,
     COMPATIBILITY,
@@ -54,12 +47,9 @@ from tui_workbench.targets.gpu.framework_location import (
     framework_report,
     known_report,
 )
-from tui_workbench.targets.gpu.frameworks import ALL, NAMES, Framework
+from tui_workbench.targets.gpu.frameworks import ALL, Framework
 from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, Gpus, gpus_of
 from tui_workbench.targets.hosts.host import ConnectionLost, Host
-
-if TYPE_CHECKING:
-    from tui_workbench.targets.checks.check_engine import EngineChecks
 
 SMALL_SHM_BYTES = 1 << 30  # in a smaller /dev/shm, data loaders with several workers fail with a bus error
 _HIDDEN = frozenset(("", "-1", "none", "void", "NoDevFiles"))
@@ -69,10 +59,26 @@ _ROCM_WHEELS = "https://download.pytorch.org/whl/rocm6.4"
 _NO_FRAMEWORK = Framework("", "", "", (), (), (), 0, "")
 
 
+class ContainerChecks(Protocol):
+    """The checks of GPUs in containers. The type of the target implements them for its engine."""
+
+    shared_memory_bytes: int
+    """The size of `/dev/shm` in the containers of runs."""
+
+    def runtime(self) -> CheckResult:
+        """Check that containers can get GPUs. Raises CheckFailed or another WorkbenchError."""
+
+    def gpu_container(self) -> CheckResult:
+        """Check that containers of the image can use the GPUs. Raises CheckFailed or another WorkbenchError."""
+
+    def refusal(self, error: WorkbenchError) -> WorkbenchError:
+        """Return an error that explains why the engine did not start a container with GPUs."""
+
+
 class Preflight:
     """The GPU checks of a run configuration on its target.
 
-    `engine` has the checks of the Docker engine of a target with containers. `which` is ALL or ONE (see `frameworks`).
+    `engine` has the checks of a target with containers. `which` is ALL or ONE (see `frameworks`).
     With `only_known`, no interpreter is started, and the framework is checked only if its report is cached.
     """
 
@@ -80,7 +86,7 @@ class Preflight:
         self,
         target: Target,
         spec: RunSpec,
-        engine: EngineChecks | None = None,
+        engine: ContainerChecks | None = None,
         which: str = ALL,
         *,
         only_known: bool = False,
@@ -387,19 +393,6 @@ class Preflight:
         )  # fmt: skip
 
 
-_LIBRARIES = {
-    "torch": ("accelerate", "fastai", "lightning", "pytorch_lightning", "timm", "torchaudio", "torchvision",
-              "transformers", "ultralytics"),
-    "jax": ("flax", "haiku", "optax"),
-}  # fmt: skip
-_FRAMEWORK_OF = {
-    **NAMES, **{library: NAMES[name] for name, libraries in _LIBRARIES.items() for library in libraries}
-}  # fmt: skip
-
-_MOST_FILES, _LARGEST = 200, 1 << 20
-_IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([.\w]+)", re.MULTILINE)
-
-
 def _refuse_mac(host: Host) -> None:
     if host.run(["uname", "-s"]).text.strip() == "Darwin":
         raise CheckFailed(
@@ -428,62 +421,3 @@ def _refuse_closed_device(host: Host, target: str) -> None:
             f"`workbench-tui computetarget disconnect {shlex.quote(target)}`.",
             'sudo usermod -a -G render,video "$LOGNAME"',
         )
-
-
-def imported_frameworks(root: str, script: str) -> frozenset[str]:
-    """Return the names of the frameworks that `script` imports, directly or through modules of the project `root`."""
-    frameworks: set[str] = set()
-    pending, seen = [os.path.join(root, script)], set[str]()
-    while pending and len(seen) < _MOST_FILES:
-        path = pending.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        for name in _names(_text(path)):
-            framework = _FRAMEWORK_OF.get(name.partition(".")[0])
-            if framework is not None:
-                frameworks.add(framework)
-            else:
-                pending += _own_modules(name, path, (os.path.dirname(os.path.join(root, script)), root))
-    return frozenset(frameworks)
-
-
-def _text(path: str) -> str:
-    try:
-        with open_file(path) as file:
-            text = file.read(LARGEST if is_notebook(path) else _LARGEST).decode("utf-8", "replace")
-            return code_of(text) if is_notebook(path) else text
-    except OSError:
-        return ""
-
-
-def _names(text: str) -> Iterator[str]:
-    """Yield the imported names, with the dots of a relative import; for `from a import b` also `a.b`."""
-    try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError):
-        # The file may be for another version of Python.
-        yield from _IMPORT.findall(text)
-        return
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            module = "." * node.level + (node.module or "")
-            yield module
-            yield from (f"{module}{'' if module.endswith('.') else '.'}{alias.name}" for alias in node.names)
-
-
-def _own_modules(name: str, importer: str, folders: tuple[str, ...]) -> Iterator[str]:
-    relative = name.lstrip(".")
-    level = len(name) - len(relative)
-    if level:
-        folder = importer
-        for _ in range(level):
-            folder = os.path.dirname(folder)
-        folders = (folder,)
-    parts = [part for part in relative.split(".") if part]
-    for folder in folders:
-        for count in range(1, len(parts) + 1):
-            base = os.path.join(folder, *parts[:count])
-            yield from (path for path in (f"{base}.py", os.path.join(base, "__init__.py")) if os.path.isfile(path))

@@ -12,11 +12,11 @@ from tui_workbench.config.changes import lifecycle
 from tui_workbench.config.changes.change_set import ChangeHistory, ChangeSet, FileChange
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.attach import Attachment, AttachRequest
-from tui_workbench.targets.base.detach import detach, forget_orphans, move_secrets, plan_detaching, remove_secrets
+from tui_workbench.targets.attaching.attach import Attachment, AttachRequest
+from tui_workbench.targets.attaching.detach import detach, forget_orphans, move_secrets, plan_detaching, remove_secrets
 from tui_workbench.targets.hosts.host import SecretNeeded
-from tui_workbench.targets.hosts.host_for import host_of, ssh_host_of
 from tui_workbench.targets.hosts.secrets import NO_BUS, is_reference
+from tui_workbench.targets.ssh.host_for import host_of, ssh_host_of
 
 
 def password_request(gpubox: Machine) -> AttachRequest:

@@ -42,10 +42,10 @@ from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.sdk import sdk_version
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.hosts.serving import ServerPlace
-from tui_workbench.targets.ssh import yarn
-from tui_workbench.targets.ssh.remote_group import RemoteGroup
+from tui_workbench.targets.remote import yarn
+from tui_workbench.targets.remote.remote_group import RemoteGroup
+from tui_workbench.targets.remote.yarn import YarnRun
 from tui_workbench.targets.ssh.ssh_wire import login_of
-from tui_workbench.targets.ssh.yarn import YarnRun
 from tui_workbench.targets.values import CleanupItem, Outcome, ProjectNames, Report
 
 STOP_SECONDS = 60.0
@@ -54,7 +54,7 @@ STOP_SECONDS = 60.0
 _TICKS_PER_SECOND = 20
 """The script STOP counts pauses of 50 ms."""
 
-_FIND_PYTHON = shell_script("targets/ssh/scripts/find_python.sh")
+_FIND_PYTHON = shell_script("targets/remote/scripts/find_python.sh")
 
 
 class RemoteTarget(Target):

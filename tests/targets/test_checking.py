@@ -17,9 +17,8 @@ from tests.machines import DOCKER_GROUP, PASSWORD, Machine, fingerprint, make_ke
 from tests.waiting import wait_until
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
+from tui_workbench.targets.checking import check_names, run_checks
 from tui_workbench.targets.checks import check_machine
-from tui_workbench.targets.checks.check import check_names, run_checks
-from tui_workbench.targets.checks.check_engine import check_version
 from tui_workbench.targets.checks.result import (
     BROKEN,
     CLOCK,
@@ -45,10 +44,11 @@ from tui_workbench.targets.checks.result import (
     CheckResult,
     run_check,
 )
+from tui_workbench.targets.docker.checks import check_version
 from tui_workbench.targets.docker.engine import Engine
 from tui_workbench.targets.docker.engine_answers import EngineFacts
 from tui_workbench.targets.hosts.host import LocalHost
-from tui_workbench.targets.hosts.host_for import ssh_host_of
+from tui_workbench.targets.ssh.host_for import ssh_host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_wire import Login
 

@@ -10,8 +10,9 @@ import pytest
 
 from tests.package_index import PackageIndex, make_wheel, package_index
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.targets.docker import wheels
 from tui_workbench.targets.docker.image_probe import ImageFacts
-from tui_workbench.targets.environments import uv, wheels
+from tui_workbench.targets.environments import uv
 from tui_workbench.targets.environments.environment import Package, Recipe
 
 FACTS = ImageFacts("/usr/bin/python3", "3.11.2", "x86_64", ("glibc", "2.36"), "", "", True, ())

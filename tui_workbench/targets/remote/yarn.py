@@ -46,7 +46,7 @@ _FIELD = re.compile(r"^\s*(State|Final-State|Diagnostics) : (.*)$", re.MULTILINE
 # Spark's ApplicationMaster reports the exit code of the script in this form.
 _EXIT_CODE = re.compile(r"User application exited with (?:status )?(\d{1,3})\b")
 
-_APPEND_LOG = shell_script("targets/ssh/scripts/append_driver_log.sh")
+_APPEND_LOG = shell_script("targets/remote/scripts/append_driver_log.sh")
 
 
 class ApplicationReport(NamedTuple):
