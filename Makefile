@@ -98,8 +98,8 @@ PORTABLE = tests/core tests/faults/test_processes.py tests/runs/test_canceling.p
 	tests/targets/hosts/test_processes.py tests/targets/hosts/test_supervisor.py tests/targets/test_conformance.py \
 	tests/targets/docker/test_docker_socket.py tests/targets/hosts/test_secrets.py \
 	tests/runs/notify tests/runs/snapshots tests/runs/store/test_index.py tests/cli/test_history.py tests/test_serve.py \
-	tests/ui/editor tests/ui/main/test_main.py tests/ui/runs/test_history_screen.py tests/ui/test_notifications.py \
-	tests/ui/terminal/test_clipboard.py tests/terminal/test_clipboard.py tests/terminal/test_main_screen.py \
+	tests/ui/editor tests/ui/main/test_main.py tests/ui/main/test_external_editor.py tests/ui/test_full_screen.py \
+	tests/ui/test_notifications.py tests/ui/terminal/test_clipboard.py tests/terminal/test_clipboard.py tests/terminal/test_main_screen.py \
 	tests/terminal/test_notifications.py
 test-portable: $(VENV)/.installed-test
 	@$(call run_tests,tests/portable/run.sh $(VENV)/bin/pytest -m "not linux" \

@@ -18,7 +18,7 @@ from tests.runs.support import write_configuration
 from tests.targets.conftest import connections as connections
 from tests.trust.hostile import READING
 from tests.ui.main.test_main import opened, screen_of, seen
-from tests.ui.starting.test_starting import choose
+from tests.ui.main.test_starting import choose
 from tests.ui.waiting import until
 from tests.waiting import wait_until
 from tui_workbench.targets.hosts import contacts
@@ -279,7 +279,7 @@ ACTIONS = {
     "runs/submission/launch.py": "a run is submitted",
     "runs/submission/planning.py": "a plan is made without a connection; an environment is prepared",
     "ui/machines/machine.py": "the user attaches or checks a machine",
-    "ui/starting/starting.py": "the user starts a run; a plan has checked that the user has contacted the machine",
+    "ui/main/starting.py": "the user starts a run; a plan has checked that the user has contacted the machine",
 }
 """The modules outside `targets` that use machines without `target_to_look_at`, and why they may connect."""
 

@@ -128,6 +128,12 @@ def capitalized(clause: str) -> str:
     return clause[:1].upper() + clause[1:] if clause.partition(" ")[0] in _OPENERS else clause
 
 
+def sentence(clause: str) -> str:
+    """Return a clause as a sentence; a first word that may be a name or code is not capitalized."""
+    first = clause.partition(" ")[0]
+    return f"{clause[:1].upper() if first.isalpha() else clause[:1]}{clause[1:]}."
+
+
 def error_text(error: WorkbenchError) -> str:
     """Return an error and its remedy as untrusted text."""
     return f"{capitalized(error.message)}. {' '.join(error.remedy.split())}".rstrip()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tui_workbench.projects.project import Project
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.machines.cloud_init_screen import CloudInitScreen
 from tui_workbench.ui.runs.approvals_screen import ApprovalsScreen
-from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.notifications_screen import NotificationsScreen
 from tui_workbench.ui.runs.trash_screen import TrashScreen
 

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from tui_workbench.runs.index.table import RunQuery
     from tui_workbench.ui.commands.available_commands import CommandState
     from tui_workbench.ui.dashboard.dashboard import DashboardScreen
+    from tui_workbench.ui.dashboard.recent import RecentPane
     from tui_workbench.ui.details.run_details import RunDetailsScreen
+    from tui_workbench.ui.full_screen import HistoryScreen
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
     from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
     from tui_workbench.ui.machines.prepare_machine import PrepareMachineScreen
     from tui_workbench.ui.projects.start_screen import StartScreen
-    from tui_workbench.ui.runs.history_screen import HistoryScreen
     from tui_workbench.ui.runs.ports_screen import PortsScreen
-    from tui_workbench.ui.runs.recent import RecentPane
     from tui_workbench.ui.session_state import Values
     from tui_workbench.ui.trace.trace import TraceScreen
 
@@ -113,14 +113,14 @@ def prepare_machine(target: ComputeTarget) -> PrepareMachineScreen:
 
 async def command_palette(app: App[object], states: Sequence[CommandState], say: Callable[[str], None]) -> None:
     """Let the user choose a command; see `choose_command`."""
-    from tui_workbench.ui.commands.palette import choose_command
+    from tui_workbench.ui.dialogs.palette import choose_command
 
     await choose_command(app, states, say)
 
 
 def recent_pane(project: Project, id: str) -> RecentPane:
     """Return the pane with all runs, for wide terminals."""
-    from tui_workbench.ui.runs.recent import RecentPane
+    from tui_workbench.ui.dashboard.recent import RecentPane
 
     return RecentPane(project, id=id)
 

@@ -15,11 +15,11 @@ from tests.ui.runs.past import past_run
 from tests.ui.textual_internals import strips_of
 from tests.ui.waiting import until
 from tui_workbench.ui.changes.change import ChangeScreen
-from tui_workbench.ui.commands.help import HelpScreen
 from tui_workbench.ui.commands.jump import JumpScreen
-from tui_workbench.ui.commands.palette import PaletteScreen
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.details.run_details import RunDetailsScreen
+from tui_workbench.ui.dialogs.help import HelpScreen
+from tui_workbench.ui.dialogs.palette import PaletteScreen
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen

@@ -17,9 +17,9 @@ from tests.ui.waiting import until
 from tui_workbench.core.model import RunRequest, RunState
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock
+from tui_workbench.ui import full_screen
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.details.run_details import RunDetailsScreen
-from tui_workbench.ui.runs import history_screen
 from tui_workbench.ui.runs.compare import CompareScreen
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ async def test_active_runs_are_not_deleted(past: Project) -> None:
 
 
 async def test_deletion_of_many_runs_shows_its_progress(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_screen, "SHOW_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(full_screen, "SHOW_AFTER_SECONDS", 0.0)
     delete, may_go_on = Runs.delete, threading.Event()
 
     def delete_but_wait(runs: Runs, run: str) -> str:

@@ -12,8 +12,8 @@ from tests.machines import PASSWORD, Machine
 from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.machines.test_machine import attached, type_text
 from tests.ui.main.test_main import opened, screen_of, seen
-from tests.ui.starting.test_starting import choose, log_of
-from tests.ui.starting.test_starting import managed as managed
+from tests.ui.main.test_starting import choose, log_of
+from tests.ui.main.test_starting import managed as managed
 from tests.ui.waiting import until
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.ssh.host_for import ssh_host_of

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.targets.conftest import connections, gpubox, key, keyring, ssh_folder  # noqa: F401  (fixtures)
+from tests.targets.conftest import connections, gpubox, key, keyring, known, ssh_folder  # noqa: F401  (fixtures)
 from tests.targets.docker_fixtures import gpubox_engine, session_gpubox_engine  # noqa: F401  (fixtures)
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from tests.ui.runs.test_compare import comparing
 from tests.ui.seen import content_of
 from tests.ui.waiting import until
 from tui_workbench.runs.facade import Runs
-from tui_workbench.ui.commands.help import HelpScreen
-from tui_workbench.ui.commands.palette import PaletteScreen
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.dashboard.dashboard_columns import ColumnsScreen
 from tui_workbench.ui.details.run_details import RunDetailsScreen
+from tui_workbench.ui.dialogs.help import HelpScreen
+from tui_workbench.ui.dialogs.palette import PaletteScreen
 from tui_workbench.ui.files.readme_view import ReadmeScreen
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.runs.compare import CompareScreen, DifferenceScreen

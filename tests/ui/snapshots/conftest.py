@@ -72,7 +72,7 @@ A small network that reads **handwritten digits**.
 def imported_screens() -> None:
     """Import the screens that the program imports when they are opened, so that no test takes the time of an import."""
     for name in ("dashboard.dashboard", "details.run_details", "runs.compare", "machines.machine", "gpu.monitor_screen",
-                 "projects.start_screen", "commands.palette", "project_screens"):  # fmt: skip
+                 "projects.start_screen", "dialogs.palette", "project_screens"):  # fmt: skip
         importlib.import_module(f"tui_workbench.ui.{name}")
 
 

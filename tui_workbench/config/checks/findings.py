@@ -94,6 +94,11 @@ class Finding(NamedTuple):
         return Problem(self.file, self.line, self.column, self.severity, self.code, self.message, self.remedy)
 
 
+def severity_rank(finding: Finding) -> int:
+    """Return the sort key of a problem, which is higher for a worse problem."""
+    return ("info", "warning", "error").index(finding.severity)
+
+
 class Code(NamedTuple):
     """A kind of finding."""
 

@@ -48,6 +48,11 @@ class Annotations(NamedTuple):
     archived: bool = False
     problem: str = ""
 
+    @property
+    def tags_text(self) -> str:
+        """The tags as the user types them: `best, lr=0.1`."""
+        return ", ".join(f"{name}={value}" if value else name for name, value in self.tags.items())
+
 
 def read_annotations(directory: str) -> Annotations:
     """Return the annotations of the run at `directory`."""

@@ -48,10 +48,10 @@ from tui_workbench.ui.dashboard.dashboard_data import (
 from tui_workbench.ui.dashboard.marks import Marks, families_near, markable, to_compare, why_not_compare
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.files.readme_view import ReadmeScreen
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.run_messages import RunBarRequested, RunRequested
 from tui_workbench.ui.runs.compare import CompareScreen
 from tui_workbench.ui.runs.compare_families import FamiliesScreen
-from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.run_commands import RunCommands, RunContainer
 from tui_workbench.ui.runs.run_table import RunTable, TableRow
 from tui_workbench.ui.starting.run_bar import RequestLine

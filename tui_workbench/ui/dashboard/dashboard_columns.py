@@ -20,15 +20,14 @@ from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.estimates import estimate_text
 from tui_workbench.runs.families import Family
-from tui_workbench.runs.index.history_record import Facts
 from tui_workbench.runs.index.table import ARGUMENT, Group, RunRow
 from tui_workbench.runs.store.arguments import arguments_by_name, column_name
 from tui_workbench.ui.charts.chart_scale import short_number
 from tui_workbench.ui.commands.screen_commands import COLUMN_CHOICE
 from tui_workbench.ui.formatting import duration, elapsed, moment, run_state, verdict_label, verdict_look
-from tui_workbench.ui.gpu.gpu_lines import watt_hours
 from tui_workbench.ui.runs.run_table import TableColumn, TableRow
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.units import watt_hours
 from tui_workbench.ui.widgets.dialog import DialogScreen, box_of
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.search_list import SearchList
@@ -261,11 +260,6 @@ def _figure(name: str, write: Callable[[float], str]) -> Cell:
     return cell
 
 
-def tags_text(facts: Facts) -> str:
-    """Format tags as the user types them: `best, lr=0.1`."""
-    return ", ".join(f"{name}={value}" if value else name for name, value in facts.annotations.tags.items())
-
-
 COLUMNS: tuple[tuple[TableColumn, Cell], ...] = (
     (TableColumn("number", "#", 4, right=True), _text(lambda row: str(row.run.run_number or "?"))),
     (TableColumn("script", "script", 18, least=10), _script),
@@ -285,7 +279,7 @@ COLUMNS: tuple[tuple[TableColumn, Cell], ...] = (
     (TableColumn("gpu_seconds", "GPU time", 8, right=True), _figure("gpu_seconds", duration)),
     (TableColumn("energy", "energy", 9, right=True), _figure("energy_wh", watt_hours)),
     (TableColumn("arguments", "arguments", 24, least=12, stretches=True), _arguments),
-    (TableColumn("tags", "tags", 16, least=8), _text(lambda row: tags_text(row.facts), "string")),
+    (TableColumn("tags", "tags", 16, least=8), _text(lambda row: row.facts.annotations.tags_text, "string")),
     (TableColumn("note", "note", 20, least=8, stretches=True), _note),
     (TableColumn("configuration", "configuration", 14, least=8), _text(lambda row: row.run.run_configuration)),
     (TableColumn("user", "user", 10, least=6), _text(lambda row: row.run.user_id)),

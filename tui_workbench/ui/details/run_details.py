@@ -32,15 +32,14 @@ from tui_workbench.runs.transfer.downloads import download
 from tui_workbench.runs.transfer.into_project import copy_artifacts
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.screen_commands import RUN_DETAILS
-from tui_workbench.ui.dashboard.dashboard_columns import tags_text
 from tui_workbench.ui.details import run_details_read as reading
 from tui_workbench.ui.details.run_details_panels import GpuPanel, MetricsPanel
 from tui_workbench.ui.details.spark_panel import SparkPanel
 from tui_workbench.ui.formatting import elapsed, moment, run_state, run_title, verdict_look
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.logs.log_view import LogView
 from tui_workbench.ui.logs.reason_lines import reason_lines
 from tui_workbench.ui.messages import StatusPosted
-from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.run_commands import RunCommands, RunContainer
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.themes.themes import palette_of
@@ -323,7 +322,7 @@ def _first(row: RunRow, width: int) -> list[Piece]:
     rest.append(Piece(f"  commit {run.commit_id[:8]}" if run.commit_id else "  no snapshot", "muted"))
     rest += [Piece("  ★ pinned", "warning")] if annotations.pinned else []
     rest += [Piece("  archived", "warning")] if annotations.archived else []
-    rest += [Piece(f"  {safe_text(tags_text(row.facts)[:200])}", "string")] if annotations.tags else []
+    rest += [Piece(f"  {safe_text(annotations.tags_text[:200])}", "string")] if annotations.tags else []
     name = truncate_middle(run_title(run) if run.script_name else run.run_id, max(16, width // 3))
     pieces = [Piece(f" {name}", bold=True)]
     for piece in rest:

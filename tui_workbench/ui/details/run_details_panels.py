@@ -30,8 +30,8 @@ from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.screen_commands import GPU_PANEL, METRICS
 from tui_workbench.ui.details.run_details_read import error_lines, gpu_of, logged_lines
 from tui_workbench.ui.formatting import duration, verdict_look
-from tui_workbench.ui.gpu.gpu_lines import NOT_REPORTED, amount, size, watt_hours
 from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.units import NOT_REPORTED, amount, size, watt_hours
 from tui_workbench.ui.widgets.pieces import Piece, Row, hanging
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import Line, TextView

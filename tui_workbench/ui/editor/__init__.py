@@ -1,4 +1,4 @@
-"""The editor: open files, the text of configuration files, search and the external editor.
+"""The editor: open files, the text of configuration files, and search.
 
-The form for configuration files belongs to `ui.form`.
+The form for configuration files belongs to `ui.form`. The external editor is opened by `ui.main`.
 """

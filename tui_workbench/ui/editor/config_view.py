@@ -15,7 +15,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widget import Widget
 
-from tui_workbench.config.checks.findings import Finding
+from tui_workbench.config.checks.findings import Finding, severity_rank
 from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.checks.suggestions import Suggestion, suggestions
 from tui_workbench.config.document import Document
@@ -28,7 +28,7 @@ from tui_workbench.ui.blocking import OneAtATime, messages_handled
 from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import CONFIGURATION
-from tui_workbench.ui.editor.editor_status import Note, about_finding_elsewhere, about_finding_here, severity_rank
+from tui_workbench.ui.editor.editor_status import Note, about_finding_elsewhere, about_finding_here
 from tui_workbench.ui.editor.file_view import FileView
 from tui_workbench.ui.editor.notebook_view import NotebookView
 from tui_workbench.ui.editor.text_editor import Mark

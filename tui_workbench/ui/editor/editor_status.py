@@ -14,6 +14,7 @@ from textual.widget import Widget
 from tui_workbench.config.checks.findings import Finding
 from tui_workbench.core.text_files import TextFile
 from tui_workbench.ui.editor.text_editor import TextEditor
+from tui_workbench.ui.formatting import sentence
 from tui_workbench.ui.logs.reason_lines import reason_lines
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.themes.themes import palette_of, style
@@ -146,17 +147,6 @@ def about_finding_elsewhere(finding: Finding, *, others: int, in_form: bool) -> 
     location = finding.key if in_form and finding.key else f"Line {finding.line}"
     more = f" (and {others} more)" if others else ""
     return Note(f"▲ {location}: {finding.message}{more}", _role(finding))
-
-
-def sentence(clause: str) -> str:
-    """Return a clause as a sentence; a first word that may be a name or code is not capitalized."""
-    first = clause.partition(" ")[0]
-    return f"{clause[:1].upper() if first.isalpha() else clause[:1]}{clause[1:]}."
-
-
-def severity_rank(finding: Finding) -> int:
-    """Return the sort key of a problem, which is higher for a worse problem."""
-    return ("info", "warning", "error").index(finding.severity)
 
 
 def _role(finding: Finding) -> str:

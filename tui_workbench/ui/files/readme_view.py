@@ -9,7 +9,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.screen_commands import HISTORY
 from tui_workbench.ui.files.readme import WIDEST, Readme, read_readme, readme_lines
-from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.text_view import MIN_WIDTH, Line, TextView

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tui_workbench.config.checks.findings import Finding
-from tui_workbench.ui.editor.editor_status import severity_rank
+from tui_workbench.config.checks.findings import Finding, severity_rank
 from tui_workbench.ui.form.form_rows import FormRow
 
 

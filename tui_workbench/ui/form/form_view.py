@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from textual import events
 from textual.geometry import Region, Size
@@ -16,22 +16,45 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui_workbench.config.checks.findings import Finding
+from tui_workbench.config.checks.suggestions import Suggestion
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema import field_types
 from tui_workbench.config.yaml_edit.syntax import Path
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.editor_commands import FORM, FORM_VALUE
-from tui_workbench.ui.editor.editor_status import sentence
 from tui_workbench.ui.form import form_drawing, form_edits
 from tui_workbench.ui.form.editing import WHILE_EDITING, Editing
 from tui_workbench.ui.form.form_content import FormContent
 from tui_workbench.ui.form.form_rows import COLLECTIONS, FormRow
+from tui_workbench.ui.formatting import sentence
 from tui_workbench.ui.terminal.key_queue import run_binding
 from tui_workbench.ui.themes.themes import palette_of
 
-if TYPE_CHECKING:
-    from tui_workbench.ui.editor.config_view import ConfigView
+
+class FormOwner(Protocol):
+    """The owner of a form, which changes the document and then shows the new rows."""
+
+    def change(self, change: Callable[[Document], object]) -> None:
+        """Change the document as one undo step. Raises WorkbenchError."""
+
+    def undo(self) -> None: ...
+    def redo(self) -> None: ...
+
+    async def suggest(self, row: FormRow, folder: str) -> Sequence[Suggestion]:
+        """Return suggested values for a row. The values for a path include the files in `folder`."""
+
+    def refuse(self, error: WorkbenchError) -> None:
+        """Show why a change was not made."""
+
+    def cursor_moved(self) -> None:
+        """Show the help and the problem of the row under the cursor."""
+
+    def action_fix(self) -> None:
+        """Apply the fix of the problem under the cursor."""
+
+    def action_change_view(self) -> None:
+        """Show the text instead of the form."""
 
 
 class FormView(ExplainsUnavailable, ScrollView, can_focus=True, inherit_bindings=False):
@@ -41,7 +64,7 @@ class FormView(ExplainsUnavailable, ScrollView, can_focus=True, inherit_bindings
     BINDINGS = FORM.bindings + FORM_VALUE.bindings
     heading = "In the form"
 
-    def __init__(self, owner: ConfigView) -> None:
+    def __init__(self, owner: FormOwner) -> None:
         super().__init__()
         self._owner = owner
         self._empty = ""

@@ -20,10 +20,10 @@ from tui_workbench.targets.reservations.watching import HeldGpu
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.formatting import run_title
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
+from tui_workbench.ui.units import amount, memory, size, watts
 from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
 from tui_workbench.ui.widgets.text_view import Line
 
-NOT_REPORTED = "—"
 HOT, TOO_HOT = 80.0, 90.0  # temperatures in °C from which a warning and an error are shown
 BUSY_PERCENT = 5.0  # utilization from which a GPU counts as busy, as in the verdict
 LONGEST = 200
@@ -72,33 +72,6 @@ def short_name(device: Device) -> str:
     for word in ("NVIDIA ", "GeForce ", "AMD ", "Instinct ", "Radeon "):
         name = name.removeprefix(word)
     return safe_text(name[:LONGEST])
-
-
-def amount(value: float | None, unit: str) -> str:
-    """Format a value with its unit: `83 %`, `55 °C`, `1590 MHz`."""
-    return NOT_REPORTED if value is None else f"{value:.0f} {unit}"
-
-
-def size(mib: float | None) -> str:
-    """Format a size given in MiB: `8.1 GiB`, `512 MiB`."""
-    return f"{mib / 1024:.1f} GiB" if mib is not None and mib >= 1024 else amount(mib, "MiB")
-
-
-def memory(used: float | None, total: float | None) -> str:
-    """Format used and total memory, given in MiB: `8.1/15.0 GiB`."""
-    if total is None:
-        return size(used)
-    return f"{NOT_REPORTED if used is None else f'{used / 1024:.1f}'}/{total / 1024:.1f} GiB"
-
-
-def watts(value: float | None, limit: float | None = None) -> str:
-    """Format a power in watts, with its limit if known: `61 W`, `61/70 W`."""
-    return f"{value:.0f}/{limit:.0f} W" if limit and value is not None else amount(value, "W")
-
-
-def watt_hours(value: float) -> str:
-    """Format an energy in watt-hours: `61 Wh`, `1.2 kWh`."""
-    return f"{value:.3g} Wh" if value < 1000 else f"{value / 1000:.3g} kWh"
 
 
 def has_no_gpus(state: MachineState) -> bool:

@@ -19,6 +19,7 @@ from textual.widget import Widget
 
 from tui_workbench.targets.gpu.fleet import MachineState
 from tui_workbench.targets.gpu.sample import Reading
+from tui_workbench.ui import units
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import LIST
 from tui_workbench.ui.gpu import gpu_lines
@@ -281,9 +282,7 @@ def _identity(gpu: GpuState, width: int) -> Line:
     device, reading = gpu.device, gpu.reading
     texts = [safe_text(device.name[:80])]
     if gpu.is_reported:
-        texts.append(
-            f"SM {gpu_lines.amount(reading.sm_clock, 'MHz')}, memory {gpu_lines.amount(reading.memory_clock, 'MHz')}"
-        )
+        texts.append(f"SM {units.amount(reading.sm_clock, 'MHz')}, memory {units.amount(reading.memory_clock, 'MHz')}")
     texts.append(safe_text(device.uuid[:80]))
     pieces = [Piece(fitted(f" {gpu.state.targets[0]} GPU {device.number}", min(width, 40)).rstrip(), bold=True)]
     for text in texts:

@@ -24,6 +24,7 @@ from tui_workbench.runs.gpu.run_verdict import is_stalled
 from tui_workbench.runs.gpu.usage import own_processes
 from tui_workbench.targets.gpu.fleet import Fleet, MachineState
 from tui_workbench.targets.gpu.holding import Holder, Holding, parse_duration
+from tui_workbench.ui import units
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.screen_commands import MONITOR
 from tui_workbench.ui.formatting import error_text
@@ -390,7 +391,7 @@ def summary(states: Sequence[MachineState]) -> str:
     power = sum(reading.power or 0.0 for reading in readings)
     parts = [counted(devices, "GPU")] if devices else []
     parts += [f"{busy} busy"] if busy else []
-    parts += [gpu_lines.watts(power)] if power else []
+    parts += [units.watts(power)] if power else []
     unknown = sum(not state.is_contacted for state in states)
     missing = sum(bool(state.problem) and not gpu_lines.has_no_gpus(state) for state in states) - unknown
     parts += [f"{counted(missing, 'machine')} unavailable"] if missing else []
@@ -411,13 +412,13 @@ def entry_text(entry: Entry, runs: KnownRuns) -> str:
     process = next((process for process in entry.gpu.processes if process.pid == entry.pid), None)
     if process is not None:
         owner = gpu_lines.owner_of(process, entry.state, runs)
-        parts += [f"pid {process.pid}", process.name, owner.text, owner.run_id, gpu_lines.size(process.memory)]
+        parts += [f"pid {process.pid}", process.name, owner.text, owner.run_id, units.size(process.memory)]
     elif entry.gpu.is_reported:
         parts += [
-            gpu_lines.amount(reading.utilization, "%"),
-            gpu_lines.memory(reading.memory, device.memory),
-            gpu_lines.watts(reading.power, device.power_limit),
-            gpu_lines.amount(reading.temperature, "°C"),
+            units.amount(reading.utilization, "%"),
+            units.memory(reading.memory, device.memory),
+            units.watts(reading.power, device.power_limit),
+            units.amount(reading.temperature, "°C"),
             *(text for text, _ in entry.gpu.troubles()),
         ]
     if entry.gpu.held is not None:

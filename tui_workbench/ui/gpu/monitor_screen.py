@@ -17,10 +17,10 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.index.index import RunIndex
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.details.run_details import RunDetailsScreen
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.gpu.monitor_pane import MonitorPane
 from tui_workbench.ui.machines.machine import CheckScreen
 from tui_workbench.ui.run_messages import CheckRequested
-from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece
 

@@ -7,7 +7,7 @@ import os
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.preparing.cloud_init import cloud_init, read_public_key
 from tui_workbench.ui.commands.screen_commands import CLOUD_INIT, HISTORY
-from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.field_row import PromptRow

@@ -17,7 +17,6 @@ from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.ui import messages, run_messages, screens
-from tui_workbench.ui.changes.project_changes import ProjectChanges
 from tui_workbench.ui.commands.available_commands import (
     CommandState,
     command_states,
@@ -25,23 +24,24 @@ from tui_workbench.ui.commands.available_commands import (
     is_ours,
     without_duplicates,
 )
-from tui_workbench.ui.commands.help import HelpScreen, help_sections
+from tui_workbench.ui.dialogs.help import HelpScreen, help_sections
+from tui_workbench.ui.dialogs.theme_choice import choose_theme, restore_theme
 from tui_workbench.ui.editor.editor import EditorPane
-from tui_workbench.ui.editor.external_editor import open_in_editor
 from tui_workbench.ui.logs.latest_line import LatestLine
 from tui_workbench.ui.logs.log import LogPane
 from tui_workbench.ui.machines.targets import TargetsPane
 from tui_workbench.ui.main.autosave import Autosave
+from tui_workbench.ui.main.external_editor import open_in_editor
 from tui_workbench.ui.main.main_area import MainArea
 from tui_workbench.ui.main.main_context import MainContext, Panes, Questions
 from tui_workbench.ui.main.main_layout import PANES
+from tui_workbench.ui.main.project_changes import ProjectChanges
 from tui_workbench.ui.main.project_state import ProjectState
+from tui_workbench.ui.main.run_commands import RunCommands
+from tui_workbench.ui.main.starting import Starting
 from tui_workbench.ui.runs.jobs import JobsPane
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.starting.run_bar import RunBar
-from tui_workbench.ui.starting.run_commands import RunCommands
-from tui_workbench.ui.starting.starting import Starting
-from tui_workbench.ui.themes.theme_choice import choose_theme, restore_theme
 from tui_workbench.ui.undo import undo_steps
 from tui_workbench.ui.watcher import ProjectWatcher
 from tui_workbench.ui.widgets.question_row import Choice

@@ -29,11 +29,12 @@ from tui_workbench.ui.terminal.textual_internals import install_compositor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tui_workbench.ui.dashboard.recent import RecentPane
+
     # These modules are loaded after the first frame.
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.main.coordinator import MainCoordinator
     from tui_workbench.ui.main.main_context import Panes
-    from tui_workbench.ui.runs.recent import RecentPane
 
 FIRST_FRAME_SECONDS = 0.05  # wait before importing the other parts, because the import would delay the first frame
 

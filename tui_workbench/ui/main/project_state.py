@@ -33,8 +33,8 @@ from tui_workbench.ui.terminal.safetext import truncate_middle
 if TYPE_CHECKING:
     # These modules are loaded with the panes at the right.
     from tui_workbench.targets.gpu.fleet import MachineState
+    from tui_workbench.ui.dashboard.recent import RecentPane
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
-    from tui_workbench.ui.runs.recent import RecentPane
 
 PROGRESS_SECONDS = 1.0  # shortest duration of a task whose progress is shown
 LONGEST_NAME = 12  # length limit of a name in the sentence of the empty Jobs pane, which must fit into a line

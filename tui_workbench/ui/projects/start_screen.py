@@ -26,8 +26,8 @@ from tui_workbench.ui.blocking import CallQueue, hold_exit, in_thread
 from tui_workbench.ui.commands.command import bindings, shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, START, START_ALONE
 from tui_workbench.ui.formatting import moment
+from tui_workbench.ui.full_screen import FullScreen
 from tui_workbench.ui.messages import ProjectRequested
-from tui_workbench.ui.runs.history_screen import FullScreen
 from tui_workbench.ui.session_state import RecentProject, recent_projects
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_end
 from tui_workbench.ui.terminal.textual_internals import set_bindings

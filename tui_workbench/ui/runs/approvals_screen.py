@@ -17,7 +17,7 @@ from tui_workbench.runs.agents.submitting import approve, deny
 from tui_workbench.ui.blocking import CallQueue, OneAtATime, in_thread
 from tui_workbench.ui.commands.screen_commands import APPROVALS, HISTORY
 from tui_workbench.ui.formatting import moment
-from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.field_row import PromptRow
 from tui_workbench.ui.widgets.pieces import Piece, Row, hanging

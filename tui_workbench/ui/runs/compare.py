@@ -26,8 +26,8 @@ from tui_workbench.ui.charts.chart_scale import number, span_label
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import COMPARE, HISTORY
 from tui_workbench.ui.formatting import RUN_STATES, run_title, verdict_look
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.messages import MonitorRequested
-from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.run_table import RunTable, TableColumn, TableRow
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.field_row import FilterRow

@@ -16,7 +16,7 @@ from tui_workbench.runs.store.arguments import column_name, differing
 from tui_workbench.ui.charts.chart import Chart
 from tui_workbench.ui.charts.chart_data import Curve, family_curve
 from tui_workbench.ui.charts.chart_drawing import Look, look_of
-from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.runs.run_table import RunTable, TableColumn, TableRow
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, wrap_pieces

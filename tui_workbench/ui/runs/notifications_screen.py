@@ -12,8 +12,8 @@ from tui_workbench.runs.notify.sending import send_test
 from tui_workbench.ui.blocking import CallQueue
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, NOTIFICATIONS
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.runs.channel_form import ChannelScreen
-from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList

@@ -29,7 +29,7 @@ from tui_workbench.ui.blocking import CallQueue, OneAtATime, call_at_exit, in_th
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, PORTS
 from tui_workbench.ui.formatting import run_title
-from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.field_row import PromptRow

@@ -16,7 +16,7 @@ from tui_workbench.ui.blocking import CallQueue, in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, RESTORE
 from tui_workbench.ui.formatting import run_title
-from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.undo import undo_steps
 from tui_workbench.ui.widgets.pieces import Piece

@@ -28,12 +28,11 @@ from tui_workbench.ui.blocking import CallQueue, in_thread
 from tui_workbench.ui.commands.available_commands import ExplainsUnavailable
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import ONE_RUN, RUN_EDIT
-from tui_workbench.ui.dashboard.dashboard_columns import tags_text
 from tui_workbench.ui.formatting import NO_RERUN_OF_JUPYTER, error_text, run_title
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.messages import MonitorRequested
 from tui_workbench.ui.run_messages import CancelConfirmed, RerunRequested, StartAgainRequested
 from tui_workbench.ui.runs import run_actions as actions
-from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.restore_screen import RestoreScreen
 from tui_workbench.ui.starting.run_bar import parse_arguments
 from tui_workbench.ui.starting.shell import enter_shell
@@ -190,7 +189,7 @@ class RunCommands(ExplainsUnavailable, Vertical, inherit_bindings=False):
         if runs := self._shown.marked_runs():
             self.edit_row.ask(f"Tags to add to {_title(runs)}", "", partial(self._tag, runs, adds=True))
         elif row is not None:
-            self._ask_for("Tags", row, tags_text(row.facts), partial(self._tag, [row.run], adds=False))
+            self._ask_for("Tags", row, row.facts.annotations.tags_text, partial(self._tag, [row.run], adds=False))
 
     def _tag(self, runs: Sequence[Run], text: str, *, adds: bool) -> None:
         try:

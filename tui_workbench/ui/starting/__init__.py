@@ -1,4 +1,4 @@
-"""The start of runs: the run bar, run commands, questions before a start, and shells.
+"""The run bar, the form of a sweep, and shells.
 
-The display of runs belongs to `ui.runs`.
+The steps from the Run key to a submitted run belong to `ui.main`, and the display of runs to `ui.runs`.
 """

@@ -12,8 +12,7 @@ from typing import Any
 
 from textual.app import App
 
-from tui_workbench.core.model import RunState
-from tui_workbench.ui.formatting import RUN_STATES
+from tui_workbench.core.model import STATE_GLYPHS, RunState
 from tui_workbench.ui.terminal.capabilities import IN_BROWSER
 from tui_workbench.ui.terminal.safetext import safe_text
 
@@ -100,11 +99,7 @@ def through_screen(sequence: str) -> str:
 
 def window_title(project: str, active: Sequence[str], ended: str = "") -> str:
     """Return the title: `● 1 running · project`. `active` are the states of the active runs; `ended` comes first."""
-    counted = [
-        f"{RUN_STATES[state].glyph} {active.count(state)} {RUN_STATES[state].word}"
-        for state in _COUNTED
-        if state in active
-    ]
+    counted = [f"{STATE_GLYPHS[state]} {active.count(state)} {state}" for state in _COUNTED if state in active]
     return " · ".join([*([ended] if ended else []), *counted, project])
 
 

@@ -1,4 +1,4 @@
-"""Themes: loading, checking and choosing them.
+"""Themes: loading, checking and saving them.
 
-The reduction of colors for a terminal belongs to `ui.terminal`.
+The reduction of colors for a terminal belongs to `ui.terminal`, and the choice of a theme to `ui.dialogs`.
 """

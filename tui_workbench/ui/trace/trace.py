@@ -33,7 +33,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, TRACE
 from tui_workbench.ui.formatting import run_title
-from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.full_screen import HistoryScreen
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.field_row import FilterRow

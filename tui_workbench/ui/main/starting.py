@@ -30,9 +30,9 @@ from tui_workbench.targets.ssh.login_secrets import store_typed
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.ui import messages
 from tui_workbench.ui.blocking import hold_exit, in_thread
-from tui_workbench.ui.changes.project_changes import ProjectChanges
 from tui_workbench.ui.formatting import capitalized, file_names, run_title
 from tui_workbench.ui.main.main_context import MainContext
+from tui_workbench.ui.main.project_changes import ProjectChanges
 from tui_workbench.ui.main.project_state import ProjectState
 from tui_workbench.ui.runs.preparation import PlanScreen, Preparation, PrepareScreen
 from tui_workbench.ui.starting.sweep_form import SweepChoice, SweepScreen

@@ -9,8 +9,8 @@ import pytest
 from tests.ui.main.test_main import opened, screen_of
 from tests.ui.waiting import until
 from tui_workbench.core.errors import StorageError, UsageError
-from tui_workbench.ui.editor import external_editor
-from tui_workbench.ui.editor.external_editor import Edit, command_for, copy_to_read, editor_of, remove_copy
+from tui_workbench.ui.main import external_editor
+from tui_workbench.ui.main.external_editor import Edit, command_for, copy_to_read, editor_of, remove_copy
 
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project

@@ -13,7 +13,7 @@ from textual.app import App
 
 from tui_workbench.core import directories
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.ui.commands.palette import PaletteScreen
+from tui_workbench.ui.dialogs.palette import PaletteScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.themes import themes
 from tui_workbench.ui.widgets.pieces import Piece, Row

@@ -20,8 +20,8 @@ from tui_workbench.ui import messages, run_messages
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.main.project_state import ProjectState
+from tui_workbench.ui.main.starting import Starting
 from tui_workbench.ui.starting.shell import enter_shell
-from tui_workbench.ui.starting.starting import Starting
 
 RETRY_SECONDS = 2.0  # seconds between checks of a request that cannot be run
 

@@ -16,10 +16,10 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.ui.commands import screen_commands
 from tui_workbench.ui.commands.available_commands import CommandState, is_in_palette
 from tui_workbench.ui.commands.command import Command, Scope
-from tui_workbench.ui.commands.help import HelpScreen, Section, help_sections
 from tui_workbench.ui.commands.main_commands import EVERYWHERE, FILES, JOBS, TARGETS
-from tui_workbench.ui.commands.palette import PaletteScreen, command_rows
 from tui_workbench.ui.commands.registry import COMMANDS
+from tui_workbench.ui.dialogs.help import HelpScreen, Section, help_sections
+from tui_workbench.ui.dialogs.palette import PaletteScreen, command_rows
 from tui_workbench.ui.themes import themes
 from tui_workbench.ui.widgets.pieces import draw_row
 from tui_workbench.ui.widgets.row_list import RowList

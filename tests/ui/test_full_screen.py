@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.ui.dashboard.conftest import dashboard
+from tests.ui.dashboard.conftest import past as past
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.full_screen import HistoryScreen
 
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project

@@ -24,9 +24,9 @@ from tui_workbench.ui.commands.available_commands import (
     without_duplicates,
 )
 from tui_workbench.ui.commands.command import shown_key
-from tui_workbench.ui.commands.help import HelpScreen, help_sections
-from tui_workbench.ui.commands.palette import choose_command
 from tui_workbench.ui.commands.screen_commands import HISTORY
+from tui_workbench.ui.dialogs.help import HelpScreen, help_sections
+from tui_workbench.ui.dialogs.palette import choose_command
 from tui_workbench.ui.messages import BackendFailed, StatusPosted
 from tui_workbench.ui.terminal.textual_internals import install_compositor
 from tui_workbench.ui.undo import undo_steps

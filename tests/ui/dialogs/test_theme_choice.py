@@ -11,9 +11,9 @@ import pytest
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
 from tui_workbench.core import directories
-from tui_workbench.ui.commands.palette import PaletteScreen
+from tui_workbench.ui.dialogs.palette import PaletteScreen
+from tui_workbench.ui.dialogs.theme_choice import ThemeFiles
 from tui_workbench.ui.themes import themes
-from tui_workbench.ui.themes.theme_choice import ThemeFiles
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot

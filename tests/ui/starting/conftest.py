@@ -1,7 +1,0 @@
-"""The fixtures of the main screen, for these tests."""
-
-from __future__ import annotations
-
-from tests.targets.conftest import connections, gpubox, key, keyring, known, ssh_folder  # noqa: F401  (fixtures)
-from tests.targets.docker_fixtures import gpubox_engine, session_gpubox_engine  # noqa: F401  (fixtures)
-from tests.ui.main.conftest import folder  # noqa: F401  (fixture)

@@ -1,0 +1,1 @@
+"""Dialogs of all screens: the palette, the help, and the choice of a theme."""
