@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator
+from typing import Protocol
 
 from tui_workbench.config.changes.change_set import ChangeHistory, ChangeSet
 from tui_workbench.core.errors import UsageError, WorkbenchError
@@ -119,6 +120,23 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         return None
 
 
+class ChangeOwner(Protocol):
+    """The owner of the view of a change, which plans and applies the change."""
+
+    @property
+    def is_planning(self) -> bool:
+        """True while the change is planned again."""
+
+    def plan_again(self) -> None:
+        """Plan the change with the current values."""
+
+    def apply(self) -> None:
+        """Apply the change that is shown."""
+
+    def dismiss(self, result: None) -> object:
+        """Close the view without a change."""
+
+
 class ChangeView(DialogView, inherit_bindings=False):
     """The fields of a change, its hunks with check boxes, and notes."""
 
@@ -126,7 +144,7 @@ class ChangeView(DialogView, inherit_bindings=False):
 
     label_width = 20
 
-    def __init__(self, asked: Collection[DialogField], owner: ChangeScreen) -> None:
+    def __init__(self, asked: Collection[DialogField], owner: ChangeOwner) -> None:
         super().__init__(asked)
         self.plan: Plan | None = None
         self.left_out: set[str] = set()

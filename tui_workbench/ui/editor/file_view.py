@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
@@ -37,35 +36,40 @@ from tui_workbench.ui.editor.editor_status import (
 )
 from tui_workbench.ui.editor.find_row import FindRow
 from tui_workbench.ui.editor.languages import language_of
+from tui_workbench.ui.editor.presenter import Presenter
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.messages import EditorRequested
 from tui_workbench.ui.recovery import Unsaved
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow
 
-if TYPE_CHECKING:
-    from tui_workbench.ui.editor.config_view import ConfigView
-
 
 class TextPresenter:
-    """A presenter that shows a file as text. `ConfigView` has the same methods and shows a form or the text."""
+    """A presenter that shows a file as text, and the base of one that also shows it in another way."""
 
-    subtitle = Content("")  # the title in the lower border
-    is_editing = is_typing = False  # whether a value of a form is being edited, and whether the user has changed it
-    line = 0  # line of the cursor in a form, from 1; 0 if the cursor of the text applies
+    is_editing = is_typing = False
+    line = 0
 
     def __init__(self, view: FileView) -> None:
-        self.root: Widget = view  # contains all widgets of the view
-        self.body: Widget = view.editor  # has the focus while the file is edited
+        self._view = view
+
+    @property
+    def root(self) -> Widget:
+        return self._view
+
+    @property
+    def body(self) -> Widget:
+        return self._view.editor
+
+    @property
+    def subtitle(self) -> Content:
+        return Content("")
 
     def parts(self) -> Iterable[Widget]:
-        """Return the widgets above the text."""
         return ()
 
     def show(self, *, shown: bool) -> None:
-        """Show or hide the body."""
         self.body.display = shown
 
-    # Hooks for a form:
     def begin(self) -> None: ...
     def show_text(self) -> None: ...
     def go_to(self, line: int, column: int) -> None: ...
@@ -75,11 +79,9 @@ class TextPresenter:
     async def flush_input(self) -> None: ...
 
     def note(self, note: Note) -> Note:
-        """Return the note to show in place of `note`."""
         return note
 
     def facts(self, facts: list[str]) -> list[str]:
-        """Return the properties of the text to show in place of `facts`."""
         return facts
 
 
@@ -102,7 +104,7 @@ class FileView(ExplainsUnavailable, Widget):
     class ClosingDecided(Changed):
         """Posted when the user has decided to close the file."""
 
-    def __init__(self, file: TextFile, presenter: TextPresenter | ConfigView | None = None) -> None:
+    def __init__(self, file: TextFile, presenter: Presenter | None = None) -> None:
         super().__init__()
         self.file = file
         self.theirs: TextFile | None = None
@@ -112,7 +114,7 @@ class FileView(ExplainsUnavailable, Widget):
         self.note = ""
         self.error = ""
         self.editor = TextEditor()
-        self.presenter: TextPresenter | ConfigView = presenter or TextPresenter(self)
+        self.presenter: Presenter = presenter or TextPresenter(self)
         self._status = EditorStatus()
         self._question: QuestionRow | None = None
         self._difference: DifferenceView | None = None

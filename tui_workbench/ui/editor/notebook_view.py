@@ -74,11 +74,11 @@ class NotebookView(ExplainsUnavailable, Widget, TextPresenter):
     # --- Presenter of the file
 
     @property
-    def root(self) -> Widget:  # type: ignore[override]
+    def root(self) -> Widget:
         return self
 
     @property
-    def body(self) -> Widget:  # type: ignore[override]
+    def body(self) -> Widget:
         return self.cells if self.as_cells else self.view.editor
 
     def parts(self) -> Iterator[Widget]:
@@ -100,7 +100,7 @@ class NotebookView(ExplainsUnavailable, Widget, TextPresenter):
         self.show_text()
 
     @property
-    def subtitle(self) -> Content:  # type: ignore[override]
+    def subtitle(self) -> Content:
         looks = ("bold", "dim") if self.as_cells else ("dim", "bold")
         return Content.assemble(("Cells", looks[0]), "  ", ("Text", looks[1]))
 
