@@ -48,7 +48,7 @@ from tui_workbench.targets.docker.checks import check_version
 from tui_workbench.targets.docker.engine import Engine
 from tui_workbench.targets.docker.engine_answers import EngineFacts
 from tui_workbench.targets.hosts.host import LocalHost
-from tui_workbench.targets.ssh.host_for import ssh_host_of
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_wire import Login
 

@@ -20,7 +20,7 @@ from tui_workbench.core.model import RunRequest
 from tui_workbench.core.system import process_stat
 from tui_workbench.targets.docker.container import KIND_LABEL, container_name
 from tui_workbench.targets.docker.image_probe import PROBE_KIND
-from tui_workbench.targets.ssh.host_for import ssh_host_of
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of
 
 if TYPE_CHECKING:
     from tests.engines import DockerEngine

@@ -19,7 +19,8 @@ from tui_workbench.projects.project import Project
 from tui_workbench.targets.attaching.attach import Attachment, AttachRequest
 from tui_workbench.targets.hosts.host import ConnectionLost, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.secrets import is_reference
-from tui_workbench.targets.ssh.host_for import host_of, ssh_host_of
+from tui_workbench.targets.ssh.host_for import host_of
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of
 from tui_workbench.targets.ssh.workbench_key import workbench_key
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from tui_workbench.targets.attaching.attach import Attachment, AttachRequest
 from tui_workbench.targets.attaching.detach import detach, forget_orphans, move_secrets, plan_detaching, remove_secrets
 from tui_workbench.targets.hosts.host import SecretNeeded
 from tui_workbench.targets.hosts.secrets import NO_BUS, is_reference
-from tui_workbench.targets.ssh.host_for import host_of, ssh_host_of
+from tui_workbench.targets.ssh.host_for import host_of
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of
 
 
 def password_request(gpubox: Machine) -> AttachRequest:

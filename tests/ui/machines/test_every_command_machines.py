@@ -16,7 +16,7 @@ from tests.ui.main.test_starting import choose, log_of
 from tests.ui.main.test_starting import managed as managed
 from tests.ui.waiting import until
 from tui_workbench.runs.facade import Runs
-from tui_workbench.targets.ssh.host_for import ssh_host_of
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of
 from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen, Phase
 from tui_workbench.ui.runs.preparation import PlanScreen, PrepareScreen
 

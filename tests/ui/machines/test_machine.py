@@ -12,7 +12,7 @@ from tests.ui.main.test_main import NARROW, WIDE, make_app, opened, screen_of, s
 from tests.ui.seen import screen_lines
 from tests.ui.waiting import until
 from tui_workbench.targets.attaching.attach import Attachment, AttachRequest
-from tui_workbench.targets.ssh.host_for import ssh_host_of
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of
 from tui_workbench.targets.ssh.workbench_key import workbench_key
 from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen, Phase
 

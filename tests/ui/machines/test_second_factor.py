@@ -12,7 +12,7 @@ from tests.second_factor import KEY_AND_CODE, AskingServer, asking, code
 from tests.ui.machines.test_machine import back, check_box, done, files, fill_in, machine_screen, type_text
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
-from tui_workbench.targets.ssh.host_for import ssh_host_of
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of
 from tui_workbench.targets.ssh.ssh_client import MOST_ROUNDS
 from tui_workbench.ui.machines.machine import Phase
 

@@ -20,7 +20,7 @@ from tests.ui.waiting import until
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.hosts.host import SecretNeeded
-from tui_workbench.targets.ssh.host_for import ssh_host_of
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of
 from tui_workbench.ui.messages import ProjectRequested
 from tui_workbench.ui.runs.preparation import PlanScreen, PrepareScreen
 

@@ -29,8 +29,7 @@ from tui_workbench.targets.attaching.detach import detach, move_secrets, plan_de
 from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.hosts.host import LoginRefused
 from tui_workbench.targets.hosts.secrets import plain_text_secrets
-from tui_workbench.targets.ssh.host_for import ssh_host_of
-from tui_workbench.targets.ssh.login_secrets import store_typed
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of, store_typed
 
 ASK = object()
 """The value of an option that was given without a value."""

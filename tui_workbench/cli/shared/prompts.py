@@ -17,8 +17,7 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.plaintext import visible
 from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.secrets import SECRET_ATTEMPTS
-from tui_workbench.targets.ssh.host_for import ssh_host_of
-from tui_workbench.targets.ssh.login_secrets import store_typed
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of, store_typed
 
 if TYPE_CHECKING:
     from tui_workbench.targets.ssh.ssh_host import SshHost

@@ -24,7 +24,7 @@ from tui_workbench.runs.store import agent_runs
 from tui_workbench.runs.submission import launch
 from tui_workbench.runs.submission.planning import Prepared, prepare
 from tui_workbench.targets.hosts.host import ConnectionLost
-from tui_workbench.targets.ssh.host_for import ssh_host_of
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of
 
 
 class LimitExceeded(WorkbenchError):

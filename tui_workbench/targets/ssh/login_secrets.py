@@ -9,15 +9,19 @@ else, the secret is not used, and the user is asked. Targets with the same refer
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.json_values import parse_json, read_as
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.hosts.host import StoredSecret
-from tui_workbench.targets.hosts.secrets import KeyringResult, SecretStore, is_reference
+from tui_workbench.targets.hosts.secrets import KeyringResult, SecretStore, is_reference, plain_text_secrets
 from tui_workbench.targets.ssh.ssh_host import SshHost
-from tui_workbench.targets.ssh.ssh_wire import Login
+from tui_workbench.targets.ssh.ssh_wire import Login, login_of
 
 _MOST_SECRETS = 8  # in an entry; the oldest is dropped
 _FORMAT = "workbench-tui"
@@ -84,6 +88,23 @@ def store_typed(host: SshHost, typed: Mapping[str, str]) -> list[KeyringResult]:
     secrets = {reference: secret for reference, secret in typed.items() if is_reference(reference)}
     host_key = str(host.status().get("host_key", "")) if secrets else ""
     return [store_secret(host.login, reference, secret, host_key) for reference, secret in secrets.items()]
+
+
+def ssh_host_of(target: ComputeTarget) -> SshHost:
+    """Return the host of a remote target, which gets the secrets of its login from the keyring.
+
+    Raises ConfigurationError if the file of the target contains a plain-text password or passphrase.
+    """
+    # A login contains only references of secrets, so that messages may show it.
+    command = f"workbench-tui computetarget login {shlex.quote(target.name)} --move-secrets"
+    for key in plain_text_secrets(target):
+        raise ConfigurationError(
+            f"`{key}` is a plain-text secret",
+            remedy=f"Move it to the keyring: `{command}`.",
+            file=target.path,
+            line=line_of_key(target.path, key),
+        )
+    return SshHost.of(target, partial(stored_secret, login_of(target)))
 
 
 def _store(reference: str, purpose: Purpose, secret: str, host_key: str) -> KeyringResult:

@@ -23,8 +23,7 @@ from tui_workbench.targets.checking import check_names, run_checks
 from tui_workbench.targets.checks.result import BROKEN, OK, UNNEEDED, WARNING, CheckResult
 from tui_workbench.targets.hosts.host import HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.secrets import KeyringResult, is_reference
-from tui_workbench.targets.ssh.host_for import ssh_host_of
-from tui_workbench.targets.ssh.login_secrets import store_typed
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of, store_typed
 from tui_workbench.targets.ssh.ssh_wire import login_of
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key

@@ -25,8 +25,7 @@ from tui_workbench.runs.submission.planning import nothing_to_prepare
 from tui_workbench.targets.hosts.contacts import require_contacted
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.secrets import SECRET_ATTEMPTS
-from tui_workbench.targets.ssh.host_for import ssh_host_of
-from tui_workbench.targets.ssh.login_secrets import store_typed
+from tui_workbench.targets.ssh.login_secrets import ssh_host_of, store_typed
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.ui import messages
 from tui_workbench.ui.blocking import hold_exit, in_thread
