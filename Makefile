@@ -7,6 +7,7 @@
 #   make test-ssh   run the tests with the mark `ssh`; other marks are in tests/rings.py
 #   make test-portable  run tests with the features of Linux removed, as root
 #   make hooks      let git run ruff and mypy before each commit
+#   make soak       kill processes at random moments, for longer than in `make test-all`
 #   make walk       press random keys on the screens
 #   make mutations  damage the files of a run at random and read them
 #   make bench      run the benchmarks and write docs/performance.md
@@ -34,7 +35,7 @@ unexport PYTHONPATH
 # Install again if the base interpreter of the virtual environment was removed or upgraded.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run dev console hooks check check-lint check-mypy check-collection check-mac test test-all test-portable walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures snapshots lock release clean
+.PHONY: run dev console hooks check check-lint check-mypy check-collection check-mac test test-all test-portable soak walk mutations bench gpu gpu-wheels gpu-rehearsal pages pictures snapshots lock release clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
@@ -91,19 +92,23 @@ test-all: test check-mac
 test-%: $(VENV)/.installed-test
 	@$(call run_tests,$(VENV)/bin/pytest -m "$*",$(WORKERS))
 
-# Tests without /proc, /dev/shm, the tools of GNU and the functions of Python that only Linux has: all tests of runs on
-# this machine and over SSH, and a few files for each other part of the workbench. `tests/portable/run.sh` explains how.
+# Tests without /proc, /dev/shm, the tools of GNU and the functions of Python that only Linux has: files that together use
+# each function that depends on the system. `tests/portable/run.sh` explains how.
 PORTABLE = tests/core tests/faults/test_processes.py tests/runs/test_canceling.py tests/runs/test_resuming.py \
-	tests/targets/local tests/targets/remote tests/targets/ssh tests/targets/hosts/test_host.py \
-	tests/targets/hosts/test_processes.py tests/targets/hosts/test_supervisor.py tests/targets/test_conformance.py \
-	tests/targets/docker/test_docker_socket.py tests/targets/hosts/test_secrets.py \
-	tests/runs/notify tests/runs/snapshots tests/runs/store/test_index.py tests/cli/test_history.py tests/test_serve.py \
-	tests/ui/editor tests/ui/main/test_main.py tests/ui/main/test_external_editor.py tests/ui/test_full_screen.py \
-	tests/ui/test_notifications.py tests/ui/terminal/test_clipboard.py tests/terminal/test_clipboard.py tests/terminal/test_main_screen.py \
-	tests/terminal/test_notifications.py
+	tests/targets/local tests/targets/remote/test_remote.py tests/targets/ssh/test_ssh_host.py \
+	tests/targets/ssh/test_ssh_link.py tests/targets/hosts/test_host.py tests/targets/hosts/test_processes.py \
+	tests/targets/hosts/test_supervisor.py tests/targets/test_conformance.py \
+	tests/targets/docker/test_docker_socket.py tests/targets/hosts/test_secrets.py tests/runs/notify/test_failures.py \
+	tests/runs/snapshots/test_snapshot.py tests/runs/snapshots/test_spare.py tests/runs/snapshots/test_restore.py \
+	tests/runs/index/test_index.py tests/cli/test_history.py tests/test_serve.py tests/ui/editor \
+	tests/ui/main/test_external_editor.py tests/ui/terminal/test_clipboard.py tests/terminal/test_main_screen.py
 test-portable: $(VENV)/.installed-test
 	@$(call run_tests,tests/portable/run.sh $(VENV)/bin/pytest -m "not linux" \
 		-k "(not docker or docker_socket) and not shellless and not slurm and not cluster" $(PORTABLE),$(WORKERS))
+
+# SOAK is how many times longer the tests are. A failure shows its seed or its moment.
+soak: $(VENV)/.installed-test
+	@SOAK="$${SOAK:-10}" $(VENV)/bin/pytest -m soak --numprocesses=$(WORKERS) --dist=loadfile -o timeout=0 -o faulthandler_timeout=7200
 
 # Many more random keys than in `make test`. A failure shows its seed.
 walk: $(VENV)/.installed-test

@@ -8,6 +8,7 @@ ring fails if it needs another program (`require` in tests/conftest.py), and on 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +19,12 @@ FIRST = "first"
 
 SECONDS = 1.0
 """Processor time that a test of the first ring may take with its child processes, if the baseline takes as below."""
+
+SOAK = "soak"
+"""The mark of tests that kill processes at random or at many moments. `make soak` repeats them more often."""
+
+REPEATS = int(os.environ.get("SOAK") or 1)
+"""How many times longer the tests with the mark `soak` are."""
 
 BASELINE_SECONDS = 0.11
 """Processor time of the baseline, which compiles Python's argparse five times (`slowness` in tests/conftest.py)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 from pathlib import Path
 
 import grimp
@@ -11,6 +12,7 @@ import pytest
 
 import tui_workbench
 from tests import bounded_reading, private_names
+from tests.conftest import LONGEST_FILES, REPOSITORY
 
 PACKAGE = Path(tui_workbench.__file__).parent
 
@@ -45,6 +47,11 @@ SEAMS = {
 def test_modules_have_at_most_500_lines() -> None:
     lengths = {str(path.relative_to(PACKAGE)): path.read_bytes().count(b"\n") for path in PACKAGE.rglob("*.py")}
     assert {name: length for name, length in lengths.items() if length > 500} == {}
+
+
+def test_files_that_the_order_and_the_makefile_name_exist() -> None:
+    named = {*LONGEST_FILES, *re.findall(r"(?<= )tests/[\w/.]+", (REPOSITORY / "Makefile").read_text("utf-8"))}
+    assert {name for name in named if not (REPOSITORY / name).exists()} == set()
 
 
 def test_modules_import_each_other_without_cycles() -> None:

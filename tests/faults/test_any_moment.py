@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import rings
 from tests.conftest import write_project
 from tests.faults.support import Workbench, is_running, until
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.soak]
 
 SCRIPT = """\
 import os, sys
@@ -21,7 +22,7 @@ with open(sys.argv[1], "ab", buffering=0) as file:
 print("done")
 """
 
-MOMENTS = 24
+MOMENTS = 8 * rings.REPEATS
 
 
 def moments(longest: float) -> list[float]:

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from tests import rings
 from tests.conftest import REPOSITORY, write_project
 from tests.faults import injecting
 from tests.faults.support import Workbench, until
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.soak]
 
-STEP = 4
+STEP = max(1, 12 // rings.REPEATS)
 """Interval between tested calls: each costs a run, and consecutive calls usually fail in the same way."""
 
 

@@ -71,7 +71,7 @@ def containers_of_runs(engine: DockerEngine) -> list[str]:
     return [name for name in engine.containers() if not name.startswith("workbench-probe-")]
 
 
-@pytest.mark.parametrize("moment", range(1, 14, 3))
+@pytest.mark.parametrize("moment", range(1, 14, 6))
 def test_killed_controller_is_replaced_at_any_local_step(
     local: DockerProject, engine: DockerEngine, tmp_path: Path, moment: int
 ) -> None:
@@ -87,7 +87,7 @@ def test_killed_controller_is_replaced_at_any_local_step(
     assert containers_of_runs(engine) == []
 
 
-@pytest.mark.parametrize("moment", range(1, 18, 2))
+@pytest.mark.parametrize("moment", range(1, 18, 4))
 def test_killed_controller_is_replaced_at_any_remote_step(
     project: DockerProject, gpubox: Machine, gpubox_engine: DockerEngine, moment: int
 ) -> None:

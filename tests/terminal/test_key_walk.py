@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 
 SIZES = [(80, 24), (160, 48)]
-KEYS = int(os.environ.get("TERMINAL_WALK_KEYS", "12"))
+KEYS = int(os.environ.get("TERMINAL_WALK_KEYS", "8"))
 SEED = os.environ.get("WALK_SEED", "1")
 
 REDRAW = "\x0c"

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from tests import rings
 from tests.faults.support import Workbench
 from tests.runs.lifecycle.test_retrying import configure
 from tests.waiting import PATIENCE
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.soak]
 
-TIMES = 12
+TIMES = 5 * rings.REPEATS
 SCRIPT = """\
 import os, time
 print("begin", os.environ["WORKBENCH_ATTEMPT"], flush=True)

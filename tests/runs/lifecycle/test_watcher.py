@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import rings
 from tests.conftest import REPOSITORY
 from tests.faults.support import Workbench, is_running, until
 from tests.runs.gated_project import kill, watchers
@@ -163,8 +164,8 @@ def test_one_process_drives_many_runs(cluster: Cluster) -> None:
     assert holders == {cluster.watcher()}
 
 
-def test_two_hundred_runs_end(cluster: Cluster) -> None:
-    runs = [cluster.submit(number % 3) for number in range(200)]
+def test_sixty_runs_end(cluster: Cluster) -> None:
+    runs = [cluster.submit(number % 3) for number in range(60)]
     for number, run in enumerate(runs):
         assert cluster.ended(run).exit_code == number % 3
     assert sorted(cluster.times_run()) == sorted(run.run_id for run in runs)
@@ -225,11 +226,13 @@ def test_submit_waits_for_the_lock_of_a_killed_watcher(cluster: Cluster) -> None
         cluster.ended(submitted.result())
 
 
+@pytest.mark.soak
 def test_watcher_killed_at_any_moment_loses_no_run(cluster: Cluster) -> None:
     runs = []
-    for attempt in range(30):
+    moments = 10 * rings.REPEATS
+    for attempt in range(moments):
         runs += [cluster.submit(attempt % 3), cluster.submit(attempt % 3)]
-        time.sleep(attempt / 30)  # not a wait: the test is about this moment
+        time.sleep(attempt / moments)  # not a wait: the test is about this moment
         pid = cluster.watcher()
         if pid:
             with contextlib.suppress(ProcessLookupError):

@@ -125,7 +125,11 @@ class Shop:
         return everything(self.spare.parent / "tree")
 
 
-@pytest.fixture(params=[1 << 20, 1], ids=["sent, then copied", "listed while files are sent"])
+MANIFESTS = {"sent, then copied": 1 << 20, "listed while files are sent": 1}
+"""Number of files from which the machine lists its files while others are sent."""
+
+
+@pytest.fixture(params=MANIFESTS.values(), ids=list(MANIFESTS))
 def shop(
     request: pytest.FixtureRequest, tmp_path: Path, gpubox: Machine, host: SshHost, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Shop]:
@@ -150,8 +154,16 @@ def everything(copy: Path) -> dict[str, Any]:
     return {".": (copy.stat().st_mode, os.listxattr(copy)), **found}
 
 
-@pytest.mark.parametrize("moment", ["during the run", "after the run"])
-@pytest.mark.parametrize("change", CHANGES)
+MOMENTS = ("during the run", "after the run")
+# Each change at each moment, with one of the two orders of sending and listing in turn.
+EARLIER_RUNS = [
+    (list(MANIFESTS.values())[(row + column) % 2], change, moment)
+    for row, change in enumerate(CHANGES)
+    for column, moment in enumerate(MOMENTS)
+]
+
+
+@pytest.mark.parametrize(("shop", "change", "moment"), EARLIER_RUNS, indirect=["shop"])
 def test_nothing_of_an_earlier_run_remains(shop: Shop, change: str, moment: str) -> None:
     run, copy = shop.begin()
     assert everything(copy) == shop.expected()
