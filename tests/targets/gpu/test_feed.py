@@ -117,6 +117,20 @@ def test_sampler_ends_on_a_machine_without_gpus(home: Path, standin: Standin) ->
         assert (only.machine.devices, only.machine.problem) == ((), "the NVIDIA driver lists no GPU")
 
 
+def test_answer_of_an_ending_sampler_is_asked_again(home: Path, standin: Standin) -> None:
+    standin.write(gpu(0))
+    folder = Path(folder_of(LOCAL))
+    folder.mkdir(parents=True)
+    lock = locks.open_lock(str(folder / feeds.SAMPLER_LOCK))
+    assert locks.try_lock(lock)  # as a sampler that has written its answer, and has not ended yet
+    sampler.Sampler(str(folder), LOCAL).start_file(Machine(problem="the NVIDIA driver lists no GPU"))
+    with Feed(LOCAL) as reader:
+        until(lambda: reader.read() or reader.machine, "the earlier answer")
+        os.close(lock)
+        assert len(next_sample(reader).readings) == 1
+    until(lambda: not samplers(home), "the sampler's end")
+
+
 def test_readers_continue_in_a_new_file(home: Path, standin: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "LARGEST", 1000)
     folder = Path(folder_of(LOCAL))

@@ -60,6 +60,7 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
         self._listening = -1
         self._rest = b""
         self._heard = time.monotonic()
+        self._has_started_sampler = False
         self.machine: Machine | None = None
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -69,11 +70,7 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
             self._ensure_sampler()
         except OSError as error:
             self.close()
-            raise StorageError(
-                f"cannot monitor the GPUs: {error.strerror}",
-                remedy="Free some space, or make the folder writable.",
-                file=self._folder,
-            ) from error
+            raise self._storage_error(error) from error
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -89,9 +86,14 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
                 records.append(record)
         if records:
             self._heard = time.monotonic()
-        elif self.silent_seconds > SILENT_SECONDS and (self.machine is None or self.machine.devices):
+        has_ended = self.machine is not None and not self.machine.devices
+        # The sampler of a machine without GPUs ends. An earlier one held its lock while it ended, so ask again once.
+        if not self._has_started_sampler if has_ended else self.silent_seconds > SILENT_SECONDS:
             self._heard = time.monotonic()
-            self._ensure_sampler()
+            try:
+                self._ensure_sampler()
+            except OSError as error:
+                raise self._storage_error(error) from error
         return records
 
     @property
@@ -105,6 +107,13 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
         if self._listening >= 0:
             os.close(self._listening)
             self._listening = -1
+
+    def _storage_error(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"cannot monitor the GPUs: {error.strerror}",
+            remedy="Free some space, or make the folder writable.",
+            file=self._folder,
+        )
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -126,6 +135,7 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
             environment = {name: value for name, value in os.environ.items() if name != RUN_ID_VARIABLE}
             # The sampler inherits the lock, so it is never free between the two processes.
             start_detached(command, environment, passed=((lock, inherited),))
+            self._has_started_sampler = True
             # Read the new file from its start.
             self._history = sys.maxsize
         finally:
