@@ -289,20 +289,7 @@ def spark_engine(gpubox_engine: DockerEngine, spark: str) -> DockerEngine:
     return gpubox_engine
 
 
-def test_docker_sample_of_2017_runs_by_its_own_command(
-    tmp_path: Path, spark_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{spark_engine.socket}")
-    project = docker_sample(tmp_path, type="localdocker")
-    done = project.run("az", "ml", "experiment", "submit", "-c", "docker-spark", "./iris_spark.py", "0.5")
-    record = last(project)
-    assert (done.code, record["status"], record["Rows"]) == (0, "Completed", 150), done
-    found = application(record)
-    assert (found["version"], found["master"], found["name"]) == (VERSION, "local[1]", "Iris")
-    assert [stage["done"] for stage in found["stages"]] == [4, 4, 4]
-
-
-def test_docker_sample_runs_on_another_machine(
+def test_docker_sample_of_2017_runs_on_another_machine(
     tmp_path: Path, spark_engine: DockerEngine, gpubox: Machine, ssh_folder: Path
 ) -> None:
     project = docker_sample(tmp_path, type="remotedocker", address=gpubox.address, username="research")
@@ -312,5 +299,5 @@ def test_docker_sample_runs_on_another_machine(
     # The host of the container cannot resolve the name of the container.
     assert IPv4Address(read_spark(str(project.run_directory(record["run_id"])))[0].ui_host)
     found = application(record)
-    assert (found["version"], found["name"]) == (VERSION, "Iris")
+    assert (found["version"], found["master"], found["name"]) == (VERSION, "local[1]", "Iris")
     assert [stage["done"] for stage in found["stages"]] == [4, 4, 4]
