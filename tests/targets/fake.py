@@ -18,13 +18,14 @@ import select
 import threading
 from typing import TYPE_CHECKING
 
+from tui_workbench.core.causes import exit_causes, plain
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import Plan, Step
 from tui_workbench.core.system import process_stat
 from tui_workbench.core.waiting import Interrupted
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.hosts.supervisor import describe_exit, read_exit_code
+from tui_workbench.targets.hosts.supervisor import read_exit_code
 from tui_workbench.targets.values import Outcome
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ class FakeTarget(Target):
                 select.select([], [], [], POLL_SECONDS)
         code = read_exit_code(spec.run_directory)
         if code is None:
-            return Outcome(None, "the process that simulated the run has ended")
-        return Outcome(code, describe_exit(code))
+            return Outcome(None, plain("the process that simulated the run has ended"))
+        return Outcome(code, exit_causes(code))
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         script = _scripts.get(spec.run_directory)

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from tui_workbench.core.causes import exit_causes
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.model import ComputeTarget, Plan, RunSpec
 from tui_workbench.core.target_types import TargetType
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.base.group import RunGroup, SharedGroup
 from tui_workbench.targets.hosts.manifest import FileList
-from tui_workbench.targets.hosts.supervisor import describe_exit, read_exit_code
+from tui_workbench.targets.hosts.supervisor import read_exit_code
 from tui_workbench.targets.local.local_target import LocalTarget
 from tui_workbench.targets.values import Outcome, Report
 
@@ -105,7 +106,7 @@ class FakeGroup(RunGroup):
             report.regained()
             code = read_exit_code(directory)
             if code is not None:
-                found[run_id] = Outcome(code, describe_exit(code))
+                found[run_id] = Outcome(code, exit_causes(code))
                 del self._runs[run_id]
         return found
 

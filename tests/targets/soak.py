@@ -35,6 +35,7 @@ from tests.targets.conftest import end_links, link_processes
 from tests.targets.group_project import Group
 from tests.targets.slurm.soak import content, kill_all
 from tests.torch_parts import lay_out
+from tui_workbench.core.causes import plain
 from tui_workbench.core.model import Run, RunRequest, RunState
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
@@ -316,7 +317,7 @@ class Soak:
 
 def _attempts(run: Run) -> list[AttemptRecord]:
     """Return the attempts of a run; one, even if the run has ended before its script was started."""
-    whole = AttemptRecord(1, run.state, run.reason, run.exit_code)
+    whole = AttemptRecord(1, run.state, plain(run.reason), run.exit_code)
     return attempts_of(RunDirectory(run.directory)) or [whole]
 
 

@@ -28,6 +28,7 @@ from tests.targets.harness import (
     Script,
     harness_parameters,
 )
+from tui_workbench.core.causes import text_of
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted
@@ -265,7 +266,9 @@ def test_10_processes_of_the_script_end_with_it(harness: Harness) -> None:
     assert outcome.exit_code == 5
     assert harness.target().has_ended(spec)
     if isinstance(harness, LocalHarness):
-        assert outcome.note.startswith("the workbench ended 1 background process that the script left running")
+        assert text_of(outcome.notes).startswith(
+            "the workbench ended 1 background process that the script left running"
+        )
         assert not is_running(int(Path(spec.working_directory, "child").read_text()))
 
 

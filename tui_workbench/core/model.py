@@ -323,10 +323,6 @@ class Plan(NamedTuple):
         )
 
 
-NOT_ALL_HERE = "some files have not been fetched: run `workbench-tui experiment collect`"
-"""The `reason` of a run with `lacks_outputs`, or the last part of that reason."""
-
-
 class ClusterJob(NamedTuple):
     """The state of a run's job in the scheduler of a cluster. A default value means unknown.
 
@@ -354,6 +350,8 @@ class Run(NamedTuple):
     target_type: str
     state: str
     reason: str = ""
+    kinds: tuple[str, ...] = ()  # of the causes that `reason` describes; see core/causes.py
+    unreachable_since: str = ""  # time of the day; only while the target is unreachable
     exit_code: int | None = None
     created: float = 0.0
     start: float = 0.0

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 
 from tui_workbench.config.schema import retry
+from tui_workbench.core.causes import plain, without_attempt
 from tui_workbench.core.errors import ImportedRun, UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import append_below, remove_below
 from tui_workbench.core.masking import find_mask
@@ -27,7 +28,6 @@ from tui_workbench.runs.lifecycle.stored_environment import save_environment
 from tui_workbench.runs.notify.buses import remember_bus
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.annotations import notify_index
-from tui_workbench.runs.store.attempts import last_number, own_reason
 from tui_workbench.runs.store.new_run import remove_unfinished
 from tui_workbench.runs.store.rundir import (
     CANCEL_REQUEST,
@@ -125,8 +125,8 @@ def start_again(directory: RunDirectory) -> None:
         save_environment(directory, os.environ)
         remember_bus()
         remove_below(directory.path, CANCEL_REQUEST)
-        reason = own_reason(run.reason or run.state, last_number(directory))
-        ending = Ending(run.state, reason, run.exit_code, run.end)
+        causes = without_attempt(directory.status().causes) or plain(run.state)
+        ending = Ending(run.state, causes, run.exit_code, run.end)
         add_attempt(directory, ending, anew=True)
         if directory.is_limited:
             with storage_errors("write", directory.file(WAITING)):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import tui_workbench
+from tui_workbench.core.causes import Cause, Causes, text_of
 from tui_workbench.core.model import ClusterJob
 
 SDK_FOLDER = os.path.join(os.path.dirname(tui_workbench.__file__), "sdk")
@@ -20,13 +21,17 @@ PROJECT_IN_CONTAINER = "/workbench/project"
 
 
 class Outcome(NamedTuple):
-    """The end of a run on its target. If `exit_code` is None, `reason` says why it is unknown."""
+    """The end of a run on its target. If `exit_code` is None, `causes` say why it is unknown."""
 
     exit_code: int | None
-    reason: str = ""
-    note: str = ""  # a remark, for any exit code
+    causes: Causes = ()
+    notes: Causes = ()  # remarks, for any exit code
     has_failed: bool = False  # without an exit code: it is certain that the script did not complete
-    cause: str | None = None  # the value of `Retry.on`; "": no further attempt; None: the exit code decides
+    retry: str | None = None  # the value of `Retry.on`; "": no further attempt; None: the exit code decides
+
+    @property
+    def reason(self) -> str:
+        return text_of(self.causes)
 
 
 class Times(NamedTuple):
@@ -119,10 +124,10 @@ class Report:
         May be called repeatedly. Without this report, the script began and ended when the target reported it.
         """
 
-    def attempt(self, number: int, start: int, reason: str, exit_code: int | None = None) -> None:
+    def attempt(self, number: int, start: int, cause: Cause, exit_code: int | None = None) -> None:
         """Report that the target executes the script again, for the `number`-th time.
 
-        May be called again with the same number. `start` is the size of output.log before this attempt. `reason` says
+        May be called again with the same number. `start` is the size of output.log before this attempt. `cause` says
         why the previous attempt ended, and `exit_code` is its exit code, if known.
         """
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Collection
 from typing import NamedTuple
 
 from tui_workbench.core import target_types
+from tui_workbench.core.causes import EXIT_CODE
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import STATE_GLYPHS, Run, RunState
 from tui_workbench.ui.commands.command import shown_key
@@ -21,9 +21,6 @@ class StateLook(NamedTuple):
     word: str
     role: str
 
-
-# Records of older versions contain "out of reach".
-_SINCE = re.compile(r"(?:out of reach|unreachable) since (\d\d:\d\d)")
 
 _STATE_ROLES = {
     RunState.QUEUED: "muted",
@@ -76,8 +73,8 @@ def run_state(run: Run) -> StateLook:
     look = RUN_STATES.get(run.state, RUN_STATES[RunState.UNKNOWN])
     if run.state == RunState.FAILED and run.exit_code is not None and run.exit_code > 0:
         return look._replace(word=f"exit {run.exit_code}")
-    if run.state == RunState.UNKNOWN and run.is_active and (since := _SINCE.search(run.reason)):
-        return look._replace(word=f"unknown since {since[1]}")
+    if run.state == RunState.UNKNOWN and run.is_active and run.unreachable_since:
+        return look._replace(word=f"unknown since {run.unreachable_since[:5]}")
     return look
 
 
@@ -113,7 +110,7 @@ def reason_of(run: Run) -> str:
     For an active run, the text also names the key that retries the connection.
     """
     has_reason = run.state in (RunState.COMPLETED, RunState.FAILED, RunState.UNKNOWN)
-    if has_reason and run.reason not in ("", f"exit code {run.exit_code}"):
+    if has_reason and run.kinds not in ((), (EXIT_CODE,)):
         retries = f" Retrying; press {shown_key('jobs.reconnect', 'r')} in Jobs to retry now." if run.is_active else ""
         return capitalized(run.reason).rstrip(".") + "." + retries
     return ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runs.gpu.test_usage import T4, other, own
+from tui_workbench.core.causes import GPU_MISSING, TIME_LIMIT, TIME_LIMIT_WARNED, Cause, text_of
 from tui_workbench.core.model import RunConfiguration, RunState
 from tui_workbench.runs.gpu.judging import conclude
 from tui_workbench.runs.gpu.recording import REQUIRED_SECONDS, Policies
@@ -41,14 +42,14 @@ class Watched:
             self.usage.add(sample)
             self.policies.count(sample, self.usage, 1.0)
             if wanted := self.policies.by_use(self.usage):
-                return wanted
+                return text_of((wanted,))
         return ""
 
 
 def test_without_policies_nothing_ends_a_run(tmp_path: Path) -> None:
     run = Watched(tmp_path)
     assert run.passes(2000, Reading(0, 0)) == ""
-    assert (run.policies.by_time(), run.policies.without_gpu(), run.policies.has_limit) == ("", "", False)
+    assert (run.policies.by_time(), run.policies.without_gpu(), run.policies.has_limit) == (None, None, False)
 
 
 def test_idle_run_is_ended_and_work_resets_the_time(tmp_path: Path) -> None:
@@ -136,27 +137,25 @@ def test_last_attempt_must_have_used_the_required_gpu(tmp_path: Path) -> None:
     directory = RunDirectory(str(tmp_path))
     directory.append_event("state", state=RunState.RUNNING)
     directory.append_event(ATTEMPT, number=2, start=0, reason="exit code 1", due=1.0)
-    ending = conclude(
-        directory, RunConfiguration("local", "/x", "local", require_gpu=True), Ending(RunState.COMPLETED, "")
-    )
+    ending = conclude(directory, RunConfiguration("local", "/x", "local", require_gpu=True), Ending(RunState.COMPLETED))
     assert (ending.state, ending.reason.partition(";")[0]) == (RunState.FAILED, "RequireGpu: it used no GPU")
 
 
 def test_require_gpu_fails_without_a_gpu(tmp_path: Path) -> None:
-    assert Watched(tmp_path, require_gpu=True).policies.without_gpu() == "RequireGpu: no NVIDIA or AMD GPU is available"
+    assert Watched(tmp_path, require_gpu=True).policies.without_gpu() == Cause(GPU_MISSING)
 
 
 def test_duration_counts_from_the_start_of_the_script(tmp_path: Path) -> None:
     directory = RunDirectory(str(tmp_path))
-    assert Watched(tmp_path, max_duration_minutes=1).policies.by_time() == ""
+    assert Watched(tmp_path, max_duration_minutes=1).policies.by_time() is None
     (tmp_path / "events.jsonl").write_text(
         f'{{"time": {time.time() - 61}, "event": "state", "state": "{RunState.RUNNING}"}}\n'
     )
     assert directory.status().start
     late = Watched(tmp_path, max_duration_minutes=1).policies
-    assert (late.has_limit, late.by_time()) == (True, "MaxDurationMinutes: ended after 1 min")
+    assert (late.has_limit, late.by_time()) == (True, Cause(TIME_LIMIT, {"minutes": 1}))
     late.disable()
-    assert late.by_time() == ""
+    assert late.by_time() is None
 
 
 @pytest.mark.parametrize(("before", "minutes"), [(10, 20), (90, 0)])
@@ -167,14 +166,16 @@ def test_script_is_warned_before_the_limit(tmp_path: Path, before: int, minutes:
         (tmp_path / "events.jsonl").write_text(f"{json.dumps(event)}\n")
         return Watched(tmp_path, max_duration_minutes=30, signal_before_end_minutes=before).policies
 
-    assert policies(60 * minutes - 30 if minutes else 1).warning() == ""  # a new script may have no signal handler yet
+    assert (
+        policies(60 * minutes - 30 if minutes else 1).warning() is None
+    )  # a new script may have no signal handler yet
     late = policies(60 * minutes + 6)
     ahead = min(before, 30)
-    assert late.warning() == f"MaxDurationMinutes: sent SIGTERM {ahead} min before its limit of 30 min"
-    assert late.by_time() == ""
+    assert late.warning() == Cause(TIME_LIMIT_WARNED, {"before": ahead, "minutes": 30})
+    assert late.by_time() is None
     late.is_warned = True
-    assert late.warning() == ""
-    assert policies(60 * 30 + 1).by_time() == "MaxDurationMinutes: ended after 30 min"
+    assert late.warning() is None
+    assert policies(60 * 30 + 1).by_time() == Cause(TIME_LIMIT, {"minutes": 30})
 
 
 def test_limit_counts_from_the_start_of_the_attempt(tmp_path: Path) -> None:
@@ -185,5 +186,5 @@ def test_limit_counts_from_the_start_of_the_attempt(tmp_path: Path) -> None:
     directory.append_event(LIMIT, reason="MaxDurationMinutes: ended after 30 min", reached=True)
     directory.append_event(ATTEMPT, number=2, start=0, reason="MaxDurationMinutes: ended after 30 min", due=1.0)
     directory.append_event("state", state=RunState.RUNNING)
-    assert Watched(tmp_path, max_duration_minutes=30).policies.by_time() == ""
-    assert directory.status().limit == ""
+    assert Watched(tmp_path, max_duration_minutes=30).policies.by_time() is None
+    assert directory.status().limit == ()

@@ -15,6 +15,7 @@ from tests.runs.gated_project import kill, watchers
 from tests.runs.gpu.test_recording import TRAIN, configure, ended, own_samples, samples, until_sampled
 from tests.targets.remote_project import Remote
 from tests.targets.remote_project import box as box
+from tui_workbench.core.causes import Cause, text_of
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.recording import Recorder
@@ -165,6 +166,10 @@ def test_removed_run_is_no_longer_recorded(workbench: Workbench, tmp_path: Path)
     assert ended(workbench, runs[1])["gpu"]["verdict"] == "proven"
 
 
+def _fail(cause: Cause) -> None:
+    pytest.fail(text_of((cause,)))
+
+
 class Recorded:
     """A run on this machine that is only recorded. The script is never started."""
 
@@ -173,7 +178,7 @@ class Recorded:
         lock.release()
 
     def recorder(self, record: Record | None = None) -> Recorder:
-        return Recorder(self.directory, record or self.record, pytest.fail, pytest.fail)
+        return Recorder(self.directory, record or self.record, _fail, _fail)
 
     def times(self) -> list[float]:
         return [each["t"] for each in samples(Path(self.directory.path))]

@@ -250,7 +250,7 @@ def test_verdict_survives_json() -> None:
 )
 def test_require_gpu_fails_a_run_without_use(required: bool, state: str, word: str, expected: str) -> None:
     configuration = RunConfiguration("local", "/x", "local", require_gpu=required)
-    ending = judged(configuration, Ending(state, "", 0, 5.0), word, "a cause")
+    ending = judged(configuration, Ending(state, (), 0, 5.0), word, "a cause")
     assert ending.state == expected
     if expected == RunState.FAILED:
         assert (ending.reason, ending.exit_code) == ("RequireGpu: it used no GPU; a cause", None)

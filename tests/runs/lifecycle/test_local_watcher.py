@@ -12,11 +12,11 @@ from tests.faults.support import Workbench, controller_of, is_running, until
 from tests.runs.gated_project import GatedProject, kill, watchers
 from tests.runs.lifecycle.test_retrying import CHECKPOINT, configure
 from tests.runs.support import write_files
+from tui_workbench.core.causes import EXIT_UNKNOWN, ORPHANED, Cause
 from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.runs.lifecycle.starting import CANCEL_SIGNAL
-from tui_workbench.runs.lifecycle.step_progress import ORPHANED
 from tui_workbench.runs.store.rundir import LIMIT, ControllerLock, RunDirectory
-from tui_workbench.targets.hosts.supervisor import UNKNOWN_EXIT, read_supervisor
+from tui_workbench.targets.hosts.supervisor import read_supervisor
 
 pytestmark = pytest.mark.processes
 
@@ -122,11 +122,11 @@ def test_killed_shell_makes_the_exit_code_unknown(shop: GatedProject) -> None:
     shell = read_supervisor(run.directory)
     assert shell is not None
     os.kill(shell.pid, signal.SIGKILL)
-    until(lambda: directory.status().reason == ORPHANED, "the report of the killed shell")
+    until(lambda: directory.status().causes == (Cause(ORPHANED),), "the report of the killed shell")
     assert directory.status().state == "running"
     os.kill(shop.script(run), signal.SIGKILL)
     ended = shop.ended(run)
-    assert (ended.state, ended.exit_code, ended.reason) == ("unknown", None, UNKNOWN_EXIT)
+    assert (ended.state, ended.exit_code, ended.kinds) == ("unknown", None, (EXIT_UNKNOWN,))
     assert RunDirectory(other.directory).run().state == "running"
 
 

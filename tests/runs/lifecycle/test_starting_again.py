@@ -13,6 +13,7 @@ import pytest
 
 from tests.faults.support import Workbench, controller_of, is_running, until
 from tests.proc import PROC
+from tui_workbench.core.causes import exit_causes
 from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.lifecycle.deferred_copy import restore_copy
 from tui_workbench.runs.lifecycle.retrying import add_attempt
@@ -228,7 +229,7 @@ def test_canceled_restoring_of_the_working_copy_is_continued(
     workbench.submit("train.py")
     (record,) = workbench.history()
     directory = RunDirectory(str(workbench.run_directory(record["run_id"])))
-    add_attempt(directory, Ending("failed", "exit code 3"), anew=True)
+    add_attempt(directory, Ending("failed", exit_causes(3)), anew=True)
     monkeypatch.setattr(os, "rename", fail_at_last(os.rename, "first", "second"))
     with pytest.raises(StorageError):
         restore_copy(directory, directory.own_record())

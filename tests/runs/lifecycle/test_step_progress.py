@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tui_workbench.core.causes import NODE_FAILED, Cause
 from tui_workbench.core.progress import Progress as LongProgress
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG, PROGRESS, Progress, read_progress
 from tui_workbench.runs.store.rundir import Attempt, RunDirectory
@@ -114,8 +115,8 @@ def test_steps_are_recorded_with_duration_and_facts(directory: RunDirectory) -> 
 
 def test_another_attempt_is_recorded_once_with_its_reason(directory: RunDirectory) -> None:
     for _ in range(2):
-        Progress(directory, -1).attempt(2, 120, "node1 failed")
-    assert directory.attempts() == [Attempt(2, 120, "node1 failed")]
+        Progress(directory, -1).attempt(2, 120, Cause(NODE_FAILED, {"node": "node1"}))
+    assert directory.attempts() == [Attempt(2, 120, (Cause(NODE_FAILED, {"node": "node1"}),))]
     assert states(directory) == ["queued", "running"]
     assert directory.status().reason == "attempt 2: node1 failed"
 

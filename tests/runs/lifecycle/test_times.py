@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.faults.support import kill_controller, until
+from tui_workbench.core.causes import JOB_REQUEUED, Cause
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.step_progress import Progress
 from tui_workbench.runs.store.attempts import attempts_of
@@ -92,7 +93,7 @@ def test_time_in_the_queue_is_not_part_of_an_attempt(tmp_path: Path) -> None:
     put_back = time.time()
     until(lambda: time.time() > put_back + 1.0, "more time")
     progress.running()
-    progress.attempt(2, 6, "the job was requeued")
+    progress.attempt(2, 6, Cause(JOB_REQUEUED))
     first, second = attempts_of(recorded.directory)
     assert start <= first.start <= first.end < put_back + 0.5
     assert second.start > put_back + 0.9
@@ -107,7 +108,7 @@ def test_times_of_each_attempt_are_those_of_its_script(tmp_path: Path) -> None:
     progress.ran(Times(start + 0.5))
     progress.running()
     progress.ran(Times(start + 0.5, start + 1.0))
-    progress.attempt(2, 6, "the job was requeued")
+    progress.attempt(2, 6, Cause(JOB_REQUEUED))
     progress.ran(Times(start + 1.5, start + 2.0))
     recorded.directory.append_event("state", state=RunState.COMPLETED, final=True, end=recorded.directory.end_time())
     first, second = attempts_of(recorded.directory)

@@ -8,11 +8,12 @@ import pytest
 
 from tests.runs.gated_project import GatedProject
 from tests.runs.support import write_configuration, write_files
+from tui_workbench.core.causes import exit_causes, plain
 from tui_workbench.core.model import Run, RunRequest, RunState
 from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS, TAIL_BYTES, with_cause
 from tui_workbench.runs.store.rundir import Ending
 
-FAILED = Ending(RunState.FAILED, "exit code 1", 1, 5.0)
+FAILED = Ending(RunState.FAILED, exit_causes(1), 1, 5.0)
 TRACEBACK = (
     b'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    f()\nValueError: bad shape\n'
 )
@@ -98,7 +99,7 @@ def test_output_after_the_traceback_does_not_hide_it(tmp_path: Path) -> None:
 
 
 def test_notes_of_the_target_stay(tmp_path: Path) -> None:
-    ending = FAILED._replace(reason="exit code 1; the disk of box is full")
+    ending = FAILED._replace(causes=(*exit_causes(1), *plain("the disk of box is full")))
     assert reason(tmp_path, TRACEBACK, ending) == "ValueError: bad shape (exit code 1); the disk of box is full"
 
 

@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import write_project
 from tests.faults.support import Workbench, is_running, until
 from tests.runs.metrics.support import curve, read
+from tui_workbench.core.causes import CANCELED, Cause, Causes, exit_causes, plain
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.logs import rank_files
@@ -198,13 +199,16 @@ Root Cause:
 """
 
 
+FAILED = exit_causes(1)
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     (tmp_path / "ranks").mkdir()
     return tmp_path
 
 
-def reason(run: Path, torchrun: str, rank: str = "", told: str = "exit code 1") -> str:
+def reason(run: Path, torchrun: str, rank: str = "", told: Causes = FAILED) -> str:
     (run / "ranks" / "torchrun.log").write_text(torchrun)
     (run / "ranks" / "3.log").write_text(rank)
     return with_cause(str(run), Ending(RunState.FAILED, told, 1, 5.0)).reason
@@ -220,9 +224,9 @@ def test_root_cause_is_parsed(run: Path, summary: str) -> None:
 
 
 def test_rest_of_the_reason_is_kept(run: Path) -> None:
-    told = "exit code 1; the disk of box is full"
+    told = (*exit_causes(1), *plain("the disk of box is full"))
     assert reason(run, SUMMARY.format(code=2), told=told) == "rank 3: exit code 2; the disk of box is full"
-    assert reason(run, SUMMARY.format(code=2), told="ended by a policy") == "ended by a policy"
+    assert reason(run, SUMMARY.format(code=2), told=plain("ended by a policy")) == "ended by a policy"
 
 
 @pytest.mark.parametrize(
@@ -251,13 +255,13 @@ def test_torchrun_can_fail_itself(run: Path, words: str, expected: str) -> None:
 
 def test_torchrun_can_be_killed(run: Path) -> None:
     (run / "ranks" / "torchrun.log").touch()
-    ending = with_cause(str(run), Ending(RunState.FAILED, "killed by signal 15 (SIGTERM)", 128 + 15))
+    ending = with_cause(str(run), Ending(RunState.FAILED, exit_causes(143), 143))
     assert ending.reason == "torchrun was killed by signal 15 (SIGTERM)"
 
 
 def test_only_failures_are_explained(run: Path) -> None:
     (run / "ranks" / "torchrun.log").write_text(SUMMARY.format(code=1))
-    for ending in (Ending(RunState.COMPLETED, "", 0), Ending(RunState.CANCELED, "canceled", 143)):
+    for ending in (Ending(RunState.COMPLETED, (), 0), Ending(RunState.CANCELED, (Cause(CANCELED),), 143)):
         assert with_cause(str(run), ending) == ending
 
 
@@ -277,7 +281,7 @@ def on_nodes(run: Path, *nodes: tuple[str, int, str, int, str]) -> str:
         (folder / "output.log").touch()
         (folder / "torchrun.log").write_text(ABOUT.format(second=second, rank=rank, code=code))
         (folder / f"{rank}.log").write_text(written)
-    return with_cause(str(run), Ending(RunState.FAILED, "exit code 1", 1, 5.0)).reason
+    return with_cause(str(run), Ending(RunState.FAILED, exit_causes(1), 1, 5.0)).reason
 
 
 @pytest.mark.parametrize(
@@ -306,7 +310,7 @@ def test_cause_of_an_earlier_attempt_is_ignored(run: Path) -> None:
     assert reason(run, SUMMARY.format(code=5)) == "rank 3: exit code 5"
     begin_attempt(run, "")
     assert cause_of(str(run)) is None
-    killed = with_cause(str(run), Ending(RunState.FAILED, "killed by signal 15 (SIGTERM)", 128 + 15))
+    killed = with_cause(str(run), Ending(RunState.FAILED, exit_causes(143), 143))
     assert killed.reason == "torchrun was killed by signal 15 (SIGTERM)"
 
 
@@ -344,7 +348,7 @@ def test_unreachable_first_node_is_reported(run: Path) -> None:
     (run / "ranks" / "b" / "output.log").touch()
     said = "Traceback\ntorch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection failed\n"
     (run / "ranks" / "b" / "torchrun.log").write_text(said)
-    reason = with_cause(str(run), Ending(RunState.FAILED, "exit code 1", 1, 5.0)).reason
+    reason = with_cause(str(run), Ending(RunState.FAILED, exit_causes(1), 1, 5.0)).reason
     assert reason.startswith("torchrun on a node cannot connect to the first node")
 
 

@@ -15,6 +15,7 @@ from tests.faults.support import until
 from tests.runs.notify.conftest import RECIPIENT, TOPIC, Mailbox, Topic, add, last_reason, results
 from tests.runs.support import make_run, record_of
 from tui_workbench.core import locks
+from tui_workbench.core.causes import plain
 from tui_workbench.core.directories import channels_path
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.projects.project import Project
@@ -156,7 +157,7 @@ def test_resumed_run_does_not_change_the_text_about_its_end(
 
     def deliver_and_resume(address: Address, title: str, body: str, kind: str) -> Delivery:
         if run.run().state == "failed":
-            add_attempt(run, Ending("failed", "x"), anew=True)
+            add_attempt(run, Ending("failed", plain("x")), anew=True)
         return deliver(address, title, body, kind)
 
     monkeypatch.setattr(sending, "deliver", deliver_and_resume)

@@ -57,7 +57,7 @@ def log_steps(run: Path, steps: range) -> None:
 
 def start_another_attempt(run: Path) -> None:
     directory = RunDirectory(str(run))
-    add_attempt(directory, Ending("failed", "", 1, 1.0), anew=True)
+    add_attempt(directory, Ending("failed", (), 1, 1.0), anew=True)
 
 
 def files(run: Path) -> list[str]:

@@ -25,7 +25,7 @@ def test_pauses_grow_only_while_the_connection_is_lost_soon(
     def wait_once() -> Outcome:
         if len(taken) < len(pauses):
             raise TargetUnreachable("lost", remedy="Wait.")
-        return Outcome(0, "")
+        return Outcome(0)
 
-    assert reaching.wait_through_losses(FakeTarget(FAKE), wait_once, -1) == Outcome(0, "")
+    assert reaching.wait_through_losses(FakeTarget(FAKE), wait_once, -1) == Outcome(0)
     assert taken == pauses

@@ -190,7 +190,7 @@ def test_run_in_a_removed_container_has_failed_if_its_end_would_be_recorded(has_
     outcome = containers.outcome(
         None, None, host="box", restarted=False, engine_started=BEFORE, has_supervisor=has_supervisor
     )
-    assert (outcome.has_failed, outcome.cause) == (has_supervisor, LOST)
+    assert (outcome.has_failed, outcome.retry) == (has_supervisor, LOST)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ import pytest
 
 from tests.conftest import require_root
 from tests.faults.support import is_running, until
+from tui_workbench.core.causes import exit_causes, text_of
 from tui_workbench.core.system import boot_id, process_stat
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.supervisor import (
     Supervisor,
-    describe_exit,
     read_exit_code,
     read_supervisor,
 )
@@ -71,7 +71,7 @@ def test_signal_that_ends_the_script_is_recorded(shell: str, run: Path, name: st
     assert read_exit_code(str(run)) == 128 + number
     # Messages of the shell about such an end are not output of the script.
     assert (run / "output.log").read_bytes() == b""
-    assert f"SIG{name}" in describe_exit(128 + number)
+    assert f"SIG{name}" in text_of(exit_causes(128 + number))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -256,12 +256,12 @@ def test_missing_process_has_no_state() -> None:
 
 
 def test_exit_codes_are_described() -> None:
-    assert describe_exit(0) == ""
-    assert describe_exit(3) == "exit code 3"
-    assert describe_exit(143) == "killed by signal 15 (SIGTERM)"
-    assert "memory" in describe_exit(137)
-    assert describe_exit(255) == "exit code 255"
-    assert describe_exit(128) == "exit code 128"
+    assert text_of(exit_causes(0)) == ""
+    assert text_of(exit_causes(3)) == "exit code 3"
+    assert text_of(exit_causes(143)) == "killed by signal 15 (SIGTERM)"
+    assert "memory" in text_of(exit_causes(137))
+    assert text_of(exit_causes(255)) == "exit code 255"
+    assert text_of(exit_causes(128)) == "exit code 128"
 
 
 def test_shell_does_not_need_python() -> None:

@@ -11,9 +11,8 @@ from tests.faults.support import controller_of, until
 from tests.runs.gated_project import kill, watchers
 from tests.targets.group_support import PRINTS, WRITTEN
 from tests.targets.remote_project import Remote
-from tui_workbench.runs.lifecycle.step_progress import ORPHANED
+from tui_workbench.core.causes import EXIT_UNKNOWN, ORPHANED, Cause, text_of
 from tui_workbench.runs.store.rundir import RunDirectory
-from tui_workbench.targets.hosts import supervisor
 
 MANY = 6
 
@@ -127,11 +126,11 @@ def test_killed_shell_of_a_watched_run_makes_the_exit_code_unknown(box: Remote) 
     until_watched(box, [run_id, other])
     box.machine.run(["kill", "-KILL", (box.there(run_id) / "pid").read_text().split()[0]])
     directory = RunDirectory(str(box.run_directory(run_id)))
-    until(lambda: directory.status().reason == ORPHANED, "the report of the killed shell")
+    until(lambda: directory.status().causes == (Cause(ORPHANED),), "the report of the killed shell")
     assert directory.status().state == "running"
     box.go_on()
     box.until_status(run_id, "Unknown")
-    assert supervisor.UNKNOWN_EXIT in box.info(run_id)["reason"]
+    assert text_of((Cause(EXIT_UNKNOWN),)) in box.info(run_id)["reason"]
     assert box.log(run_id) == "began\nwent on\n"
     box.until_status(other, "Failed")
     assert box.info(other)["exit_code"] == 3

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs.support import record_of
+from tui_workbench.core.causes import APPLICATION_FAILED, APPLICATION_KILLED, APPLICATION_UNKNOWN, Cause, exit_causes
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.host_run import HostRun
@@ -45,17 +46,21 @@ def test_lines_within_diagnostics_do_not_change_the_status() -> None:
     assert not parse_report("Application with id 'application_1_0001' doesn't exist in RM.").has_ended
 
 
+FAILED = Cause(APPLICATION_FAILED, {"application": "a_1"})
+
+
 @pytest.mark.parametrize(
     ("state", "final", "diagnostics", "expected"),
     [
         ("FINISHED", "SUCCEEDED", "", Outcome(0)),
-        ("FINISHED", "FAILED", "User application exited with status 3", Outcome(3, "exit code 3; a_1 failed")),
+        ("FINISHED", "FAILED", "User application exited with status 3", Outcome(3, (*exit_causes(3), FAILED))),
         ("FINISHED", "FAILED", "Max number of executor failures", Outcome(
-            None, "a_1 failed: Max number of executor failures", has_failed=True)),
-        ("KILLED", "KILLED", "N/A", Outcome(None, "a_1 was killed", has_failed=True)),
-        ("FINISHED", "UNDEFINED", "", Outcome(None, "YARN does not know how a_1 ended")),
+            None, (FAILED._replace(facts={**FAILED.facts, "error": "Max number of executor failures"}),),
+            has_failed=True)),
+        ("KILLED", "KILLED", "N/A", Outcome(None, (Cause(APPLICATION_KILLED, FAILED.facts),), has_failed=True)),
+        ("FINISHED", "UNDEFINED", "", Outcome(None, (Cause(APPLICATION_UNKNOWN, FAILED.facts),))),
         ("FINISHED", "FAILED", "exited with status 0", Outcome(
-            None, "a_1 failed: exited with status 0", has_failed=True)),
+            None, (FAILED._replace(facts={**FAILED.facts, "error": "exited with status 0"}),), has_failed=True)),
     ],
 )  # fmt: skip
 def test_outcome_is_the_final_status(state: str, final: str, diagnostics: str, expected: Outcome) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tui_workbench.core.causes import JOB_REQUEUED, JOB_START_FAILED, NODE_FAILED, Cause, exit_causes, text_of
 from tui_workbench.targets.slurm.batch import NOT_STARTED, SETUP_FAILED
 from tui_workbench.targets.slurm.ends import (
     cause_of,
@@ -37,24 +38,25 @@ def ended(words: str) -> str:
     ],
 )
 def test_slurm_log_names_the_cause_of_an_interruption(words: str, cause: str) -> None:
-    assert cause_of(2, ATTEMPTS, [BEGAN, ended(words), AGAIN]) == cause
+    assert text_of((cause_of(2, ATTEMPTS, [BEGAN, ended(words), AGAIN]),)) == cause
 
 
 def test_attempt_without_exit_code_means_a_failed_node() -> None:
-    assert (
-        cause_of(2, ATTEMPTS, [ended("PREEMPTION"), BEGAN, "loading", AGAIN, ended("JOB REQUEUE")])
-        == "node node1 failed"
+    assert cause_of(2, ATTEMPTS, [ended("PREEMPTION"), BEGAN, "loading", AGAIN, ended("JOB REQUEUE")]) == Cause(
+        NODE_FAILED, {"node": "node1"}
     )
 
 
 def test_attempt_with_exit_code_means_a_requeue() -> None:
     attempts = {**ATTEMPTS, 1: Attempt(0, "node1", 0)}
-    assert cause_of(2, attempts, [BEGAN, AGAIN]) == "the job was requeued"
+    assert cause_of(2, attempts, [BEGAN, AGAIN]) == Cause(JOB_REQUEUED)
 
 
 def test_failed_node_of_another_task_is_named() -> None:
     attempts = {**ATTEMPTS, 1: Attempt(0, "node1", 1)}
-    assert cause_of(2, attempts, [BEGAN, "srun: error: Node failure on node7", AGAIN]) == "node node7 failed"
+    assert cause_of(2, attempts, [BEGAN, "srun: error: Node failure on node7", AGAIN]) == Cause(
+        NODE_FAILED, {"node": "node7"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,8 @@ def test_failed_node_of_another_task_is_named() -> None:
 )
 def test_exit_code_of_srun_is_not_that_of_the_script(line: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "slurm.log").write_text(f"{line}\n")
-    assert outcome_with_code(1, "", str(tmp_path))._replace(cause=None) == Outcome(None, reason, has_failed=True)
+    outcome = outcome_with_code(1, "", str(tmp_path))
+    assert (outcome.exit_code, outcome.reason, outcome.has_failed) == (None, reason, True)
     assert outcome_with_code(3, "", str(tmp_path)).exit_code == 3
 
 
@@ -91,10 +94,10 @@ def test_exit_code_of_srun_is_not_that_of_the_script(line: str, reason: str, tmp
 )
 def test_end_of_a_job_is_a_cause_of_retry(state: str, line: str, cause: str | None, tmp_path: Path) -> None:
     (tmp_path / "slurm.log").write_text(f"{line}\n")
-    assert outcome_with_code(143, state, str(tmp_path)).cause == cause
+    assert outcome_with_code(143, state, str(tmp_path)).retry == cause
     if not line:
         outcome = outcome_without_code(state, None, str(tmp_path), has_started=True)
-        assert outcome.cause == cause
+        assert outcome.retry == cause
         keep_outcome(str(tmp_path), outcome)
         assert outcome_here(str(tmp_path)) == outcome
 
@@ -107,7 +110,7 @@ def test_memory_limit_of_the_job_is_named(code: int, tmp_path: Path) -> None:
     )
     outcome = outcome_with_code(code, "", str(tmp_path))
     assert outcome.reason == "it used more memory than the limit of the job, 400 MB: increase `slurm.mem`"
-    assert outcome.cause == "oom"
+    assert outcome.retry == "oom"
 
 
 def test_canceled_job_was_not_put_back_in_the_queue() -> None:
@@ -124,11 +127,11 @@ def test_canceled_job_was_not_put_back_in_the_queue() -> None:
 )
 def test_other_lines_do_not_change_the_reason(line: str, tmp_path: Path) -> None:
     (tmp_path / "slurm.log").write_text(f"{line}\n")
-    assert outcome_with_code(3, "", str(tmp_path)) == Outcome(3, "exit code 3")
+    assert outcome_with_code(3, "", str(tmp_path)) == Outcome(3, exit_causes(3))
 
 
 def test_attempt_without_files_did_not_start() -> None:
-    assert cause_of(2, {2: ATTEMPTS[2]}, [AGAIN]) == "the previous start failed"
+    assert cause_of(2, {2: ATTEMPTS[2]}, [AGAIN]) == Cause(JOB_START_FAILED)
 
 
 def test_only_last_attempt_decides_about_interruption() -> None:

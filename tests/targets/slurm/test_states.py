@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tui_workbench.targets.slurm.states import ACTIVE, ENDED, WAITING, base_state, describe_end, describe_waiting
+from tui_workbench.core.causes import text_of
+from tui_workbench.targets.slurm.states import ACTIVE, ENDED, WAITING, base_state, cause_of_end, describe_waiting
 from tui_workbench.targets.slurm.submission import remedy_of
 
 
@@ -22,13 +23,14 @@ def test_suffixes_are_not_part_of_a_state(text: str, state: str) -> None:
     ],
 )  # fmt: skip
 def test_cause_is_followed_by_the_state(state: str, words: str) -> None:
-    assert words in describe_end(state)
-    assert describe_end(state).endswith(f"({state})")
+    text = text_of(cause_of_end(state))
+    assert words in text
+    assert text.endswith(f"({state})")
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "FAILED", "RUNNING", "NEW_STATE", ""])
 def test_script_that_ended_by_itself_has_no_cause(state: str) -> None:
-    assert describe_end(state) == ""
+    assert cause_of_end(state) == ()
 
 
 def test_completing_and_unknown_states_are_not_ends() -> None:

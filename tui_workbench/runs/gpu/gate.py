@@ -18,7 +18,6 @@ from tui_workbench.targets.gpu.frameworks import ONE
 from tui_workbench.targets.gpu.gpus import asked_for
 from tui_workbench.targets.registry import target_for
 
-REQUIRED = "RequireGpu"  # first word of the failure reason of a run that used no GPU
 STEP = "preflight"
 TITLE = "check that the run would use the GPU"
 

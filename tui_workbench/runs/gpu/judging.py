@@ -11,11 +11,11 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
+from tui_workbench.core.causes import GPU_NOT_USED, Cause
 from tui_workbench.core.model import RunConfiguration, RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.gpu import advice
 from tui_workbench.runs.gpu.evidence import AGAINST, FOR, evidence_in
-from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.gpu.stall import Progress
 from tui_workbench.runs.gpu.usage import BUSY_PERCENT, UNSOUND, DeviceUse, Usage, read_attempt, read_usage
 from tui_workbench.runs.gpu.verdict import (
@@ -304,9 +304,9 @@ def record_attempts(directory: RunDirectory, record: Record, ending: Ending | No
 def judged(configuration: RunConfiguration, ending: Ending, word: str, cause: str) -> Ending:
     """Return the ending, changed to failed if a completed run required a GPU, but used none or has no verdict.
 
-    `word` is the verdict, or ""; `cause` is the reason why no GPU was used.
+    `word` is the verdict, or ""; `cause` says why no GPU was used.
     """
     if not configuration.require_gpu or ending.state != RunState.COMPLETED or word not in ("", NOT_USED):
         return ending
-    reason = f"{REQUIRED}: it used no GPU{f'; {cause}' if cause else ''}"
-    return ending._replace(state=RunState.FAILED, reason=reason, exit_code=None)
+    causes = (Cause(GPU_NOT_USED, {"error": cause}),)
+    return ending._replace(state=RunState.FAILED, causes=causes, exit_code=None)

@@ -18,15 +18,23 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-from tui_workbench.config.schema.limits import MAX_DURATION, STOP_IF_IDLE, STOP_IF_STALLED
 from tui_workbench.config.schema.slurm_options import requested_gpus
+from tui_workbench.core.causes import (
+    GPU_MISSING,
+    GPU_REFUSED,
+    GPU_UNUSED,
+    IDLE,
+    STALLED,
+    TIME_LIMIT,
+    TIME_LIMIT_WARNED,
+    Cause,
+)
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.files import open_below
 from tui_workbench.core.model import RunConfiguration, RunSpec
 from tui_workbench.core.moments import this_moment
 from tui_workbench.core.waiting import Backoff
 from tui_workbench.runs.gpu.evidence import AGAINST, evidence_in
-from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.gpu.group_samples import GroupSamples, files_of_parts, may_use_gpus
 from tui_workbench.runs.gpu.owners import Owners
 from tui_workbench.runs.gpu.usage import (
@@ -68,7 +76,7 @@ _PROBES = threading.Semaphore(4)
 class Recorder:
     """A thread that records the GPU use of a run, and enforces the policies.
 
-    `end` is called with the reason if a policy ends the run, and `end_attempt` if the time limit ends an attempt.
+    `end` is called with the cause if a policy ends the run, and `end_attempt` if the time limit ends an attempt.
     `on_stall` is called for the first stall of each attempt.
     """
 
@@ -76,8 +84,8 @@ class Recorder:
         self,
         directory: RunDirectory,
         record: Record,
-        end: Callable[[str], object],
-        end_attempt: Callable[[str], object],
+        end: Callable[[Cause], object],
+        end_attempt: Callable[[Cause], object],
         on_stall: Callable[[], object] = lambda: None,
     ) -> None:
         self._directory = directory
@@ -152,28 +160,28 @@ class Recorder:
 
     def _enforce_without_samples(self, *, has_no_gpu: bool) -> None:
         self._has_no_samples = True
-        reason = self._policies.without_gpu() if has_no_gpu else ""
-        if reason:
-            self._end(reason)
+        cause = self._policies.without_gpu() if has_no_gpu else None
+        if cause is not None:
+            self._end(cause)
             return
         while self._policies.has_limit and not self._stopped.wait(LOOK_SECONDS):
             self._enforce_time()
 
     def _enforce_time(self) -> None:
         """Warn the script if its time is nearly over, and end the attempt at the time limit."""
-        if warning := self._policies.warning():
+        if (warning := self._policies.warning()) is not None:
             self._warn(warning)
-        if reason := self._policies.by_time():
+        if (cause := self._policies.by_time()) is not None:
             self._policies.disable()
-            self._end_attempt(reason)
+            self._end_attempt(cause)
 
-    def _warn(self, reason: str) -> None:
+    def _warn(self, cause: Cause) -> None:
         """Send SIGTERM to the run. If its machine is unreachable, the caller tries again."""
         try:
             # Do not use the controller's target, which another thread uses.
             with contextlib.closing(target_for(self._spec.target)) as target:
                 target.warn(self._spec)
-            self._directory.append_event(LIMIT, reason=reason)
+            self._directory.append_event(LIMIT, causes=(cause,))
         except TargetUnreachable:
             return
         except WorkbenchError as error:
@@ -242,9 +250,9 @@ class Recorder:
                 self._has_stalled = True
                 self._on_stall()
             self._enforce_time()
-            if reason := self._policies.by_use(self._usage):
+            if (cause := self._policies.by_use(self._usage)) is not None:
                 self._policies.disable()
-                self._end(reason)
+                self._end(cause)
 
     def _take(self, record: Machine | Sample | Note) -> None:
         if isinstance(record, Machine):
@@ -363,27 +371,25 @@ class Policies:
         if any(use.held for use in usage.devices.values()):
             self._absent = -1.0
 
-    def warning(self) -> str:
-        """Return the reason to warn the script of its time limit, or "". The caller then sets `is_warned`."""
+    def warning(self) -> Cause | None:
+        """Return the cause to warn the script of its time limit, or None. The caller then sets `is_warned`."""
         minutes = self._configuration.max_duration_minutes
         before = min(self._configuration.signal_before_end_minutes, minutes)
         due = max(60 * (minutes - before), EARLIEST_WARNING_SECONDS)
         if not before or self.is_warned or self._is_over or self._begin.seconds_since < due:
-            return ""
-        return f"{MAX_DURATION}: sent SIGTERM {before} min before its limit of {minutes} min"
+            return None
+        return Cause(TIME_LIMIT_WARNED, {"before": before, "minutes": minutes})
 
-    def by_time(self) -> str:
-        """Return the reason to end the attempt because of its duration, or ""."""
+    def by_time(self) -> Cause | None:
+        """Return the cause to end the attempt because of its duration, or None."""
         minutes = self._configuration.max_duration_minutes
         if self._is_over or not minutes or self._begin.seconds_since < 60 * minutes:
-            return ""
-        return f"{MAX_DURATION}: ended after {minutes} min"
+            return None
+        return Cause(TIME_LIMIT, {"minutes": minutes})
 
-    def without_gpu(self) -> str:
-        """Return the reason to end the run because no GPU is available, or ""."""
-        if self._configuration.require_gpu and not self._is_over:
-            return f"{REQUIRED}: no NVIDIA or AMD GPU is available"
-        return ""
+    def without_gpu(self) -> Cause | None:
+        """Return the cause to end the run because no GPU is available, or None."""
+        return Cause(GPU_MISSING) if self._configuration.require_gpu and not self._is_over else None
 
     def count(self, sample: Sample, usage: Usage, passed: float) -> None:
         passed = passed if 0 < passed <= LONGEST_GAP else 0.0
@@ -401,28 +407,28 @@ class Policies:
         else:
             self._idle += passed
 
-    def by_use(self, usage: Usage) -> str:
-        """Return the reason to end the run because of its samples or its log, or ""."""
+    def by_use(self, usage: Usage) -> Cause | None:
+        """Return the cause to end the run because of its samples or its log, or None."""
         if self._is_over:
-            return ""
+            return None
         minutes = self._configuration.stop_if_idle_minutes
         if minutes and self._idle >= 60 * minutes:
-            return f"{STOP_IF_IDLE}: none of its processes has computed on a GPU for {minutes} min"
+            return Cause(IDLE, {"minutes": minutes})
         minutes = self._configuration.stop_if_stalled_minutes
         if minutes and usage.progress.quiet >= 60 * minutes:
-            return f"{STOP_IF_STALLED}: no step, log line or file for {minutes} min"
+            return Cause(STALLED, {"minutes": minutes})
         if not self._configuration.require_gpu or self._absent < 0 or not usage.samples:
-            return ""
+            return None
         if self._absent >= REQUIRED_SECONDS:
-            return f"{REQUIRED}: none of its processes has used a GPU in {REQUIRED_SECONDS / 60:.0f} min"
+            return Cause(GPU_UNUSED, {"minutes": round(REQUIRED_SECONDS / 60)})
         # The log is read every ten seconds. If a framework reports that it found no GPU, the run ends at once.
         if usage.last - self._read_log < 10:
-            return ""
+            return None
         self._read_log = usage.last
         messages = evidence_in(self._log, self._log_start)
         if messages and all(message.speaks == AGAINST for message in messages):
-            return f"{REQUIRED}: {messages[0].cause}"
-        return ""
+            return Cause(GPU_REFUSED, {"error": messages[0].cause})
+        return None
 
 
 class FileWatch:

@@ -65,6 +65,7 @@ def run_from_text(text: str) -> Run:
     """Parse a run from JSON. Raises ValueError, KeyError or TypeError."""
     values = parse_json(text)
     values["arguments"] = tuple(values["arguments"])
+    values["kinds"] = tuple(values["kinds"])
     values["variables"] = tuple(values["variables"])
     values["job"] = ClusterJob(**values["job"])
     return Run(**values)

@@ -16,11 +16,11 @@ import time
 from typing import TYPE_CHECKING
 
 from tui_workbench.core import trace
+from tui_workbench.core.causes import CANCELED, GPU_REQUIRED, KILLED, Cause, kinds_of
 from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError
 from tui_workbench.core.files import is_folder_below, remove_below
 from tui_workbench.core.model import RunSpec, RunState
 from tui_workbench.core.waiting import Interrupted, wait_ready, waking_pipe
-from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.lifecycle import retrying, starting
 from tui_workbench.runs.lifecycle.agent_ends import end_run_of_agent
 from tui_workbench.runs.lifecycle.deferred_copy import make_copy, restore_copy
@@ -282,7 +282,7 @@ class Controller:
         # The recording thread may be sending the warning. The time until another attempt must not count as idle time.
         self._helpers.stop_recording()
         limit = self._directory.status().limit
-        return ending._replace(state=RunState.CANCELED, reason=limit, exit_code=None) if limit else ending
+        return ending._replace(state=RunState.CANCELED, causes=limit, exit_code=None) if limit else ending
 
     def _cancel(self) -> None:
         if self._directory.is_waiting:
@@ -290,10 +290,9 @@ class Controller:
             return
         grace = self._directory.cancel_request.grace
         forced = self._lifecycle.stop(grace)
-        requested = self._directory.cancel_request.reason
-        reason = f"{requested or 'canceled'}; its processes were killed after {grace:g} s" if forced else requested
-        state = RunState.FAILED if requested.startswith(f"{REQUIRED}: ") else RunState.CANCELED
-        self._wrap_up(Ending(state, reason or "canceled"))
+        causes = self._directory.cancel_request.causes or (Cause(CANCELED),)
+        state = RunState.CANCELED if GPU_REQUIRED.isdisjoint(kinds_of(causes)) else RunState.FAILED
+        self._wrap_up(Ending(state, (*causes, *((Cause(KILLED, {"seconds": grace}),) if forced else ()))))
 
     def _wrap_up(self, ending: Ending) -> None:
         """Collect the files of the run and record its end.
@@ -318,7 +317,7 @@ class Controller:
         starting.end_run(self._directory, self.record, self._explain(ending))
 
     def _explain(self, ending: Ending) -> Ending:
-        """Return the ending. If the run failed, the reason contains the cause: an exception, or a missing file."""
+        """Return the ending. If the run failed, its causes are completed: an exception, or a missing file."""
         if ending.state != RunState.FAILED:
             return ending
         secret_arguments.hide(self.record.spec)  # another process may have started the script
@@ -386,10 +385,10 @@ class Controller:
 def _ending_of(outcome: Outcome, end: float) -> Ending:
     if outcome.exit_code is None:
         state = RunState.FAILED if outcome.has_failed else RunState.UNKNOWN
-        return Ending(state, outcome.reason, None, end, cause=outcome.cause)
+        return Ending(state, outcome.causes, None, end, retry=outcome.retry)
     state = RunState.FAILED if outcome.exit_code else RunState.COMPLETED
-    reason = "; ".join(filter(None, (outcome.reason if outcome.exit_code else "", outcome.note)))
-    return Ending(state, reason, outcome.exit_code, end, cause=outcome.cause)
+    causes = (outcome.causes if outcome.exit_code else ()) + outcome.notes
+    return Ending(state, causes, outcome.exit_code, end, retry=outcome.retry)
 
 
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:

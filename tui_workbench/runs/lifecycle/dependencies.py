@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from tui_workbench.core.causes import DEPENDENCY_ENDED, DEPENDENCY_REMOVED, Cause
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.files import LARGEST, read_below
 from tui_workbench.core.model import Run, RunState
@@ -52,16 +53,16 @@ def parse_dependency(project: Project, text: str) -> Dependency:
     return Dependency(directory.path, condition, label, f"after {label} {CONDITIONS[condition]}")
 
 
-def obstacle(demand: Demand) -> str:
-    """Return the reason why a queued run can never start because of the run that it depends on, or ""."""
+def obstacle(demand: Demand) -> Cause | None:
+    """Return why a queued run can never start because of the run that it depends on, or None if it can."""
     if not demand.after:
-        return ""
+        return None
     directory = RunDirectory(demand.after)
     if not os.path.isdir(directory.path):
-        return f"{demand.after_label} was removed"
+        return Cause(DEPENDENCY_REMOVED, {"run": demand.after_label})
     status = directory.status()
     is_unmet = bool(status.end) and status.state not in MET_BY[demand.after_condition]
-    return f"{demand.after_label} has ended ({status.state})" if is_unmet else ""
+    return Cause(DEPENDENCY_ENDED, {"run": demand.after_label, "state": status.state}) if is_unmet else None
 
 
 def reason_to_wait(demand: Demand) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tui_workbench.config.schema.slurm_options import requested_gpus
+from tui_workbench.core.causes import Cause
 from tui_workbench.runs.lifecycle import starting
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.notify.announcing import MetricWatch, announce
@@ -68,16 +69,16 @@ class Helpers:
         if recorder is not None:
             recorder.stop(wait=wait)
 
-    def _end(self, reason: str) -> None:
+    def _end(self, cause: Cause) -> None:
         """End the run because of a policy."""
-        self._directory.request_cancel(rundir.DEFAULT_GRACE, reason)
+        self._directory.request_cancel(rundir.DEFAULT_GRACE, cause)
         os.kill(os.getpid(), starting.CANCEL_SIGNAL)
 
-    def _end_attempt(self, record: Record, reason: str) -> None:
+    def _end_attempt(self, record: Record, cause: Cause) -> None:
         """End the attempt because of its time limit. Without `Retry`, this ends the run."""
         if not record.spec.run_configuration.retry:
-            self._end(reason)
+            self._end(cause)
             return
-        self._directory.append_event(rundir.LIMIT, reason=reason, reached=True)
+        self._directory.append_event(rundir.LIMIT, causes=(cause,), reached=True)
         self.limit_is_reached = True
         os.kill(os.getpid(), starting.CANCEL_SIGNAL)

@@ -32,7 +32,7 @@ from tui_workbench.runs.lifecycle.limits import (
     target_key,
     write_demand,
 )
-from tui_workbench.runs.lifecycle.starting import CANCELED, end_waiting
+from tui_workbench.runs.lifecycle.starting import end_waiting
 from tui_workbench.runs.store.rundir import WAITING, ControllerLock, RunDirectory
 from tui_workbench.targets.registry import target_for
 
@@ -235,10 +235,11 @@ class _Queue:
     def _is_over(self, ticket: _Ticket) -> bool:
         """End a queued run that was canceled or can never start. Return True if the run has ended."""
         directory = ticket.directory
-        reason = CANCELED if directory.cancel_requested else dependencies.obstacle(ticket.demand)
-        if reason and not directory.status().end and (lock := ControllerLock.acquire(directory)) is not None:
+        is_canceled, cause = directory.cancel_requested, dependencies.obstacle(ticket.demand)
+        is_over = (is_canceled or cause is not None) and not directory.status().end
+        if is_over and (lock := ControllerLock.acquire(directory)) is not None:
             with lock:
-                end_waiting(directory, directory.own_record(), reason)
+                end_waiting(directory, directory.own_record(), None if is_canceled else cause)
         if not directory.status().end:
             return False
         self._drop(QUEUED, ticket.name)

@@ -11,6 +11,7 @@ import signal
 import time
 
 from tui_workbench.config.schema.retry import FAILED, LOST, OUT_OF_MEMORY, TIMEOUT, retry_of
+from tui_workbench.core.causes import of_attempt
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.store.attempts import last_number, planned_attempt
 from tui_workbench.runs.store.rundir import ATTEMPT, FOLLOWED, OUTPUT, Attempt, Ending, Record, RunDirectory
@@ -43,18 +44,18 @@ def add_attempt(directory: RunDirectory, ending: Ending, *, delay: float = 0.0, 
     size = os.stat(path).st_size if os.path.exists(path) else 0
     due, ended = round(time.time() + delay, 3), round(ending.end or directory.end_time(), 6)
     number = last_number(directory) + 1
-    attempt = Attempt(number, size, ending.reason, due, ending.exit_code, ending.state, ended, anew)
-    directory.append_event(ATTEMPT, **attempt._asdict())
+    attempt = Attempt(number, size, ending.causes, due, ending.exit_code, ending.state, ended, anew)
+    directory.append_event(ATTEMPT, **attempt.fields)
 
 
 def with_attempt(directory: RunDirectory, ending: Ending) -> Ending:
-    """Return the ending, with the number of the last attempt in its reason.
+    """Return the ending, with the number of the last attempt.
 
     The ending is unchanged if the run has completed, or if the workbench has started its script only once.
     """
     if planned_attempt(directory) is None or ending.state == RunState.COMPLETED:
         return ending
-    return ending._replace(reason=f"attempt {last_number(directory)}: {ending.reason}")
+    return ending._replace(causes=of_attempt(last_number(directory), ending.causes))
 
 
 def cause_of(directory: RunDirectory, ending: Ending) -> str:
@@ -63,8 +64,8 @@ def cause_of(directory: RunDirectory, ending: Ending) -> str:
         return TIMEOUT
     if ending.state not in (RunState.FAILED, RunState.UNKNOWN) or ending.error_code:
         return ""
-    if ending.cause is not None:
-        return ending.cause
+    if ending.retry is not None:
+        return ending.retry
     if ending.state == RunState.UNKNOWN:
         return LOST
     return OUT_OF_MEMORY if ending.exit_code == _KILLED else FAILED

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from tui_workbench.core import system, trace
+from tui_workbench.core.causes import CANCELED_EARLY, NOT_STARTED, Cause, kinds_of
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.processes import adopt, child_descriptor, start_detached
@@ -51,10 +52,7 @@ def start_script(directory: RunDirectory, record: Record, target: Target, lifecy
 
 def not_started(error: WorkbenchError) -> Ending:
     """Return the ending of a run whose script was not started."""
-    return Ending(RunState.FAILED, str(error), error_code=error.exit_code)
-
-
-CANCELED = "canceled before it started"
+    return Ending(RunState.FAILED, (Cause(NOT_STARTED, {"error": str(error)}),), error_code=error.exit_code)
 
 
 def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
@@ -71,15 +69,18 @@ def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
         fields["exit_code"] = ending.exit_code
     if ending.error_code:
         fields["error_code"] = ending.error_code
-    if ending.reason != CANCELED:  # the user has canceled the run, and needs no notification
+    if CANCELED_EARLY not in kinds_of(ending.causes):  # the user has canceled the run, and needs no notification
         announce(directory, END)
-    directory.append_event("state", state=ending.state, reason=ending.reason, final=True, **fields)
+    directory.append_event("state", state=ending.state, causes=ending.causes, final=True, **fields)
     agent_runs.note_end(directory.path)
 
 
-def end_waiting(directory: RunDirectory, record: Record, reason: str = CANCELED) -> None:
-    """Record that a queued run has ended without starting. Raises StorageError."""
-    end_run(directory, record, Ending(RunState.CANCELED, reason))
+def end_waiting(directory: RunDirectory, record: Record, cause: Cause | None = None) -> None:
+    """Record that a queued run has ended without starting; by default, the user has canceled it.
+
+    Raises StorageError.
+    """
+    end_run(directory, record, Ending(RunState.CANCELED, (cause or Cause(CANCELED_EARLY),)))
 
 
 def remove_secrets(directory: RunDirectory, record: Record) -> None:

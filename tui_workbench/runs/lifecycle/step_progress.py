@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tui_workbench.core.causes import ORPHANED, UNREACHABLE, Cause, Causes, kinds_of, plain
 from tui_workbench.core.files import append_below, load_json, unlink_below, write_below
 from tui_workbench.core.model import ClusterJob, Run, RunState
 from tui_workbench.core.progress import Progress as LongProgress
@@ -23,7 +24,6 @@ from tui_workbench.targets.values import Report, Times
 PREPARATION_LOG = "preparation.log"
 
 PROGRESS = "progress.json"  # the progress of a long step; often rewritten, and removed when the step ends
-ORPHANED = "the supervising shell was killed: the script continues, but its exit code will be unknown"
 WRITING_SECONDS = 0.25  # minimum time between two writes of the progress
 
 
@@ -39,16 +39,16 @@ class Progress(Report):
         status = directory.status()
         self._lost = status.reason if status.state == RunState.UNKNOWN else ""
         self._since = ""
-        self._reason = status.reason if status.state == RunState.QUEUED else ""
+        self._causes = status.causes if status.state == RunState.QUEUED else ()
         self.state = RunState.PREPARING  # the state of the run while its target is reachable
         if "start" in status.done:
             self.state = RunState.RUNNING if status.attempt_begin is not None else started
         self._next_writing = 0.0
 
-    def enter(self, state: str, reason: str = "") -> None:
-        self.state, self._reason = state, reason
+    def enter(self, state: str, causes: Causes = ()) -> None:
+        self.state, self._causes = state, causes
         self._lost = self._since = ""
-        fields = {"reason": reason} if reason else {}
+        fields = {"causes": causes} if causes else {}
         if state == RunState.RUNNING:
             agent_runs.note_start(self._directory.path)
         self._directory.append_event("state", state=state, **fields)
@@ -82,8 +82,8 @@ class Progress(Report):
             return
         self._since = self._since or time.strftime("%H:%M:%S")
         self._lost = reason
-        text = f"unreachable since {self._since}: {reason}"
-        self._directory.append_event("state", state=RunState.UNKNOWN, reason=text)
+        cause = Cause(UNREACHABLE, {"since": self._since, "error": reason})
+        self._directory.append_event("state", state=RunState.UNKNOWN, causes=(cause,))
 
     def drain(self) -> None:
         """Read all data from the descriptor `interrupted`."""
@@ -92,8 +92,8 @@ class Progress(Report):
                 pass
 
     def queued(self, reason: str) -> None:
-        if self._lost or (self.state, self._reason) != (RunState.QUEUED, reason):
-            self.enter(RunState.QUEUED, reason)
+        if self._lost or (self.state, self._causes) != (RunState.QUEUED, plain(reason)):
+            self.enter(RunState.QUEUED, plain(reason))
 
     def job(self, facts: ClusterJob) -> None:
         with contextlib.suppress(OSError):  # not essential
@@ -109,23 +109,23 @@ class Progress(Report):
     def ran(self, times: Times) -> None:
         self._directory.record_times(times)
 
-    def attempt(self, number: int, start: int, reason: str, exit_code: int | None = None) -> None:
+    def attempt(self, number: int, start: int, cause: Cause, exit_code: int | None = None) -> None:
         if all(other.number != number for other in self._directory.attempts()):
-            attempt = Attempt(number, start, reason, exit_code=exit_code)
-            event = attempt._asdict()
+            attempt = Attempt(number, start, (cause,), exit_code=exit_code)
+            event = attempt.fields
             del event[DUE]  # the target has started it
             self._directory.append_event(ATTEMPT, **event)
             self.enter(RunState.RUNNING, attempt.note)
 
     def orphaned(self) -> None:
         """Record once that the exit code of the run will be unknown."""
-        if self._directory.status().reason != ORPHANED:
-            self._directory.append_event("state", state=self.state, reason=ORPHANED)
+        if ORPHANED not in kinds_of(self._directory.status().causes):
+            self._directory.append_event("state", state=self.state, causes=(Cause(ORPHANED),))
 
     def regained(self) -> None:
         if self._lost:
             self._lost = self._since = ""
-            self.enter(self.state, self._reason if self.state == RunState.QUEUED else "")
+            self.enter(self.state, self._causes if self.state == RunState.QUEUED else ())
 
 
 def read_progress(directory: RunDirectory) -> LongProgress | None:

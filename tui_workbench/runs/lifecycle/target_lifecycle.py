@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from tui_workbench.core.causes import NEXT_ATTEMPT, Cause
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.progress import listening
@@ -158,10 +159,10 @@ class TargetLifecycle:
         if RESET in status.done:
             return
         when = time.strftime("%H:%M:%S", time.localtime(attempt.due))
-        reason = f"attempt {attempt.number} at {when}: {attempt.reason}"
+        causes = (Cause(NEXT_ATTEMPT, {"number": attempt.number, "at": when}), *attempt.causes)
         is_due = attempt.due <= time.time()
-        if status.reason != reason and not (is_due and status.state == RunState.UNKNOWN):
-            self.progress.enter(RunState.QUEUED, reason)
+        if status.causes != causes and not (is_due and status.state == RunState.UNKNOWN):
+            self.progress.enter(RunState.QUEUED, causes)
         if not (is_due or self._patient):
             raise NotDue(attempt.due)
         self._unless_canceled(lambda: self._pause(attempt.due), ending=False)
@@ -227,7 +228,7 @@ class TargetLifecycle:
 
     def record_ending(self, ending: Ending) -> None:
         if not self._target.starts_at_once and self._directory.status().ending is None:
-            self._directory.append_event("ending", **ending._asdict())
+            self._directory.append_event("ending", **ending.fields)
             self.progress.enter(RunState.FINALIZING)
 
     def fetch(self) -> None:

@@ -1,6 +1,6 @@
 """Find the last Python traceback in a log: its offset, the exception, and the line of the project that raised it.
 
-An exception that ended the script becomes the reason why the run failed. The module reads normal tracebacks, tracebacks
+An exception that ended the script becomes the cause of the failure. The module reads normal tracebacks, tracebacks
 with a prefix on each line (`[rank0]: ` of torchrun), exception groups, and syntax errors of the script, which have no
 header.
 """
@@ -11,13 +11,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tui_workbench.core.causes import EXCEPTION, Cause, is_exit
 from tui_workbench.core.model import RunState
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.trace import masked_text
 from tui_workbench.runs.logs.log_file import LogFile, LogLine
 from tui_workbench.runs.logs.log_search import Pattern, Search
 from tui_workbench.runs.store.rundir import Ending
-from tui_workbench.targets.hosts.supervisor import describe_exit
 
 HEADER = Pattern("Traceback (most recent call last)")  # header of a traceback; syntax errors have none
 MOST_LINES = 2000  # maximum number of lines of a traceback; endless recursion prints a thousand frames
@@ -101,17 +101,16 @@ def _text(line: LogLine) -> str:
 
 
 def with_cause(log: str, ending: Ending, start: int = 0) -> Ending:
-    """Return the ending. If the script ended with an uncaught exception that is in the file `log`, the reason names it.
+    """Return the ending. If the file `log` ends with an uncaught exception that ended the script, it is the cause.
 
     The output of the last attempt begins at the offset `start` of the log. Earlier output is ignored.
     """
-    exit_text = describe_exit(UNCAUGHT)
-    if ending.state != RunState.FAILED or ending.exit_code != UNCAUGHT or not ending.reason.startswith(exit_text):
+    if ending.state != RunState.FAILED or ending.exit_code != UNCAUGHT or not any(map(is_exit, ending.causes[:1])):
         return ending
     traceback = last_traceback(log, start)
     if traceback is None:
         return ending
-    return ending._replace(reason=f"{shown(traceback)} ({exit_text}){ending.reason[len(exit_text) :]}")
+    return ending._replace(causes=(Cause(EXCEPTION, {"error": shown(traceback)}), *ending.causes))
 
 
 def shown(traceback: Traceback) -> str:

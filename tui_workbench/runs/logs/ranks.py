@@ -12,13 +12,13 @@ import signal
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tui_workbench.core import causes
+from tui_workbench.core.causes import Cause, is_exit
 from tui_workbench.core.files import read_end
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS, last_traceback, shown
 from tui_workbench.runs.logs.rank_files import AGAIN, current_nodes, rank_path, ranks_by_node, torchrun_logs
 from tui_workbench.runs.store.rundir import Ending
-from tui_workbench.targets.docker.container import ONE_WAS
-from tui_workbench.targets.hosts import supervisor
 
 TAIL_BYTES = 1 << 17  # bytes at the end of torchrun's output that are read; the summary has some lines for each rank
 
@@ -36,22 +36,16 @@ _CONNECTION = re.compile(
 """Errors of a rank that has lost the connection to another rank (messages of Gloo, NCCL and the store of PyTorch)."""
 
 _TORCHRUN_ERRORS = (
-    (re.compile(r"ValueError: Cuda is not available"), "ProcessesPerNode is gpus, but PyTorch sees no GPU"),
-    (re.compile(r"No module named '?torch'?(?!\.)"), "the Python of the run has no PyTorch; install torch in it"),
-    (
-        re.compile(r"No module named '?torch\.distributed\.run"),
-        "the PyTorch of the run is older than 1.9, the first version with torchrun",
-    ),
-    (
-        re.compile(r"RendezvousConnectionError|client socket has (timed out|failed)"),
-        "torchrun on a node cannot connect to the first node; the nodes must accept TCP connections from each other",
-    ),
-    (re.compile(r"RendezvousTimeoutError"), "torchrun has not started on all nodes"),
+    (re.compile(r"ValueError: Cuda is not available"), causes.TORCHRUN_NO_GPU),
+    (re.compile(r"No module named '?torch'?(?!\.)"), causes.TORCHRUN_NO_TORCH),
+    (re.compile(r"No module named '?torch\.distributed\.run"), causes.TORCHRUN_OLD),
+    (re.compile(r"RendezvousConnectionError|client socket has (timed out|failed)"), causes.TORCHRUN_NO_CONNECTION),
+    (re.compile(r"RendezvousTimeoutError"), causes.TORCHRUN_NOT_ON_ALL),
 )
-"""Errors of torchrun that the script did not cause, with their meaning."""
+"""Errors of torchrun that the script did not cause, with their kinds."""
 
 
-class Cause(NamedTuple):
+class FailedRank(NamedTuple):
     """The rank that failed first, with its exit code or the negative number of a signal."""
 
     rank: int
@@ -60,8 +54,8 @@ class Cause(NamedTuple):
     time: str = ""  # when torchrun noticed the failure, to the second
 
     @property
-    def label(self) -> str:
-        return f"rank {self.rank} on {self.node}" if self.node else f"rank {self.rank}"
+    def facts(self) -> dict[str, str | int]:
+        return {"rank": self.rank, "code": self.code, **({"node": self.node} if self.node else {})}
 
 
 class Ranks(NamedTuple):
@@ -93,78 +87,81 @@ def rank_prefix(rank: int) -> str:
     return f"[rank{rank}]: "
 
 
-def cause_of(directory: str) -> Cause | None:
+def cause_of(directory: str) -> FailedRank | None:
     """Return the rank that failed first according to torchrun, or None if it is unknown."""
     read = (_cause_in(_end_of(path), node) for node, path in torchrun_logs(directory).items())
-    causes = [cause for cause in read if cause is not None]
+    failed = [cause for cause in read if cause is not None]
     # The ranks of other nodes often fail in the same second, because they have lost the connection.
-    return min(causes, key=lambda cause: (_is_consequence(directory, cause), cause.time), default=None)
+    return min(failed, key=lambda cause: (_is_consequence(directory, cause), cause.time), default=None)
 
 
-def _cause_in(output: str, node: str) -> Cause | None:
+def _cause_in(output: str, node: str) -> FailedRank | None:
     """Return the cause that the last summary in the output of torchrun names, or None without a complete summary."""
     _, heading, summary = f"\n{output}".rpartition(_ROOT_CAUSE)
     lines = summary.split("\n", _CAUSE_LINES)[:_CAUSE_LINES] if heading else []
     rank, code, time = (next(filter(None, map(pattern.match, lines)), None) for pattern in (_RANK, _CODE, _TIME))
     if rank is None or code is None:
         return None
-    return Cause(int(rank[1]), int(code[1]), node, time[1] if time is not None else "")
+    return FailedRank(int(rank[1]), int(code[1]), node, time[1] if time is not None else "")
 
 
-def _is_consequence(directory: str, cause: Cause) -> bool:
+def _is_consequence(directory: str, cause: FailedRank) -> bool:
     """Return True if the rank probably failed because it has lost the connection to another rank.
 
     PyTorch also aborts such a rank (SIGABRT). torchrun ends the ranks of a canceled run with SIGTERM.
     """
     if cause.code < 0:
         return cause.code in (-signal.SIGABRT, -signal.SIGTERM)
-    return bool(_CONNECTION.search(_raised_by(rank_path(directory, cause.node, cause.rank))))
+    return bool(_CONNECTION.search(str(_raised_by(rank_path(directory, cause.node, cause.rank)).get("error", ""))))
 
 
 def with_cause(directory: str, ending: Ending) -> Ending:
-    """Return the ending. If the run failed, its reason is the error of the rank that failed first, or of torchrun.
+    """Return the ending. If the run failed, its cause is the error of the rank that failed first, or of torchrun.
 
-    If no error is found, the reason does not change.
+    If no error is found, the ending does not change.
     """
     if ending.state != RunState.FAILED or not ending.exit_code:
         return ending
-    cause = cause_of(directory)
-    reason = _reason_of(directory, cause) if cause is not None else _torchrun_reason(directory)
-    exit_text = supervisor.describe_exit(ending.exit_code)
-    if cause is None and not reason and ending.exit_code > 128:
-        reason = f"torchrun was {exit_text}"
-    if not reason or not ending.reason.startswith(exit_text):
+    first, others = ending.causes[:1], ending.causes[1:]
+    if not any(map(is_exit, first)):
         return ending
-    rest = ending.reason[len(exit_text) :]
-    if cause is not None and cause.code == -signal.SIGKILL and rest.startswith(ONE_WAS):
-        return ending._replace(reason=f"{cause.label} was {rest[len(ONE_WAS) :]}")
-    return ending._replace(reason=reason + rest)
+    failed = cause_of(directory)
+    is_starved = bool(others) and others[0].kind == causes.CHILD_OUT_OF_MEMORY
+    if is_starved and failed is not None and failed.code == -signal.SIGKILL:
+        starved = Cause(causes.RANK_OUT_OF_MEMORY, {**failed.facts, **others[0].facts})
+        return ending._replace(causes=(starved, *others[1:]))
+    cause = _cause_of_rank(directory, failed) if failed is not None else _cause_of_torchrun(directory)
+    if cause is None and first[0].kind == causes.SIGNAL:
+        cause = Cause(causes.TORCHRUN_SIGNAL, first[0].facts)
+    return ending._replace(causes=(cause, *others)) if cause is not None else ending
 
 
-def _reason_of(directory: str, cause: Cause) -> str:
-    if cause.code < 0:
-        return f"{cause.label} was {supervisor.describe_exit(128 - cause.code)}"
-    raised = _raised_by(rank_path(directory, cause.node, cause.rank))
-    return f"{cause.label}: {raised or supervisor.describe_exit(cause.code)}"
+def _cause_of_rank(directory: str, failed: FailedRank) -> Cause:
+    if failed.code < 0:
+        (ended,) = causes.exit_causes(128 - failed.code)
+        kind = causes.RANK_SIGNAL if ended.kind == causes.SIGNAL else causes.RANK
+        return Cause(kind, {**failed.facts, **ended.facts})
+    return Cause(causes.RANK, {**failed.facts, **_raised_by(rank_path(directory, failed.node, failed.rank))})
 
 
-def _raised_by(path: str) -> str:
-    """Return the exception that ended a rank, and its location, or "" if the log contains no traceback."""
+def _raised_by(path: str) -> dict[str, str | int]:
+    """Return the exception that ended a rank, and its location; empty if the log contains no traceback."""
     traceback = last_traceback(path)
     if traceback is None:
-        return ""
-    text, frame = shown(traceback), traceback.frame
-    return f"{text} ({os.path.basename(frame.file)}:{frame.line})" if frame is not None else text
+        return {}
+    frame = traceback.frame
+    location: dict[str, str | int] = {"file": os.path.basename(frame.file), "line": frame.line} if frame else {}
+    return {"error": shown(traceback), **location}
 
 
-def _torchrun_reason(directory: str) -> str:
+def _cause_of_torchrun(directory: str) -> Cause | None:
     outputs = [_end_of(path) for path in torchrun_logs(directory).values()]
-    meaning = next((meaning for pattern, meaning in _TORCHRUN_ERRORS if any(map(pattern.search, outputs))), "")
-    if meaning:
-        return meaning
+    for pattern, kind in _TORCHRUN_ERRORS:
+        if any(map(pattern.search, outputs)):
+            return Cause(kind)
     lasts = [output.strip().rpartition("\n")[2] for output in outputs]
     last = next((line for line in lasts if "Error" in line.partition(" ")[0]), "")
-    return f"torchrun: {last[:MOST_CHARACTERS]}" if last else ""
+    return Cause(causes.TORCHRUN, {"error": last[:MOST_CHARACTERS]}) if last else None
 
 
 def _end_of(path: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 
+from tui_workbench.core import causes
+from tui_workbench.core.causes import Cause
 from tui_workbench.core.files import read_end
 from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS
 from tui_workbench.runs.logs.spark_events import read_spark
@@ -38,24 +40,18 @@ def stage_failure(directory: str, run_id: str) -> str:
     return failure
 
 
-def spark_failure(path: str) -> str:
-    """Return the reason if the log at `path` shows that Spark itself failed, or ""."""
+def spark_failure(path: str) -> Cause | None:
+    """Return the cause if the log at `path` shows that Spark itself failed, or None."""
     text = ""
     with suppress(OSError):
         text = read_end(path, TAIL_BYTES).decode("utf-8", "replace")
     if packages := list(dict.fromkeys(":".join(match) for match in _UNRESOLVED.findall(text))):
-        return f"Spark cannot download {', '.join(packages)}: check names, repositories and network"[:MOST_CHARACTERS]
+        return Cause(causes.SPARK_PACKAGES, {"packages": ", ".join(packages)[:MOST_CHARACTERS]})
     if _OTHER_JAVA.search(text):
-        return (
-            "the Java of the run does not work with this Spark: set JAVA_HOME to Java 17 for Spark 3.3 or newer, "
-            "or to Java 8 for older versions"
-        )
+        return Cause(causes.SPARK_JAVA)
     if _NO_YARN in text:
-        return "HADOOP_CONF_DIR is not set: set it in EnvironmentVariables to the folder of YARN's configuration"
+        return Cause(causes.SPARK_NO_HADOOP)
     if match := _NO_MASTER.search(text):
-        return (
-            f"invalid Spark master {match[1]!r}: correct `spark.master`"
-            if match[1]
-            else "the Spark master does not answer: check `spark.master`, and that the cluster is running"
-        )
-    return ""
+        master = match[1]
+        return Cause(causes.SPARK_MASTER_INVALID, {"master": master}) if master else Cause(causes.SPARK_MASTER_SILENT)
+    return None

@@ -11,7 +11,8 @@ import os
 import re
 from typing import Any, NamedTuple
 
-from tui_workbench.config.schema.limits import MAX_DURATION, STOP_IF_IDLE, STOP_IF_STALLED
+from tui_workbench.config.schema.limits import STOP_IF_STALLED
+from tui_workbench.core.causes import POLICIES
 from tui_workbench.core.directories import channels_path
 from tui_workbench.core.errors import ConfigurationError, UsageError, storage_errors
 from tui_workbench.core.files import load_json, write_atomically
@@ -74,9 +75,8 @@ class Channel(NamedTuple):
 
 def policy_that_ended(run: Run) -> str:
     """Return the name of the policy that ended a run, such as `MaxDurationMinutes`, or ""."""
-    policies = (STOP_IF_STALLED, STOP_IF_IDLE, MAX_DURATION)
-    # The reason of a later attempt begins with its number.
-    return next((policy for policy in policies if run.state == RunState.CANCELED and f"{policy}: " in run.reason), "")
+    policies = (POLICIES[kind] for kind in run.kinds if kind in POLICIES)
+    return next(policies, "") if run.state == RunState.CANCELED else ""
 
 
 def load_channels() -> list[Channel]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from hashlib import blake2b
 
+from tui_workbench.core.causes import CANCELED
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.files import append_below, make_folders, read_below, unlink_below
 from tui_workbench.core.json_values import parse_json
@@ -135,7 +136,7 @@ def _end(directory: RunDirectory, channel: Channel) -> Notification | None:
     glyph = GLYPHS.get(run.state, "?")
     policy = policy_that_ended(run)
     cause = f" by {policy}" if policy else f" with exit code {run.exit_code}" if run.exit_code else ""
-    body = ["" if run.reason == run.state else run.reason, str(brief_of(directory.path).get("text", ""))]
+    body = ["" if run.kinds == (CANCELED,) else run.reason, str(brief_of(directory.path).get("text", ""))]
     if run.duration:
         body.append(f"It ran for {_duration(run.duration)} on {run.target}.")
     title = f"{glyph} {_name(run)} {run.state}{cause}"

@@ -23,6 +23,7 @@ from tui_workbench.config.schema.data_references import (
     data_problems,
 )
 from tui_workbench.config.secret_values import RUN_CONFIGURATION_SUFFIX, Unreadable, copy_for_snapshot, looks_secret
+from tui_workbench.core.causes import MISSING_FILE, RAISED, Cause
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.files import open_file
@@ -257,12 +258,18 @@ class _Walk(NamedTuple):
 
 
 def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
-    """Return the ending. If a tracked run failed because a file was missing, the reason contains the cause."""
+    """Return the ending. If a tracked run failed because a file was missing, the causes say why it was missing."""
     if ending.state != RunState.FAILED or not record.spec.tracked:
         return ending
-    missing = _NOT_FOUND.search(ending.reason)
-    cause = missing_file_cause(record.spec, missing[1]) if missing is not None else ""
-    return ending._replace(reason=f"{ending.reason}; {visible(cause)}") if cause else ending
+    name = next(filter(None, (_missing_file(cause.error) for cause in ending.causes if cause.kind in RAISED)), "")
+    advice = visible(missing_file_cause(record.spec, name)) if name else ""
+    return ending._replace(causes=(*ending.causes, Cause(MISSING_FILE, {"advice": advice}))) if advice else ending
+
+
+def _missing_file(error: str) -> str:
+    """Return the file that a program has not found, according to its error; "" if it has another cause."""
+    match = _NOT_FOUND.search(error)
+    return match[1] if match is not None else ""
 
 
 def missing_file_cause(spec: RunSpec, name: str) -> str:

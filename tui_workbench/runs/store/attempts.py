@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from tui_workbench.core.causes import Causes, read_causes, stored, text_of, without_attempt
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import make_folders
 from tui_workbench.core.model import RunState
@@ -24,12 +25,16 @@ class AttemptRecord(NamedTuple):
 
     number: int = 1
     state: str = RunState.QUEUED
-    reason: str = ""
+    causes: Causes = ()
     exit_code: int | None = None
     start: float = 0.0
     end: float = 0.0
     log_start: int = 0  # the offset of its first byte in output.log
     log_end: int | None = None  # the offset after its last byte; None for the end of output.log
+
+    @property
+    def reason(self) -> str:
+        return text_of(self.causes)
 
     @property
     def folder(self) -> str:
@@ -70,8 +75,8 @@ def _log_size(directory: RunDirectory) -> int:
 
 
 def _after_state(current: AttemptRecord, event: Mapping[str, Any], moment: float) -> AttemptRecord:
-    state, reason, code, end = (event.get(key) for key in ("state", "reason", "exit_code", "end"))
-    if not isinstance(state, str) or not isinstance(reason, str | None) or not isinstance(code, int | None):
+    state, code, end = (event.get(key) for key in ("state", "exit_code", "end"))
+    if not isinstance(state, str) or not isinstance(code, int | None):
         return current
     if state == RunState.RUNNING:
         return current._replace(state=state, start=current.start or moment, end=0.0)
@@ -79,13 +84,9 @@ def _after_state(current: AttemptRecord, event: Mapping[str, Any], moment: float
         return current._replace(state=state, end=moment)  # a scheduler has put the job back in its queue
     if event.get("final"):
         ended = float(end) if isinstance(end, int | float) else moment
-        return current._replace(state=state, reason=own_reason(reason or "", current.number), exit_code=code, end=ended)
+        causes = without_attempt(read_causes(event, code))
+        return current._replace(state=state, causes=causes, exit_code=code, end=ended)
     return current._replace(state=state)
-
-
-def own_reason(reason: str, number: int) -> str:
-    """Return the reason of a run's end without the number of its last attempt."""
-    return reason.removeprefix(f"attempt {number}: ")
 
 
 def _closed(current: AttemptRecord, following: Attempt, end: float) -> AttemptRecord:
@@ -97,7 +98,7 @@ def _closed(current: AttemptRecord, following: Attempt, end: float) -> AttemptRe
         return current._replace(log_end=following.start)
     return current._replace(
         state=following.state,
-        reason=following.reason,
+        causes=following.causes,
         exit_code=following.exit_code,
         end=following.ended or end,
         log_end=following.start,
@@ -127,7 +128,7 @@ def current_attempt(directory: RunDirectory, ending: Ending) -> AttemptRecord | 
         return None
     return attempts[-1]._replace(
         state=ending.state,
-        reason=own_reason(ending.reason, attempts[-1].number),
+        causes=without_attempt(ending.causes),
         exit_code=ending.exit_code,
         end=ending.end or directory.end_time(),
         log_end=_log_size(directory),
@@ -140,4 +141,4 @@ def write_attempt(directory: RunDirectory, attempt: AttemptRecord, verdict: Mapp
         make_folders(directory.path, attempt.folder)
     if verdict is not None:
         directory.write(f"{attempt.folder}/{GPU_VERDICT}", json_bytes(verdict, indent=1))
-    directory.write(f"{attempt.folder}/{FILE}", json_bytes(attempt._asdict(), indent=1))
+    directory.write(f"{attempt.folder}/{FILE}", json_bytes({**attempt._asdict(), **stored(attempt.causes)}, indent=1))

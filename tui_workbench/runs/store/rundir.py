@@ -14,15 +14,27 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tui_workbench.core import locks
+from tui_workbench.core.causes import (
+    FILES_MISSING,
+    IMPORTED,
+    UNREACHABLE,
+    Cause,
+    Causes,
+    kinds_of,
+    plain,
+    read_causes,
+    stored,
+    text_of,
+)
 from tui_workbench.core.errors import ImportedRun, RunNotFound, storage_error, storage_errors
 from tui_workbench.core.files import LARGEST, append_below, open_below, read_below, read_regular, write_all, write_below
 from tui_workbench.core.json_values import parse_json
 from tui_workbench.core.masking import mask_words
-from tui_workbench.core.model import NOT_ALL_HERE, ClusterJob, Run, RunState
+from tui_workbench.core.model import ClusterJob, Run, RunState
 from tui_workbench.core.moments import this_moment
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.cluster_job import read_job
@@ -71,7 +83,6 @@ CONTAINER_FILES = "made"  # receives the files of a script whose project is copi
 SHELL_COPY = "shell"  # the working copy for interactive shells
 FOLLOWED = "followed"  # exists for a run that another machine submitted, and whose files on the target are kept
 NOTE = "note"  # event with a `text` for the submitter of the run
-IMPORTED = "imported: not submitted by you on this machine"  # the reason of an active run that is not this user's own
 NEWS_SECONDS = 2.0  # a start this long ago is recorded before the end of the script
 DEFAULT_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
@@ -80,7 +91,7 @@ class CancelRequest(NamedTuple):
     """A request to cancel a run, as in the file `cancel` of its directory."""
 
     grace: float = DEFAULT_GRACE  # seconds between SIGTERM and SIGKILL
-    reason: str = ""  # set if a policy cancels the run
+    causes: Causes = ()  # set if a policy cancels the run
 
 
 class RunDirectory:
@@ -165,8 +176,13 @@ class RunDirectory:
             ) from error
 
     def append_event(self, event: str, **fields: Any) -> None:
-        """Append an event to events.jsonl. A final state is flushed to disk. Raises StorageError."""
+        """Append an event to events.jsonl. A final state is flushed to disk. Raises StorageError.
+
+        If the fields contain `causes`, they are stored with their text in `reason`.
+        """
         moment = this_moment()
+        if "causes" in fields:
+            fields |= stored(fields["causes"])
         more = {"up": moment.up, "boot": moment.boot} if event == "state" and moment.boot else {}
         data = json_bytes({"time": moment.time, "event": event, **fields, **more})
         with (
@@ -220,6 +236,7 @@ class RunDirectory:
         """Read the run from its files. Raises RunNotFound."""
         record, status = self.read_record(), self.status()
         spec = record.spec
+        causes = (*status.causes, *((Cause(FILES_MISSING),) if status.lacks_outputs else ()))
         run = Run(
             run_id=self.run_id,
             run_number=record.run_number,
@@ -231,7 +248,9 @@ class RunDirectory:
             target=spec.target.name,
             target_type=spec.target.type,
             state=status.state,
-            reason="; ".join(filter(None, (status.reason, NOT_ALL_HERE if status.lacks_outputs else ""))),
+            reason=text_of(causes),
+            kinds=kinds_of(causes),
+            unreachable_since=next((str(cause.facts["since"]) for cause in causes if cause.kind == UNREACHABLE), ""),
             lacks_outputs=status.lacks_outputs,
             exit_code=status.exit_code,
             created=record.created,
@@ -250,18 +269,21 @@ class RunDirectory:
         if problem := problem_of(run):
             raise RunNotFound(problem, remedy="Move the run directory away.", file=self.file(RECORD))
         if run.is_active and not self.is_own:
-            return run._replace(state=RunState.UNKNOWN, reason=IMPORTED, imported=True)
+            causes = (Cause(IMPORTED),)
+            return run._replace(state=RunState.UNKNOWN, reason=text_of(causes), kinds=kinds_of(causes), imported=True)
         return run
 
-    def request_cancel(self, grace: float, reason: str = "") -> None:
+    def request_cancel(self, grace: float, *causes: Cause) -> None:
         """Request that the current or a later controller cancels the run. The last request applies.
 
-        `grace` is the time in seconds between SIGTERM and SIGKILL. `reason` is set if a policy cancels the run. Raises
+        `grace` is the time in seconds between SIGTERM and SIGKILL. `causes` are set if a policy cancels the run. Raises
         StorageError.
         """
-        text = " ".join(reason.encode("utf-8", "replace").decode().split())
+        fields = stored(causes)
+        text = " ".join(fields["reason"].encode("utf-8", "replace").decode().split())
+        data = f"{grace:.3f} {text}".rstrip().encode() + b"\n"  # the last line, which controllers of all versions read
         with storage_errors("write", self.file(CANCEL_REQUEST)):
-            append_below(self.path, CANCEL_REQUEST, f"{grace:.3f} {text}".rstrip().encode() + b"\n")
+            append_below(self.path, CANCEL_REQUEST, (json_bytes(fields) if causes else b"") + data)
 
     @property
     def is_limited(self) -> bool:
@@ -293,10 +315,21 @@ class RunDirectory:
     def cancel_request(self) -> CancelRequest:
         try:
             text = read_below(self.path, CANCEL_REQUEST, LARGEST).decode("utf-8", "replace")
-            grace, _, reason = text.split("\n")[-2].partition(" ")
-            return CancelRequest(float(grace), reason)
+            before, line, _ = ("\n" + text).rsplit("\n", 2)
+            grace, _, reason = line.partition(" ")
+            return CancelRequest(float(grace), read_causes(_causes_line(before) if reason else {}) or plain(reason))
         except (OSError, ValueError, IndexError):
             return CancelRequest()
+
+
+def _causes_line(before: str) -> Mapping[str, Any]:
+    """Return the fields in the last line of the text; none if it has another content."""
+    line = before.rpartition("\n")[2]
+    try:
+        fields = parse_json(line)
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
 
 
 class ControllerLock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from tui_workbench.core.causes import Causes, of_attempt, read_causes, stored, text_of
 from tui_workbench.core.json_values import read_as
 from tui_workbench.core.model import RunState
 from tui_workbench.core.moments import Moment, moment_of
@@ -22,11 +23,22 @@ class Ending(NamedTuple):
     """The end of a run on its target, which is known before the files are fetched."""
 
     state: str
-    reason: str = ""
+    causes: Causes = ()
     exit_code: int | None = None
     end: float = 0.0
     error_code: int = 0  # exit code of the error that prevented the start of the script, or 0
-    cause: str | None = None  # see Outcome
+    retry: str | None = None  # see Outcome
+
+    @property
+    def reason(self) -> str:
+        return text_of(self.causes)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the event that stores the ending."""
+        values = self._asdict()
+        retry = values.pop("retry")
+        return {**values, **stored(self.causes), "cause": retry}  # earlier versions read `reason` and `cause`
 
 
 class Attempt(NamedTuple):
@@ -34,7 +46,7 @@ class Attempt(NamedTuple):
 
     number: int  # 2 or more
     start: int  # size of the log in bytes at the start of this attempt
-    reason: str  # why the previous attempt ended
+    causes: Causes = ()  # why the previous attempt ended
     due: float = 0.0  # when `Retry` starts it, in seconds since the epoch; 0 if the target has started it
     exit_code: int | None = None  # of the previous attempt
     state: str = RunState.FAILED  # of the previous attempt at its end
@@ -45,20 +57,31 @@ class Attempt(NamedTuple):
     def from_event(cls, event: Mapping[str, Any]) -> Attempt | None:
         """Return the attempt of an ATTEMPT event, or None if the event is malformed."""
         try:
-            return read_as(cls, event)
+            attempt = read_as(cls, {**event, "causes": ()})
+            return attempt._replace(causes=read_causes(event, attempt.exit_code))
         except ValueError:
             return None
 
     @property
-    def note(self) -> str:
-        return f"attempt {self.number}: {self.reason}"
+    def reason(self) -> str:
+        return text_of(self.causes)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the ATTEMPT event."""
+        return {**self._asdict(), **stored(self.causes)}
+
+    @property
+    def note(self) -> Causes:
+        """The number of the attempt, and why it was necessary."""
+        return of_attempt(self.number, self.causes)
 
 
 class Status(NamedTuple):
     """The state of a run, derived from its events."""
 
     state: str = RunState.QUEUED
-    reason: str = ""
+    causes: Causes = ()
     exit_code: int | None = None
     start: float = 0.0
     end: float = 0.0  # 0.0 until the final state; later events do not count
@@ -68,12 +91,16 @@ class Status(NamedTuple):
     error_code: int = 0  # see Ending
     begin: Moment | None = None  # the start, to measure durations even if the clock is changed
     attempt_begin: Moment | None = None  # the start of the current attempt; a scheduler's restart does not change it
-    limit: str = ""  # why the time limit ends the current attempt; set from the warning on
+    limit: Causes = ()  # why the time limit ends the current attempt; set from the warning on
     limit_is_reached: bool = False
     began: float = 0.0  # when the script of the current attempt began, as its machine has recorded; 0.0 if unknown
     ended: float = 0.0  # when it ended, as its machine has recorded; 0.0 if unknown
     since: float = 0.0  # when the previous attempt ended; for the first attempt, the time of the first event
     attempts: int = 1  # number of attempts that have begun
+
+    @property
+    def reason(self) -> str:
+        return text_of(self.causes)
 
     @property
     def lacks_outputs(self) -> bool:
@@ -107,11 +134,11 @@ def status_of(events: Iterable[Mapping[str, Any]]) -> Status:
                 done -= STARTING
                 if event.get("anew"):
                     done, begun, status = set(), set(), Status(start=status.start, begin=status.begin)
-                status = status._replace(attempt_begin=None, limit="", limit_is_reached=False)
+                status = status._replace(attempt_begin=None, limit=(), limit_is_reached=False)
             since = _time(event.get("ended")) or status.ended or status.since
             status = status._replace(began=0.0, ended=0.0, since=since, attempts=status.attempts + 1)
         elif kind == LIMIT:
-            status = status._replace(limit=str(event.get("reason")), limit_is_reached="reached" in event)
+            status = status._replace(limit=read_causes(event), limit_is_reached="reached" in event)
         elif kind == "ending":
             status = status._replace(ending=_ending(event) or status.ending)
     return status._replace(done=frozenset(done), begun=frozenset(begun))
@@ -119,7 +146,7 @@ def status_of(events: Iterable[Mapping[str, Any]]) -> Status:
 
 def _after_state(status: Status, event: Mapping[str, Any]) -> Status:
     """Return the status after a state event."""
-    state, reason, code = event.get("state"), event.get("reason") or "", event.get("exit_code", status.exit_code)
+    state, code = event.get("state"), event.get("exit_code", status.exit_code)
     moment = moment_of(event)
     end = event.get("end", event.get("time", 0.0)) if event.get("final") else 0.0
     if state is None or moment is None:
@@ -129,7 +156,8 @@ def _after_state(status: Status, event: Mapping[str, Any]) -> Status:
         status = status._replace(attempt_begin=status.attempt_begin or moment)
         if not status.start:
             status = status._replace(start=moment.time, begin=moment)
-    return status._replace(state=state, reason=reason, exit_code=code, end=end, error_code=event.get("error_code", 0))
+    causes = read_causes(event, code)
+    return status._replace(state=state, causes=causes, exit_code=code, end=end, error_code=event.get("error_code", 0))
 
 
 def _after_ran(status: Status, event: Mapping[str, Any]) -> Status:
@@ -156,6 +184,7 @@ def _time(value: object) -> float:
 
 def _ending(event: Mapping[str, Any]) -> Ending | None:
     try:
-        return read_as(Ending, event)
+        ending = read_as(Ending, {**event, "causes": (), "retry": event.get("cause")})
+        return ending._replace(causes=read_causes(event, ending.exit_code))
     except ValueError:
         return None

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from tui_workbench.core.causes import MLFLOW, Cause, stored
 from tui_workbench.core.errors import StorageError, UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import load_json, make_folders, open_regular, write_below
 from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunSpec, RunState
@@ -176,10 +177,10 @@ def _record(project: Project, source: _Source, run_id: str, number: int) -> Reco
 def _events(source: _Source, start: float) -> Iterable[dict[str, Any]]:
     state = store.state_of(source.meta)
     end = store.seconds(source.meta.get("end_time")) or start
-    reason = "failed; MLflow does not record the reason" if state == RunState.FAILED else ""
+    causes = stored((Cause(MLFLOW),) if state == RunState.FAILED else ())
     yield {"time": start, "event": "state", "state": RunState.QUEUED}
     yield {"time": start, "event": "state", "state": RunState.RUNNING}
-    yield {"time": end, "event": "state", "state": state, "reason": reason, "final": True, "end": end}
+    yield {"time": end, "event": "state", "state": state, **causes, "final": True, "end": end}
 
 
 def _metrics(folder: str) -> Iterable[dict[str, Any]]:

@@ -17,6 +17,17 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tui_workbench.config.schema.retry import LOST
+from tui_workbench.core.causes import (
+    CHILD_OUT_OF_MEMORY,
+    CONTAINER_ENDED,
+    CONTAINER_KILLED,
+    CONTAINER_REMOVED,
+    ENGINE_RESTARTED,
+    MACHINE_RESTARTED,
+    OUT_OF_MEMORY,
+    Cause,
+    exit_causes,
+)
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.shell_scripts import shell_script
@@ -68,8 +79,6 @@ _REACHABLE_SPARK = shell_script("targets/docker/scripts/reachable_spark.sh")
 SHM_BYTES = 8 << 30
 # The engine's default log driver may not be readable, or may drop lines.
 LOG = {"Type": "json-file", "Config": {"max-size": "1000t"}}
-# Stands before the reason if a child process of the script ran out of memory.
-ONE_WAS = "; one of its processes was "
 
 
 class Mount(NamedTuple):
@@ -299,35 +308,30 @@ def outcome(
     ends by itself.
     """
     is_out_of_memory = container is not None and container.out_of_memory
-    starved = f"killed: out of memory on {host}; use smaller batches or fewer workers"
+    here = {"host": host}
     if exit_code is not None:
         if is_out_of_memory and exit_code == 137:
-            return Outcome(exit_code, starved)
-        reason = supervisor.describe_exit(exit_code)
+            return Outcome(exit_code, (Cause(OUT_OF_MEMORY, here),))
         if exit_code == _TERMINATED and container is not None and _is_later(engine_started, container.started_at):
-            return Outcome(exit_code, _engine_restarted(host))
-        return Outcome(exit_code, f"{reason}{ONE_WAS}{starved}" if is_out_of_memory and exit_code else reason)
+            return Outcome(exit_code, (Cause(ENGINE_RESTARTED, here),))
+        starved = (Cause(CHILD_OUT_OF_MEMORY, here),) if is_out_of_memory and exit_code else ()
+        return Outcome(exit_code, exit_causes(exit_code) + starved)
     if restarted:
-        return Outcome(None, f"{host} was restarted during the run; submit the run again")
+        return Outcome(None, (Cause(MACHINE_RESTARTED, here),))
     # A container that is being removed has no exit code.
     if container is None or container.exit_code is None:
-        reason = f"its container on {host} was removed by another program"
-        return Outcome(None, reason, has_failed=has_supervisor, cause=LOST)
+        return Outcome(None, (Cause(CONTAINER_REMOVED, here),), has_failed=has_supervisor, retry=LOST)
     code = container.exit_code
     if is_out_of_memory:
-        return Outcome(code, starved)
+        return Outcome(code, (Cause(OUT_OF_MEMORY, here),))
     if _is_later(engine_started, container.started_at):
-        return Outcome(code or None, _engine_restarted(host))
+        return Outcome(code or None, (Cause(ENGINE_RESTARTED, here),))
     if container.labels.get(MODE_LABEL) == ENGINE_MODE:
-        return Outcome(code, supervisor.describe_exit(code))
+        return Outcome(code, exit_causes(code))
     if code == 137:
-        return Outcome(code, f"its container on {host} was killed, by another program or for lack of memory")
-    details = f": {container.error}" if container.error else ""
-    return Outcome(code or None, f"its container ended without a recorded exit code{details}")
-
-
-def _engine_restarted(host: str) -> str:
-    return f"the Docker engine on {host} was restarted, which ended the run; submit the run again"
+        return Outcome(code, (Cause(CONTAINER_KILLED, here),))
+    facts = {"error": container.error} if container.error else {}
+    return Outcome(code or None, (Cause(CONTAINER_ENDED, facts),))
 
 
 def _is_later(first: str, second: str) -> bool:

@@ -168,7 +168,7 @@ class ContainerRun:
         )
         self._report.ran(_times(container, ending))
         self._run.note_end(outcome.exit_code)
-        return self._run.add_full_disk_reason(outcome)
+        return self._run.with_full_disk(outcome)
 
     def _last_line(self, container: Container) -> str:
         """Return the last line in the engine's log, which is an error of the supervising shell.

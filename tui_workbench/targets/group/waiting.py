@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from tui_workbench.core.causes import MEMBER, MEMBER_LOST, NOT_STARTED, Cause
 from tui_workbench.core.errors import NeverStarted, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted, wait_ready
@@ -52,8 +54,8 @@ class _Part:
     def give_up(self, reason: str, round_number: int) -> None:
         """Note that the member of the part has not answered for LOST_SECONDS, for this reason."""
         minutes = f"{LOST_SECONDS / 60:g}"
-        text = f"unreachable for {minutes} min; its processes may still be running there; the last error was: {reason}"
-        self.outcome = Outcome(None, text, text, has_failed=True)
+        causes = (Cause(MEMBER_LOST, {"minutes": minutes, "error": reason}),)
+        self.outcome = Outcome(None, causes, causes, has_failed=True)
         self.order = (self._stopping is not None, round_number)
 
     def stop(self) -> None:
@@ -70,7 +72,7 @@ class _Part:
         try:
             self._result = self._target.wait(self._spec, self._interrupted)
         except NeverStarted as error:
-            self._result = Outcome(None, error.message, has_failed=True)
+            self._result = Outcome(None, (Cause(NOT_STARTED, {"error": error.message}),), has_failed=True)
 
     def _stop(self) -> None:
         pauses = Backoff()
@@ -141,12 +143,13 @@ def _follow(
 def _outcome(parts: Sequence[_Part]) -> Outcome:
     """Return the outcome of the run, with the notes of all parts."""
     ended = [(part, part.outcome) for part in parts if part.outcome is not None]
-    notes = "; ".join(f"member {part.name}: {outcome.note}" for part, outcome in ended if outcome.note)
+    named = ((Cause(MEMBER, {"name": part.name}), *outcome.notes) for part, outcome in ended if outcome.notes)
+    notes = tuple(itertools.chain.from_iterable(named))
     failed = [(part, outcome) for part, outcome in ended if outcome.exit_code != 0]
     if not failed:
-        return Outcome(0, note=notes)
+        return Outcome(0, notes=notes)
     # If several ends were noticed at once, the parts that a signal ended are probably not the cause.
     part, outcome = min(failed, key=lambda item: (*item[0].order, (item[1].exit_code or 0) > 128))
     # The rank that failed names its member.
-    reason = outcome.reason if outcome.exit_code is not None else f"member {part.name}: {outcome.reason}"
-    return outcome._replace(reason=reason, note=notes)
+    name = (Cause(MEMBER, {"name": part.name}),) if outcome.exit_code is None else ()
+    return outcome._replace(causes=name + outcome.causes, notes=notes)

@@ -27,6 +27,7 @@ from urllib.parse import quote
 
 from tui_workbench.config.schema.data_references import data_beside
 from tui_workbench.core import system
+from tui_workbench.core.causes import DISK_FULL, Cause
 from tui_workbench.core.errors import StorageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import (
     FOLDER_MODE,
@@ -329,12 +330,12 @@ class HostRun:
             ahead=ahead,
         )
 
-    def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
-        """Return the outcome; if the script failed on a full disk, the reason says so. Raises TargetUnreachable."""
+    def with_full_disk(self, outcome: Outcome) -> Outcome:
+        """Return the outcome; if the script failed on a full disk, its causes say so. Raises TargetUnreachable."""
         if not outcome.exit_code or not try_to_write(self._host, self.directory).is_full:
             return outcome
-        reason = f"{outcome.reason}; the disk of {self._host.label} is full, or your quota is used up"
-        return outcome._replace(reason=f"{reason}: {self._clean} removes files of old runs")
+        cause = Cause(DISK_FULL, {"host": self._host.label, "command": self._clean})
+        return outcome._replace(causes=(*outcome.causes, cause))
 
     @property
     def _clean(self) -> str:

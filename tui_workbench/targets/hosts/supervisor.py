@@ -15,15 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from tui_workbench.core import system
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import read_below, unlink_below
 from tui_workbench.core.numbers import whole_number
-from tui_workbench.core.plaintext import counted
 from tui_workbench.core.shell_scripts import shell_script
 
 OUTPUT = "output.log"
@@ -47,12 +44,6 @@ SPARK_BYTES = 128 << 20
 
 LARGEST = 4096
 """Maximum number of bytes to read from `pid` or `exit`, which have a few hundred."""
-
-UNKNOWN_EXIT = "the exit code is unknown: the supervising shell was killed"
-"""The reason in the outcome of a run whose supervising shell was killed."""
-
-MOST_NAMES = 5
-"""Maximum number of process names in a message."""
 
 TEXT = shell_script("targets/hosts/scripts/supervise.sh")
 """Arguments: run directory, working directory, the script's argument vector."""
@@ -132,26 +123,3 @@ def _text(run_directory: str, name: str) -> str:
         return read_below(run_directory, name, LARGEST).decode("ascii", "replace")
     except OSError:
         return ""
-
-
-def describe_exit(code: int) -> str:
-    """Return a phrase for an exit code as a shell reports it; "" for 0."""
-    if code == 0:
-        return ""
-    number = code - 128
-    if code > 128 and number in {item.value for item in signal.Signals}:
-        text = f"killed by signal {number} ({signal.Signals(number).name})"
-        if number == signal.SIGKILL:
-            text += ": the machine may have run out of memory"
-        return text
-    return f"exit code {code}"
-
-
-def describe_left_behind(count: int, names: Iterable[str] = ()) -> str:
-    """Describe the processes that the script left running, and that the workbench ended; "" for none."""
-    if not count:
-        return ""
-    shown = ", ".join(sorted(set(names))[:MOST_NAMES])
-    return f"the workbench ended {counted(count, 'background process')} that the script left running" + (
-        f": {shown}" if shown else ""
-    )

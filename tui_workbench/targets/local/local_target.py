@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from tui_workbench.core import system
+from tui_workbench.core.causes import EXIT_UNKNOWN, MACHINE_RESTARTED, Cause, Causes, exit_causes, left_running
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError
 from tui_workbench.core.files import make_folders
 from tui_workbench.core.masking import mask_variables
@@ -191,15 +192,15 @@ class LocalTarget(Target):
         code = supervisor.read_exit_code(spec.run_directory)
         self.report.ran(times_here(spec.run_directory, restarted=not shell.same_boot))
         if code is None and not shell.same_boot:
-            return Outcome(None, "the machine was restarted during the run")
+            return Outcome(None, (Cause(MACHINE_RESTARTED),))
         since = shell.started_at
         while (left := _processes(spec, since=since)) and code is None:
             self.report.orphaned()
             wait_for_any(left, interrupted=interrupted)
-        note = _end_left_behind(lambda: _processes(spec, since=since)) if left else ""
+        notes = _end_left_behind(lambda: _processes(spec, since=since)) if left else ()
         if code is None:
-            return Outcome(None, supervisor.UNKNOWN_EXIT)
-        return Outcome(code, supervisor.describe_exit(code), note)
+            return Outcome(None, (Cause(EXIT_UNKNOWN),))
+        return Outcome(code, exit_causes(code), notes)
 
     def shared_group(self, run_directory: str) -> SharedGroup:
         # Another machine or container can have the same home folder. A file system that does not answer must not affect
@@ -308,14 +309,14 @@ def _make_share(target: ComputeTarget, share: str) -> None:
         ) from error
 
 
-def _end_left_behind(find: Callable[[], set[int]]) -> str:
+def _end_left_behind(find: Callable[[], set[int]]) -> Causes:
     """End the processes that the script left running, and describe them, except for helpers that end by themselves."""
     deadline = time.monotonic() + run_environment.HELPERS_SECONDS
     while (left := find()) and time.monotonic() < deadline:
         wait_for_any(left, max(0.0, deadline - time.monotonic()))
     names = [system.name_of_process(pid) for pid in left]
     end_processes(find, run_environment.LEFT_BEHIND_GRACE)
-    return supervisor.describe_left_behind(len(left), filter(None, names))
+    return left_running(len(left), filter(None, names))
 
 
 def _command(spec: RunSpec, interpreter: str, installed: Spark | None) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from tui_workbench.core.causes import EXIT_UNKNOWN, MACHINE_RESTARTED, Cause, exit_causes, left_running, plain
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, TargetUnreachable, WorkbenchError
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
@@ -329,9 +330,9 @@ class _Processes:
         except TargetUnreachable:
             raise
         except WorkbenchError as error:
-            return outcome._replace(reason="; ".join(filter(None, (outcome.reason, error.message))))
+            return outcome._replace(causes=(*outcome.causes, *plain(error.message)))
         count = done.text.partition(" ")[2]
-        return outcome._replace(note=supervisor.describe_left_behind(whole_number(count) or 0))
+        return outcome._replace(notes=left_running(whole_number(count) or 0))
 
     def _follow(self, script: str, interrupted: int) -> None:
         """Copy the log until a script on the host that waits for the run has ended."""
@@ -367,10 +368,10 @@ class _Processes:
         self._report.ran(state.times)
         self._run.note_end(state.exit_code)
         if state.exit_code is not None:
-            return self._run.add_full_disk_reason(Outcome(state.exit_code, supervisor.describe_exit(state.exit_code)))
+            return self._run.with_full_disk(Outcome(state.exit_code, exit_causes(state.exit_code)))
         if state.restarted:
-            return Outcome(None, f"{self._host.label} was restarted during the run; submit the run again")
-        return Outcome(None, supervisor.UNKNOWN_EXIT)
+            return Outcome(None, (Cause(MACHINE_RESTARTED, {"host": self._host.label}),))
+        return Outcome(None, (Cause(EXIT_UNKNOWN),))
 
     def _end_processes(self, grace: float, *helper_seconds: float) -> Completed:
         ticks = str(int(grace * _TICKS_PER_SECOND))

@@ -14,6 +14,14 @@ import re
 import zipfile
 from typing import NamedTuple
 
+from tui_workbench.core.causes import (
+    APPLICATION_FAILED,
+    APPLICATION_KILLED,
+    APPLICATION_UNKNOWN,
+    NO_APPLICATION,
+    Cause,
+    exit_causes,
+)
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import visible
@@ -23,7 +31,6 @@ from tui_workbench.targets.base import spark
 from tui_workbench.targets.hosts.host import Completed, Host
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.sdk import sdk_files
-from tui_workbench.targets.hosts.supervisor import describe_exit
 from tui_workbench.targets.values import Outcome
 
 ANSWER_SECONDS = 120.0
@@ -79,17 +86,18 @@ def parse_report(text: str) -> ApplicationReport:
 
 def outcome_of(application: str, report: ApplicationReport) -> Outcome:
     """Return the outcome of a run, by the final status of its application."""
+    facts = {"application": application}
     if report.final_state == _SUCCEEDED:
         return Outcome(0)
     if report.final_state not in ("FAILED", "KILLED"):
-        return Outcome(None, f"YARN does not know how {application} ended")
+        return Outcome(None, (Cause(APPLICATION_UNKNOWN, facts),))
+    failed = Cause(APPLICATION_KILLED if report.final_state == "KILLED" else APPLICATION_FAILED, facts)
     code = _EXIT_CODE.search(report.diagnostics)
     if report.final_state == "FAILED" and code and 0 < int(code[1]) < 256:
-        return Outcome(int(code[1]), f"{describe_exit(int(code[1]))}; {application} failed")
-    reason = f"{application} {'was killed' if report.final_state == 'KILLED' else 'failed'}"
+        return Outcome(int(code[1]), (*exit_causes(int(code[1])), failed))
     if report.diagnostics not in ("", "N/A"):
-        reason += f": {visible(report.diagnostics[:MOST_CHARACTERS])}"
-    return Outcome(None, reason, has_failed=True)
+        failed = failed._replace(facts={**facts, "error": visible(report.diagnostics[:MOST_CHARACTERS])})
+    return Outcome(None, (failed,), has_failed=True)
 
 
 def prepare(host: Host, run: HostRun, spec: RunSpec) -> None:
@@ -175,6 +183,5 @@ class YarnRun:
 def _without_application(submit_code: int | None) -> Outcome:
     """Return the outcome of a run whose tag YARN does not know."""
     if submit_code:
-        return Outcome(submit_code, describe_exit(submit_code))
-    ended = "ended without an error" if submit_code == 0 else "was killed"
-    return Outcome(None, f"spark-submit {ended}, but YARN knows no application of the run")
+        return Outcome(submit_code, exit_causes(submit_code))
+    return Outcome(None, (Cause(NO_APPLICATION, {"killed": submit_code is None}),))

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tui_workbench.config.schema import retry
+from tui_workbench.core import causes
+from tui_workbench.core.causes import Cause
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import open_below, read_below, unlink_below, write_below
 from tui_workbench.core.json_values import parse_json
@@ -45,8 +47,6 @@ TERMINATED = 143
 SRUN_FAILED = 1
 """The exit code of srun if Slurm has ended the step. The script may have the same exit code."""
 
-NEAR_LIMIT = "Slurm sent SIGTERM because the job was close to its time limit: increase `time`, or save checkpoints"
-
 # Lines of slurmstepd when it ends a job (slurm/src/slurmd/slurmstepd/req.c).
 _ENDED = re.compile(r"error: \*\*\* (JOB|STEP) \S+ ON \S+ CANCELLED AT \S+(?: DUE TO (.+?))? \*\*\*")
 _STATES = (
@@ -62,12 +62,6 @@ _OUT_OF_MEMORY = re.compile(r"srun: error: \S+: tasks? \S+: Out Of Memory")
 _OVER_LIMIT = re.compile(r"slurmstepd\S*: error: .*exceeded memory limit \(\d{1,18} > (\d{1,18})\)")
 
 _NO_TIMES = Times()
-_FORGOTTEN = "Slurm no longer knows the job"
-_NOT_SAVED = ": slurmctld may have failed before it saved the job"
-_NOTHING_WRITTEN = (
-    "the compute node wrote no slurm.log, so it may not share `runRoot`: "
-    "`workbench-tui computetarget check NAME --job` checks this"
-)
 
 _ACCOUNTS = shell_script("targets/slurm/scripts/list_accounts.sh")
 
@@ -91,25 +85,24 @@ def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
     lines = last_attempt(tail(directory))
     if NOT_STARTED in lines[-3:]:
         message = next((line for line in reversed(lines) if line.startswith("srun: error: ")), "")
-        reason = "; ".join(filter(None, ("Slurm did not start the script", message)))
-        return Outcome(None, reason, has_failed=True, cause=states.RETRY_CAUSES.get(state))
+        cause = Cause(causes.JOB_NOT_STARTED, {"error": message} if message else {})
+        return Outcome(None, (cause,), has_failed=True, retry=states.RETRY_CAUSES.get(state))
     if code == SRUN_FAILED and (ended := state_of_step(lines)):
-        return Outcome(None, states.describe_end(ended), has_failed=True, cause=states.RETRY_CAUSES[ended])
+        return Outcome(None, states.cause_of_end(ended), has_failed=True, retry=states.RETRY_CAUSES[ended])
     failed_setup = next((line.partition(": ")[2] for line in lines if line.startswith(SETUP_PROBLEMS)), "")
     if failed_setup:
-        return Outcome(code, failed_setup)
+        return Outcome(code, (Cause(causes.JOB_SETUP, {"error": failed_setup}),))
     if code and (limit := _memory_limit(lines)):
-        reason = f"it used more memory than the limit of the job, {limit}: increase `slurm.mem`"
-        return Outcome(code, reason, cause=retry.OUT_OF_MEMORY)
-    ended = state if states.describe_end(state) else state_in_log(lines)
+        return Outcome(code, (Cause(causes.JOB_MEMORY_LIMIT, {"limit": limit}),), retry=retry.OUT_OF_MEMORY)
+    ended = state if states.cause_of_end(state) else state_in_log(lines)
     if code == 0:
         # A script that ends with 0 has completed, but its user may not know that Slurm has asked it to end.
-        return Outcome(code, note=states.describe_end(ended) if ended in ("TIMEOUT", "CANCELLED") else "")
-    cause = states.describe_end(ended) or states.cause_of_end(ended)
+        return Outcome(code, notes=states.cause_of_end(ended) if ended in ("TIMEOUT", "CANCELLED") else ())
+    why = states.cause_of_end(ended) or states.cause_of_attempt(ended)
     if ended in states.CONTINUED and ended != state:
-        cause += "; with `requeue: true` below `slurm`, Slurm would start it again"
+        why += (Cause(causes.JOB_NOT_REQUEUED),)
     retry_cause = retry.LOST if ended == states.REQUEUED else states.RETRY_CAUSES.get(ended)
-    return Outcome(code, "; ".join(filter(None, (cause, supervisor.describe_exit(code)))), cause=retry_cause)
+    return Outcome(code, why + causes.exit_causes(code), retry=retry_cause)
 
 
 def _memory_limit(lines: Sequence[str]) -> str:
@@ -128,15 +121,16 @@ def outcome_without_code(state: str, code: int | None, directory: str, *, has_st
     lines = last_attempt(tail(directory))
     state = state or state_in_log(lines)
     last_line = (lines or [""])[-1]
-    forgotten = _FORGOTTEN if has_started else _FORGOTTEN + _NOT_SAVED
-    reason = states.describe_end(state) or (f"the job ended in the state {state}" if state else forgotten)
-    details = "its exit code was not written" if has_started else "its script did not start"
+    forgotten = Cause(causes.JOB_FORGOTTEN if has_started else causes.JOB_NOT_SAVED)
+    ended = (Cause(causes.JOB_ENDED, {"state": state}) if state else forgotten,)
+    why = states.cause_of_end(state) or ended
+    why += (Cause(causes.EXIT_NOT_WRITTEN if has_started else causes.SCRIPT_NOT_STARTED),)
     if last_line:
-        details += f"; slurm.log: {last_line}"
+        why += (Cause(causes.JOB_LOG, {"error": last_line}),)
     elif state == "FAILED" and not has_started:
-        details += f"; {_NOTHING_WRITTEN}"
+        why += (Cause(causes.JOB_NO_LOG),)
     has_failed = bool(state) and state != "COMPLETED"
-    return Outcome(None, f"{reason}; {details}", has_failed=has_failed, cause=states.RETRY_CAUSES.get(state))
+    return Outcome(None, why, has_failed=has_failed, retry=states.RETRY_CAUSES.get(state))
 
 
 def got_sigterm(code: int, directory: str) -> bool:
@@ -157,8 +151,8 @@ def tail(directory: str) -> list[str]:
 def read_info(directory: str) -> dict[str, Any]:
     """Read the recorded facts about a run's job; empty if none are recorded.
 
-    `job` is the job's ID. After the end of the run, `reason` and `cause` are those of the outcome. Without an exit
-    code, `ended` is `failed` or `unknown`.
+    `job` is the job's ID. After the end of the run, `causes` are those of the outcome, and `cause` is its `retry`.
+    Without an exit code, `ended` is `failed` or `unknown`.
     """
     try:
         info = parse_json(read_below(directory, INFO, supervisor.LARGEST * 4))
@@ -183,19 +177,20 @@ def outcome_here(directory: str) -> Outcome | None:
     # `keep_outcome` writes the exit code last, so it is read first.
     code = supervisor.read_exit_code(directory)
     info = read_info(directory)
-    cause = str(info["cause"]) if info.get("cause") is not None else None
+    retry_cause = str(info["cause"]) if info.get("cause") is not None else None
+    why = causes.read_causes(info, code)
     if code is not None:
-        return Outcome(code, str(info.get("reason") or supervisor.describe_exit(code)), cause=cause)
+        return Outcome(code, why or causes.exit_causes(code), retry=retry_cause)
     if "ended" not in info:
         return None
-    return Outcome(None, str(info.get("reason", "")), has_failed=info["ended"] == "failed", cause=cause)
+    return Outcome(None, why, has_failed=info["ended"] == "failed", retry=retry_cause)
 
 
 def keep_outcome(directory: str, outcome: Outcome, times: Times = _NO_TIMES) -> None:
     """Record the outcome and times of a run on this machine, unless they are already recorded. Raises OSError."""
     if outcome_here(directory) is not None:
         return
-    facts = {"reason": outcome.reason, "cause": outcome.cause, **times._asdict()}
+    facts = {**causes.stored(outcome.causes), "cause": outcome.retry, **times._asdict()}
     # A reader takes the exit code for the end of the run, so the exit code is written last.
     if outcome.exit_code is None:
         write_info(directory, **facts, ended="failed" if outcome.has_failed else "unknown")
@@ -213,7 +208,7 @@ def forget(directory: str) -> None:
 # --- The attempts of a job
 
 
-def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str]) -> str:
+def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str]) -> Cause:
     """Return the cause of the end of the attempt before attempt `number`, from the lines of slurm.log.
 
     A failed node may write no line. Its failure is therefore the cause if the log names no cause and the previous
@@ -221,12 +216,13 @@ def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str])
     """
     earlier = max((started for started in attempts if started < number), default=0)
     if not earlier:
-        return "the previous start failed"
+        return Cause(causes.JOB_START_FAILED)
     end = _beginning_of(lines, number, attempts)
     own = lines[max(0, _beginning_of(lines, earlier, attempts)) : end if end >= 0 else len(lines)]
     before = attempts[earlier]
     node = failed_node(own) or (before.node if before.exit_code is None else "")
-    return states.cause_of_end(state_in_log(own)) or (f"node {node} failed" if node else "the job was requeued")
+    other = Cause(causes.NODE_FAILED, {"node": node}) if node else Cause(causes.JOB_REQUEUED)
+    return next(iter(states.cause_of_attempt(state_in_log(own))), other)
 
 
 def was_interrupted(attempts: Mapping[int, Attempt], lines: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 from tui_workbench.config.schema.retry import TIMEOUT
+from tui_workbench.core.causes import JOB_NEAR_LIMIT, Cause
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.model import ClusterJob
 from tui_workbench.targets.hosts.copying import missing_parts
@@ -345,11 +346,11 @@ class FollowedRun:
     def _with_warning(self, outcome: Outcome) -> Outcome:
         """Return the outcome. If Slurm has sent SIGTERM before the time limit, the limit is the cause of a failure."""
         is_close = 0 < self._facts.warning < time.time() + EARLY_SECONDS
-        if not is_close or not outcome.exit_code or outcome.cause is not None:
+        if not is_close or not outcome.exit_code or outcome.retry is not None:
             return outcome
         if not ends.got_sigterm(outcome.exit_code, self.directory):
             return outcome
-        return outcome._replace(reason=f"{ends.NEAR_LIMIT}; {outcome.reason}", cause=TIMEOUT)
+        return outcome._replace(causes=(Cause(JOB_NEAR_LIMIT), *outcome.causes), retry=TIMEOUT)
 
     def _is_over(self, now: float) -> bool:
         code = self.files.exit_code

@@ -231,7 +231,7 @@ class ClusterWatch(RunGroup):
             if outcome is not None:
                 self._call(run.fetch_samples)
                 host_run = HostRun(self._host, self._specs[run.run_id])
-                outcome = self._call(partial(host_run.add_full_disk_reason, outcome))
+                outcome = self._call(partial(host_run.with_full_disk, outcome))
                 times = run.end_times()
                 with contextlib.suppress(OSError):
                     ends.keep_outcome(run.directory, outcome, times)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from tui_workbench.config.schema.data_references import data_paths
 from tui_workbench.config.schema.slurm_options import requested_gpus
+from tui_workbench.core.causes import JOB_CANCELED_EARLY, Cause
 from tui_workbench.core.errors import NeverStarted
 from tui_workbench.core.files import remove_below
 from tui_workbench.core.masking import mask_variables
@@ -59,8 +60,6 @@ from tui_workbench.targets.slurm.submission import (
 from tui_workbench.targets.slurm.trying import problems, test_only
 from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.values import CleanupItem, ClusterGpus, Outcome, ProjectNames
-
-CANCELED = "it was canceled before its script started"
 
 _SRUN = ("srun", "--input=none", "--unbuffered", "--export=ALL", "--kill-on-bad-exit=1")
 
@@ -219,7 +218,7 @@ class SlurmTarget(Target):
         if was_forced is None and not self.started(spec):
             return False
         files = drain(self.login, spec)
-        outcome = Outcome(None, CANCELED, has_failed=True)
+        outcome = Outcome(None, (Cause(JOB_CANCELED_EARLY),), has_failed=True)
         if files.exit_code is not None:
             outcome = ends.outcome_with_code(files.exit_code, "", spec.run_directory)
         elif files.job_id:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 
 from tui_workbench.config.schema import retry
+from tui_workbench.core import causes
+from tui_workbench.core.causes import Cause, Causes
 
 WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
 """States of a job that waits to run, or to run again."""
@@ -21,16 +23,16 @@ ACTIVE = frozenset(
 _ENDS = {
     "COMPLETED": "",
     "FAILED": "",
-    "TIMEOUT": "it reached its time limit",
-    "DEADLINE": "it could not end before its deadline",
-    "OUT_OF_MEMORY": "it used more memory than it requested: increase `slurm.mem`",
-    "NODE_FAIL": "a node of the job failed",
-    "BOOT_FAIL": "its node did not boot",
-    "PREEMPTED": "a job with a higher priority took its nodes",
-    "CANCELLED": "it was canceled in Slurm",
-    "REVOKED": "another cluster of the federation ran it",
+    "TIMEOUT": causes.JOB_TIME_LIMIT,
+    "DEADLINE": causes.JOB_DEADLINE,
+    "OUT_OF_MEMORY": causes.JOB_OUT_OF_MEMORY,
+    "NODE_FAIL": causes.JOB_NODE_FAILED,
+    "BOOT_FAIL": causes.JOB_NODE_NOT_BOOTED,
+    "PREEMPTED": causes.JOB_PREEMPTED,
+    "CANCELLED": causes.JOB_CANCELED,
+    "REVOKED": causes.JOB_REVOKED,
 }
-"""Causes of the end of a job, by state; "" for a state that names no cause."""
+"""The kinds of causes of the end of a job, by state; "" for a state that names no cause."""
 
 RETRY_CAUSES = {
     "TIMEOUT": retry.TIMEOUT,
@@ -102,15 +104,16 @@ def base_state(text: str) -> str:
     return text.strip().partition(" ")[0].rstrip("+*$~#!%@^-")
 
 
-def cause_of_end(state: str) -> str:
-    """Describe the cause of the end of a job; "" if the state names no cause."""
-    return "the job was requeued" if state == REQUEUED else _ENDS.get(state, "")
+def cause_of_attempt(state: str) -> Causes:
+    """Return why an attempt of a job ended; no cause if the state names none."""
+    kind = causes.JOB_REQUEUED if state == REQUEUED else _ENDS.get(state, "")
+    return (Cause(kind),) if kind else ()
 
 
-def describe_end(state: str) -> str:
-    """Describe the cause of the end of a job, followed by the state; "" if the state names no cause."""
-    reason = _ENDS.get(state, "")
-    return f"{reason} ({state})" if reason else ""
+def cause_of_end(state: str) -> Causes:
+    """Return why a job ended, with the state; no cause if the state names none."""
+    kind = _ENDS.get(state, "")
+    return (Cause(kind, {"state": state}),) if kind else ()
 
 
 def describe_waiting(state: str, reason: str) -> str:

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.timer import Timer
 
 from tui_workbench.core import target_types
+from tui_workbench.core.causes import text_of
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
@@ -134,7 +135,8 @@ class LogPane(Pane):
             path = os.path.join(run.directory, PREPARATION_LOG)
         self.view.set_log(path, run is not None and run.is_active)
         shows_all = run is not None and path == run.log_path
-        self.view.set_notes({attempt.start: safe_text(attempt.note) for attempt in self._attempts} if shows_all else {})
+        notes = {attempt.start: safe_text(text_of(attempt.note)) for attempt in self._attempts}
+        self.view.set_notes(notes if shows_all else {})
         if shows_all and (prefix := choice.failed_prefix):
             # The last traceback may be that of torchrun, or of a rank that has lost the connection to the failed rank.
             self.view.post(lambda session: session.set_traceback_prefix(prefix))
