@@ -118,7 +118,7 @@ def test_another_attempt_is_recorded_once_with_its_reason(directory: RunDirector
         Progress(directory, -1).attempt(2, 120, Cause(NODE_FAILED, {"node": "node1"}))
     assert directory.attempts() == [Attempt(2, 120, (Cause(NODE_FAILED, {"node": "node1"}),))]
     assert states(directory) == ["queued", "running"]
-    assert directory.status().reason == "attempt 2: node1 failed"
+    assert directory.status().reason == "attempt 2: node node1 failed"
 
 
 def test_any_line_goes_into_the_preparation_log(directory: RunDirectory) -> None:

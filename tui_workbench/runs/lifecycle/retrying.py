@@ -45,7 +45,7 @@ def add_attempt(directory: RunDirectory, ending: Ending, *, delay: float = 0.0, 
     due, ended = round(time.time() + delay, 3), round(ending.end or directory.end_time(), 6)
     number = last_number(directory) + 1
     attempt = Attempt(number, size, ending.causes, due, ending.exit_code, ending.state, ended, anew)
-    directory.append_event(ATTEMPT, **attempt.fields)
+    directory.append_event(ATTEMPT, **attempt._asdict())
 
 
 def with_attempt(directory: RunDirectory, ending: Ending) -> Ending:

@@ -112,7 +112,7 @@ class Progress(Report):
     def attempt(self, number: int, start: int, cause: Cause, exit_code: int | None = None) -> None:
         if all(other.number != number for other in self._directory.attempts()):
             attempt = Attempt(number, start, (cause,), exit_code=exit_code)
-            event = attempt.fields
+            event = attempt._asdict()
             del event[DUE]  # the target has started it
             self._directory.append_event(ATTEMPT, **event)
             self.enter(RunState.RUNNING, attempt.note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tui_workbench.core.causes import Causes, of_attempt, read_causes, stored, text_of
+from tui_workbench.core.causes import Causes, of_attempt, read_causes, text_of
 from tui_workbench.core.json_values import read_as
 from tui_workbench.core.model import RunState
 from tui_workbench.core.moments import Moment, moment_of
@@ -35,10 +35,10 @@ class Ending(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of the event that stores the ending."""
+        """The fields of the event of the ending."""
         values = self._asdict()
-        retry = values.pop("retry")
-        return {**values, **stored(self.causes), "cause": retry}  # earlier versions read `reason` and `cause`
+        values["cause"] = values.pop("retry")  # the name that earlier versions read
+        return values
 
 
 class Attempt(NamedTuple):
@@ -65,11 +65,6 @@ class Attempt(NamedTuple):
     @property
     def reason(self) -> str:
         return text_of(self.causes)
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The fields of the ATTEMPT event."""
-        return {**self._asdict(), **stored(self.causes)}
 
     @property
     def note(self) -> Causes:
