@@ -110,7 +110,7 @@ def reason_of(run: Run) -> str:
     For an active run, the text also names the key that retries the connection.
     """
     has_reason = run.state in (RunState.COMPLETED, RunState.FAILED, RunState.UNKNOWN)
-    if has_reason and run.kinds not in ((), (EXIT_CODE,)):
+    if has_reason and run.reason and run.kinds != (EXIT_CODE,):
         retries = f" Retrying; press {shown_key('jobs.reconnect', 'r')} in Jobs to retry now." if run.is_active else ""
         return capitalized(run.reason).rstrip(".") + "." + retries
     return ""

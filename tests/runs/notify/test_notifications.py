@@ -14,8 +14,20 @@ from tests.cli.support import Installed
 from tests.faults.support import until
 from tests.runs.notify.conftest import RECIPIENT, TOPIC, Mailbox, Topic, add, last_reason, results
 from tests.runs.support import make_run, record_of
+from tui_workbench.core import causes as core_causes
 from tui_workbench.core import locks
-from tui_workbench.core.causes import plain
+from tui_workbench.core.causes import (
+    CANCELED,
+    GPU_NOT_USED,
+    IDLE,
+    TIME_LIMIT,
+    Cause,
+    Causes,
+    of_attempt,
+    plain,
+    text_of,
+    without_attempt,
+)
 from tui_workbench.core.directories import channels_path
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.projects.project import Project
@@ -62,22 +74,34 @@ def test_channels_report_ended_runs(
 
 
 @pytest.mark.parametrize(
-    ("state", "reason", "seconds", "kind", "body"),
+    ("state", "causes", "seconds", "kind", "body"),
     [
-        ("completed", "", 4, "success", "It ran for 4 s on local."),
-        ("failed", "it was killed", 125, "failure", "it was killed\nIt ran for 2 min 5 s on local."),
-        ("canceled", "canceled", 3720.4, "info", "It ran for 1 h 2 min on local."),
-        ("canceled", "MaxDurationMinutes: x", 60, "failure", "MaxDurationMinutes: x\nIt ran for 1 min 0 s on local."),
-        ("unknown", "its machine was restarted", 1, "warning", "its machine was restarted\nIt ran for 1 s on local."),
+        ("completed", (), 4, "success", "It ran for 4 s on local."),
+        ("failed", plain("it was killed"), 125, "failure", "it was killed\nIt ran for 2 min 5 s on local."),
+        ("canceled", (Cause(CANCELED),), 3720.4, "info", "It ran for 1 h 2 min on local."),
+        (
+            "canceled",
+            (Cause(TIME_LIMIT, {"minutes": 1}),),
+            60,
+            "failure",
+            "MaxDurationMinutes: ended after 1 min\nIt ran for 1 min 0 s on local.",
+        ),
+        (
+            "unknown",
+            plain("its machine was restarted"),
+            1,
+            "warning",
+            "its machine was restarted\nIt ran for 1 s on local.",
+        ),
     ],
 )
 def test_end_has_a_kind_and_a_duration(
-    shell: Installed, project: Project, topic: Topic, state: str, reason: str, seconds: float, kind: str, body: str
+    shell: Installed, project: Project, topic: Topic, state: str, causes: Causes, seconds: float, kind: str, body: str
 ) -> None:
     add(shell, "phone", topic.url.replace("ntfy", "json"), "--on", "end")
     run = make_run(project, "p_1")
     end = run.run().start + seconds
-    run.append_event("state", state=state, reason=reason, final=True, end=end)
+    run.append_event("state", state=state, causes=causes, final=True, end=end)
     send(run, END)
     (message,) = topic.messages
     assert (message["type"], message["message"]) == (kind, body)
@@ -101,32 +125,35 @@ def test_notification_is_sent_once(shell: Installed, project: Project, topic: To
     assert results(run) == {"phone-end-1": True, "phone-stalled-1": True}
 
 
+STALL = Cause(core_causes.STALLED, {"minutes": 1})
+
+
 @pytest.mark.parametrize(
-    ("state", "reason", "reporting"),
+    ("state", "causes", "reporting"),
     [
-        ("canceled", "StopIfStalledMinutes: no step, log line or file for 1 min", ["failed", "stalled", "both"]),
-        ("canceled", "attempt 2: StopIfStalledMinutes: no step", ["failed", "stalled", "both"]),
-        ("canceled", "StopIfIdleMinutes: none of its processes has computed on a GPU", ["failed", "both"]),
-        ("canceled", "MaxDurationMinutes: ended after 1 min", ["failed", "both"]),
-        ("failed", "RequireGpu: it used no GPU", ["failed", "both"]),
-        ("canceled", "canceled", []),
+        ("canceled", (STALL,), ["failed", "stalled", "both"]),
+        ("canceled", of_attempt(2, (STALL,)), ["failed", "stalled", "both"]),
+        ("canceled", (Cause(IDLE, {"minutes": 1}),), ["failed", "both"]),
+        ("canceled", (Cause(TIME_LIMIT, {"minutes": 1}),), ["failed", "both"]),
+        ("failed", (Cause(GPU_NOT_USED, {"error": ""}),), ["failed", "both"]),
+        ("canceled", (Cause(CANCELED),), []),
     ],
 )
 def test_end_by_a_policy_is_a_failure(
-    shell: Installed, project: Project, topic: Topic, state: str, reason: str, reporting: list[str]
+    shell: Installed, project: Project, topic: Topic, state: str, causes: Causes, reporting: list[str]
 ) -> None:
     add(shell, "failed", topic.url, "--on", "failed")
     add(shell, "stalled", topic.url, "--on", "stalled")
     add(shell, "both", topic.url, "--on", "failed", "--on", "stalled")
-    run = make_run(project, "p_1", state=state, reason=reason)
+    run = make_run(project, "p_1", state=state, causes=causes)
     announce(run, END)
     until(lambda: not any(map(pending.names, ("failed", "stalled", "both"))), "all notifications")
     assert results(run) == {f"{channel}-end-1": True for channel in reporting}
     assert len(topic.messages) == len(reporting)
     for message in topic.messages:
-        policy = reason.removeprefix("attempt 2: ").partition(":")[0]
+        policy = text_of(without_attempt(causes)).partition(":")[0]
         assert message["title"] == f"⊘ hello.py [1] canceled by {policy}" or state == "failed"
-        assert reason in message["message"]
+        assert text_of(causes) in message["message"]
 
 
 @pytest.mark.parametrize("path", [TOPIC, "hidden-%74opic", "abc"])

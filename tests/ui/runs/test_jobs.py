@@ -325,7 +325,7 @@ async def test_missing_files_of_an_ended_run_can_be_fetched() -> None:
 
 async def test_unreachable_run_shows_since_when_and_can_reconnect() -> None:
     reason = "unreachable since 14:03:12: box: nothing answers"
-    lost = make_run(RunState.UNKNOWN, start=NOW)._replace(run_id="p_5", reason=reason)
+    lost = make_run(RunState.UNKNOWN, start=NOW)._replace(run_id="p_5", reason=reason, unreachable_since="14:03:12")
     async with JobsApp().run_test(size=(70, 20)) as pilot:
         (line,) = await show(pilot, lost)
         assert "? train.py [7]" in line
