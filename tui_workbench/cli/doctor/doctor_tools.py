@@ -21,7 +21,7 @@ from tui_workbench.targets.docker.checks import check_version
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach, docker_socket
 from tui_workbench.targets.docker.engine_answers import EngineFacts
 from tui_workbench.targets.hosts.host import LocalHost
-from tui_workbench.targets.hosts.secrets import NO_BUS, SecretStore
+from tui_workbench.targets.hosts.secrets import SecretStore
 
 TIME_LIMIT = 5.0
 """Time limit for a program or service, in seconds."""
@@ -217,7 +217,7 @@ def keyring() -> Answer:
     )
     if shutil.which(KEYRING) is None:
         remedy, command = "Log in with keys, or install a keyring:", _install("gnome-keyring")
-    elif status.reason == NO_BUS:
+    elif not status.has_bus:
         remedy = "Log in with keys, or start a shell with a bus and an unlocked keyring:"
         command = UNLOCKED_SHELL
     else:

@@ -78,14 +78,13 @@ def _needs(subject: Subject) -> list[images.Need]:
 
 
 def _age(subject: Subject, key: str, image: str, *, wants_gpu: bool) -> Iterator[Finding]:
-    reason = images.stale_reason(image)
-    message = f"{image} is {reason}" if reason.startswith("an ") else f"{image}: {reason}"
-    needs = _needs(subject) if reason and wants_gpu else []
+    message = images.stale_reason(image)
+    needs = _needs(subject) if message and wants_gpu else []
     parsed = image_names.parse_image(image)
     if needs and all(images.fits(image, need) for need in needs):
         remedy = f"The image fits {needs[0].title}; a newer GPU needs a newer framework and image."
         yield subject.finding("stale-image", message, remedy, key, severity=INFO)
-    elif reason:
+    elif message:
         better = images.fitting_image("", needs) if wants_gpu else images.newest_cpu_image(image)
         fix = set_field(key, better, is_choice=wants_gpu) if better else None
         remedy = f"Use a newer image, for example {better}." if better else "Use a newer image."

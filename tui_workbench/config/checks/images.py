@@ -109,17 +109,18 @@ def newest_cpu_image(reference: str) -> str | None:
 
 
 def stale_reason(reference: str) -> str:
-    """Return the reason why an image is too old, or ""."""
+    """Return a message that says why an image is too old, or ""."""
     tag = image_parts(reference).tag
     if short_name(reference) == "microsoft/mmlspark":
         if tag and mmlspark_version(tag) < _FIRST_LASTING_MMLSPARK:
-            return "an early image of 2017, which newer images have replaced"
+            return f"{reference} is an early image of 2017, which newer images have replaced"
         if not tag:
-            return "an image of 2017 whose version is unknown, because it has no tag"
-        return "an image of 2017 or 2018, made for the GPUs of that time (Tesla K80)" if "gpu" in tag else ""
+            return f"{reference} is an image of 2017 whose version is unknown, because it has no tag"
+        age = "an image of 2017 or 2018, made for the GPUs of that time (Tesla K80)"
+        return f"{reference} is {age}" if "gpu" in tag else ""
     cuda = cuda_of_image(reference)
     if cuda is not None and cuda < (11, 0):
-        return f"CUDA {cuda[0]}.{cuda[1]} is too old for Ampere (2020) and newer GPUs"
+        return f"{reference}: CUDA {cuda[0]}.{cuda[1]} is too old for Ampere (2020) and newer GPUs"
     return ""
 
 

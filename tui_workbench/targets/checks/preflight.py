@@ -75,6 +75,10 @@ class ContainerChecks(Protocol):
         """Return an error that explains why the engine did not start a container with GPUs."""
 
 
+_PACKAGES = {"TensorFlow": "tensorflow[and-cuda]", "JAX": "jax[cuda12]"}
+"""The packages with the builds of frameworks for CUDA, if they have other names than torch."""
+
+
 class Preflight:
     """The GPU checks of a run configuration on its target.
 
@@ -302,7 +306,7 @@ class Preflight:
             return CheckFailed(message, remedy, f"workbench-tui config gpu-ready {name}{option}", file=file)
         if self._target.builds_environment:
             return CheckFailed(message, remedy, "workbench-tui config check", file=file)
-        package = "tensorflow[and-cuda]" if "TensorFlow" in message else "jax[cuda12]" if "JAX" in message else "torch"
+        package = _PACKAGES.get(self._best.name, "torch")
         words = shlex.quote(package)
         if self._is_amd:
             if package != "torch":

@@ -25,7 +25,7 @@ from tui_workbench.targets.checks.result import (
 )
 from tui_workbench.targets.docker.container import SHM_BYTES, start_failure
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach, docker_socket
-from tui_workbench.targets.docker.engine import Engine, EngineRefused
+from tui_workbench.targets.docker.engine import Engine, EngineRefused, Refusal
 from tui_workbench.targets.docker.engine_answers import EngineFacts
 from tui_workbench.targets.docker.gpu_access import DRI, GpuAccess, gpu_access
 from tui_workbench.targets.docker.image_probe import probe
@@ -166,7 +166,7 @@ class EngineChecks:
             output, code = probe(engine, image.id, self._access.check, {"HOME": "/tmp"}, gpus)
         except EngineRefused as refused:
             # The engine adds the GPUs before it looks for the program, so the GPUs work.
-            if "executable file not found" not in refused.reason:
+            if refused.kind != Refusal.NO_PROGRAM:
                 raise self.refusal(refused) from refused
             code = 0
         if code:
@@ -196,9 +196,9 @@ class EngineChecks:
         if not isinstance(error, EngineRefused):
             return error
         message, remedy = start_failure(error, host=self._host.label, image=self._target.base_docker_image)
-        if "could not select device driver" in error.reason:
+        if error.kind == Refusal.NO_NVIDIA_RUNTIME:
             return self._no_toolkit(message)
-        return CheckFailed(message, remedy, "nvidia-smi" if "nvidia-container-cli" in error.reason else "")
+        return CheckFailed(message, remedy, "nvidia-smi" if error.kind == Refusal.NVIDIA_RUNTIME else "")
 
 
 def check_version(facts: EngineFacts, *, is_podman: bool = False) -> CheckResult:

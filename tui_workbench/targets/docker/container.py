@@ -36,7 +36,7 @@ from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.spark import variables as spark_variables
 from tui_workbench.targets.docker.create_command import device_option, mount_option
-from tui_workbench.targets.docker.engine import EngineRefused
+from tui_workbench.targets.docker.engine import EngineRefused, Refusal
 from tui_workbench.targets.docker.engine_answers import Container
 from tui_workbench.targets.docker.gpu_access import GpuAccess
 from tui_workbench.targets.hosts import supervisor
@@ -340,29 +340,29 @@ def _is_later(first: str, second: str) -> bool:
 
 def start_failure(error: EngineRefused, *, host: str, image: str) -> tuple[str, str]:
     """Return a message and a remedy for the engine's error at the start of a container."""
-    reason = error.reason
-    if "could not select device driver" in reason:
+    reason, kind = error.reason, error.kind
+    if kind == Refusal.NO_NVIDIA_RUNTIME:
         return (
             f"the Docker engine on {host} cannot give GPUs to a container: the NVIDIA runtime is missing",
             "Install the NVIDIA Container Toolkit there and restart Docker. To run without GPUs, set `gpus: 0` in the "
             ".compute file.",
         )
-    if "error gathering device information" in reason:
+    if kind == Refusal.NO_AMD_DEVICES:
         return (
             f"the Docker engine on {host} cannot give the GPUs to a container: {reason}",
             "Load the driver there: `sudo modprobe amdgpu`. To run without GPUs, set `gpus: 0` in the .compute file.",
         )
-    if "nvidia-container-cli" in reason:
+    if kind == Refusal.NVIDIA_RUNTIME:
         return (
             f"the NVIDIA runtime on {host} cannot start the container: {reason}",
             "Run `nvidia-smi` there to check the driver. To run without GPUs, set `gpus: 0` in the .compute file.",
         )
-    if "executable file not found" in reason or "no such file or directory" in reason:
+    if kind in (Refusal.NO_PROGRAM, Refusal.NO_FILE):
         return (
             f"the image {image} cannot start the script: {reason}",
             "Choose a baseDockerImage with Python, such as python:3.11-slim.",
         )
-    if "bind source path does not exist" in reason:
+    if kind == Refusal.NO_SOURCE:
         return (
             f"a folder for the container does not exist on {host}: {reason}",
             "If `DataReferences` lists the path, correct it there. Otherwise, submit the run again.",

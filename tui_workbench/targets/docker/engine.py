@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from typing import IO, Any, TypeVar
 from urllib.parse import quote
 
@@ -53,6 +55,25 @@ _Part = TypeVar("_Part", bytes, bytes | int)
 _INVALID_ANSWER = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
+class Refusal(Enum):
+    """Why the engine refused a call, according to its message."""
+
+    DISK_FULL = "no space left on device"
+    NAME_IN_USE = "is already in use"
+    NO_NVIDIA_RUNTIME = "could not select device driver"
+    NO_AMD_DEVICES = "error gathering device information"
+    NVIDIA_RUNTIME = "nvidia-container-cli"
+    NO_PROGRAM = "executable file .*not found"
+    NO_FILE = "no such file or directory"
+    NO_SOURCE = "bind source path does not exist"
+    OTHER = ""
+
+    @classmethod
+    def of(cls, reason: str) -> Refusal:
+        """Return the first kind whose pattern is in a message of Docker, Podman, runc or crun."""
+        return next(kind for kind in cls if re.search(kind.value, reason, re.IGNORECASE))
+
+
 class EngineRefused(WorkbenchError):
     """The engine refused a call; `status` is the HTTP status, and `reason` the engine's message."""
 
@@ -60,6 +81,7 @@ class EngineRefused(WorkbenchError):
         super().__init__(message, remedy=remedy)
         self.status = status
         self.reason = reason or message
+        self.kind = Refusal.of(self.reason)
 
 
 class Engine:
@@ -157,7 +179,7 @@ class Engine:
             with self._called("create the container", *create_words(name, config)):
                 self._api.create_container_from_config(dict(config), name)
         except EngineRefused as refusal:
-            if refusal.status != CONFLICT or "is already in use" not in refusal.reason:
+            if refusal.status != CONFLICT or refusal.kind != Refusal.NAME_IN_USE:
                 raise
             # Another process may still be creating the container: the name is in use before it can be inspected.
             deadline = time.monotonic() + TIMEOUT
@@ -395,7 +417,7 @@ _CHECK_ENGINE = "Fix the problem that the engine reports. `docker info` on that 
 
 def refused(label: str, action: str, reason: str, status: int = 0) -> EngineRefused:
     """Return the error for a refused call. Any call can fail because of a full disk, which has its own message."""
-    if "no space left on device" in reason.lower():
+    if Refusal.of(reason) == Refusal.DISK_FULL:
         return EngineRefused(
             f"the disk of the Docker engine on {label} is full: cannot {action}",
             status=status,

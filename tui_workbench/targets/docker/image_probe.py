@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from tui_workbench.core.json_values import check_type, parse_json, read_as
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.targets.base.spark import Spark, find_words, parse_found
 from tui_workbench.targets.docker.container import KIND_LABEL, LOG, SHM_BYTES
-from tui_workbench.targets.docker.engine import Engine, EngineRefused
+from tui_workbench.targets.docker.engine import Engine, EngineRefused, Refusal
 from tui_workbench.targets.docker.engine_answers import Image
 from tui_workbench.targets.docker.gpu_access import GpuAccess
 from tui_workbench.targets.gpu.frameworks import ALONE, LAUNCH, PROGRAM, SECONDS
@@ -83,8 +82,6 @@ _MARK = b"workbench-probe:"
 # The usual paths are tried too, because some images set PATH only in an entry point.
 _SCRIPT = 'for p in "$@"; do if command -v "$p" >/dev/null 2>&1; then exec "$p" -c "$PROGRAM"; fi; done; exit 127'
 _NOT_FOUND = 127
-_NO_PROGRAM = re.compile("executable file .*not found|no such file or directory", re.IGNORECASE)
-"""The errors of runc and crun for a program that the image does not have."""
 
 
 class ImageFacts(NamedTuple):
@@ -154,7 +151,7 @@ def _run(engine: Engine, image: Image, command: list[str], *, shell: bool) -> tu
     try:
         text, code = probe(engine, image.id, command, {"PROGRAM": _PROGRAM})
     except EngineRefused as error:
-        return None, "" if _NO_PROGRAM.search(error.reason) else error.reason
+        return None, "" if error.kind in (Refusal.NO_PROGRAM, Refusal.NO_FILE) else error.reason
     _, mark, rest = text.rpartition(_MARK)
     if mark:
         try:

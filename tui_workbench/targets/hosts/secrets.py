@@ -34,7 +34,7 @@ BUS = "DBUS_SESSION_BUS_ADDRESS"
 
 NO_BUS = "this session has no D-Bus message bus for a keyring"
 
-_FOUND, _UNKNOWN, _UNUSABLE = 0, 1, 2
+_FOUND, _UNKNOWN, _UNUSABLE, _NO_BUS = 0, 1, 2, 3
 
 
 class KeyringResult(NamedTuple):
@@ -42,6 +42,7 @@ class KeyringResult(NamedTuple):
 
     in_keyring: bool
     reason: str = ""
+    has_bus: bool = True  # False if the session has no message bus through which a keyring could be reached
 
     @property
     def text(self) -> str:
@@ -76,12 +77,12 @@ class SecretStore:
     def look(self, seconds: float) -> KeyringResult:
         """Look for a keyring without unlocking it. In the result, `reason` is the kind of the keyring, or the error."""
         code, answer = _ask_keyring("look", "", seconds=seconds)
-        return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
+        return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip(), code != _NO_BUS)
 
     def put(self, reference: str, secret: str) -> KeyringResult:
         """Store a secret under its reference, and return the keyring's answer."""
         code, answer = _ask_keyring("put", reference, secret.encode("utf-8", "surrogateescape"))
-        return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
+        return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip(), code != _NO_BUS)
 
     def forget(self, reference: str) -> None:
         """Remove a secret, if it exists."""
@@ -134,7 +135,7 @@ def keyring_helper(verb: str, reference: str, bus: str) -> int:
         if backend is None:
             has_bus = sys.platform != "linux" or BUS in os.environ
             sys.stderr.write("this system has no keyring\n" if has_bus else f"{NO_BUS}\n")
-            return _UNUSABLE
+            return _UNUSABLE if has_bus else _NO_BUS
         if verb == "look":
             sys.stdout.write(type(backend).__module__.rpartition(".")[2])
         elif verb == "get":

@@ -13,6 +13,7 @@ from contextlib import suppress
 from itertools import chain, starmap, zip_longest
 from typing import Any
 
+from tui_workbench.core.causes import EXIT_CODE, kinds_of
 from tui_workbench.core.errors import RunNotFound, WorkbenchError
 from tui_workbench.core.files import load_json, open_regular
 from tui_workbench.core.model import Run, Step
@@ -230,7 +231,7 @@ def _attempt_lines(directory: RunDirectory, now: float) -> Iterator[Line]:
             Piece(f"  {attempt.number:>2}  ", bold=True),
             Piece(f"{started}  {took:>9}  ", "muted"),
             Piece(f"{safe_text(attempt.state)}{f' with {code}' if code else ''}"),
-            Piece(f"  {safe_text(attempt.reason)}" if attempt.reason != code else "", "muted"),
+            Piece("" if kinds_of(attempt.causes) == (EXIT_CODE,) else f"  {safe_text(attempt.reason)}", "muted"),
         )
         verdict = stored_verdict(directory.file(attempt.folder))
         if verdict is not None:
