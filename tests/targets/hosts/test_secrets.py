@@ -57,7 +57,7 @@ def test_secret_is_not_in_a_readable_file(keyring: Path, home: Path, connections
 
 def test_missing_keyring_is_reported() -> None:
     store, reference = SecretStore(), new_reference("box", "me")
-    assert store.put(reference, PASSWORD) == KeyringResult(in_keyring=False, reason=NO_BUS)
+    assert store.put(reference, PASSWORD) == KeyringResult(in_keyring=False, reason=NO_BUS, has_bus=False)
     assert store.get(reference) is None
 
 
