@@ -71,7 +71,7 @@ class Large:
             (self.root / name).write_text(script)
         self.workbench = Workbench(self.root)
         self.store = SnapshotStore(str(self.root), str(self.root / ".workbench"))
-        self.spares = Path(self.store.repository, "spare")
+        self.spares = Path(self.store.repository.path, "spare")
 
     def submit(self, script: str, state: str = "Completed") -> Path:
         """Submit a run, and return its directory when it has ended."""
@@ -110,7 +110,7 @@ def test_next_run_sees_the_snapshot_and_nothing_else(large: Large) -> None:
 
 def test_end_is_recorded_before_the_copy_is_kept_or_removed(large: Large) -> None:
     run_id = large.workbench.detach("changes.py")
-    with large.store.exclusive():
+    with large.store.repository.exclusive():
         large.workbench.until_status(run_id, "Completed")
         work = large.workbench.run_directory(run_id) / "work"
         assert (work / "new" / "file").read_text() == "n"
@@ -121,7 +121,7 @@ def test_end_is_recorded_before_the_copy_is_kept_or_removed(large: Large) -> Non
 
 def test_copy_of_a_killed_controller_is_removed_later(large: Large) -> None:
     run_id = large.workbench.detach("changes.py")
-    with large.store.exclusive():
+    with large.store.repository.exclusive():
         large.workbench.until_status(run_id, "Completed")
         kill_controller(large.workbench.run_directory(run_id))
     assert os.listdir(large.spares) == [f"ended-{run_id}"]

@@ -52,11 +52,11 @@ class Shop:
 
     @property
     def spare(self) -> Path:
-        return Path(ready(self.store.repository).copy)
+        return Path(ready(self.store.repository.path).copy)
 
     def keep(self, copy: Path, commit: str = "", since: int = 0) -> None:
         """Keep the whole working copy of an ended run. Changed files stay in it, unlike at the end of a real run."""
-        aside = Path(ended_copy(self.store.repository, copy.parent.name))
+        aside = Path(ended_copy(self.store.repository.path, copy.parent.name))
         aside.parent.mkdir(exist_ok=True)
         copy.rename(aside)
         with contextlib.suppress(StorageError):  # as at the end of a real run
@@ -251,8 +251,8 @@ def test_nothing_of_an_earlier_run_remains(shop: Shop, change: Callable[[Path], 
     copy = shop.source.take()
     assert everything(copy) == expected
     assert listing(elsewhere) == outside
-    remove_discarded(shop.store.repository)
-    assert os.listdir(os.path.join(shop.store.repository, "spare")) == []
+    remove_discarded(shop.store.repository.path)
+    assert os.listdir(os.path.join(shop.store.repository.path, "spare")) == []
     assert not list(shop.source.root.rglob("executed"))
     # The first change is one of the folder of the file; only root can remove the second.
     if change is not change_modes and (change is not lock_folder or os.geteuid() == 0):
@@ -369,8 +369,8 @@ def test_only_one_spare_is_kept(shop: Shop) -> None:
     copies = [shop.source.take(), shop.source.take()]
     for copy in copies:
         shop.keep(copy)
-    remove_discarded(shop.store.repository)
-    assert os.listdir(os.path.join(shop.store.repository, "spare")) == ["ready"]
+    remove_discarded(shop.store.repository.path)
+    assert os.listdir(os.path.join(shop.store.repository.path, "spare")) == ["ready"]
 
 
 def test_spare_without_an_index_is_replaced_by_the_snapshot(shop: Shop) -> None:
@@ -378,7 +378,7 @@ def test_spare_without_an_index_is_replaced_by_the_snapshot(shop: Shop) -> None:
     expected = listing(first)
     shop.keep(first)
     change_content(shop.spare)
-    Path(ready(shop.store.repository).index).unlink()
+    Path(ready(shop.store.repository.path).index).unlink()
     assert listing(shop.source.take()) == expected
 
 
@@ -387,7 +387,7 @@ def test_damaged_index_does_not_prevent_a_copy(shop: Shop, content: bytes) -> No
     first = shop.source.take()
     expected = listing(first)
     shop.keep(first)
-    Path(ready(shop.store.repository).index).write_bytes(content)
+    Path(ready(shop.store.repository.path).index).write_bytes(content)
     assert listing(shop.source.take()) == expected
 
 
@@ -407,14 +407,14 @@ def test_link_instead_of_the_folder_of_spares_is_not_followed(shop: Shop, tmp_pa
     first = shop.source.take()
     expected = listing(first)
     victim = tmp_path / "victim"
-    aside = Path(ended_copy(shop.store.repository, "run"))
+    aside = Path(ended_copy(shop.store.repository.path, "run"))
     write_files(victim, {"ready/work/data.txt": "mine", "claimed/file": "mine", "removed-1/file": "mine"})
     first.rename(victim / aside.name)
     before = listing(victim)
     aside.parent.symlink_to(victim)
     with pytest.raises(StorageError):
         shop.store.keep_spare(str(aside), shop.source.snapshot.commit_id, shop.now())
-    remove_discarded(shop.store.repository)
+    remove_discarded(shop.store.repository.path)
     assert listing(shop.source.take()) == expected
     assert shop.store.discard() >= 0
     assert listing(victim) == before
@@ -424,13 +424,13 @@ def test_half_prepared_spare_is_not_used(shop: Shop) -> None:
     first = shop.source.take()
     expected = listing(first)
     shop.keep(first)
-    half = Path(claimed(shop.store.repository).folder)
-    Path(ready(shop.store.repository).folder).rename(half)  # a submit was killed
+    half = Path(claimed(shop.store.repository.path).folder)
+    Path(ready(shop.store.repository.path).folder).rename(half)  # a submit was killed
     (half / "work" / "data.txt").write_text("half")
     copy = shop.source.take()
     assert listing(copy) == expected
     shop.keep(copy)
-    remove_discarded(shop.store.repository)
+    remove_discarded(shop.store.repository.path)
     assert not half.exists()
     assert listing(shop.source.take()) == expected
 
@@ -454,7 +454,7 @@ def test_submit_after_a_kill_gets_the_snapshot(
         os.setsid()
         os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
         if command == "update-index":
-            shutil.rmtree(ready(shop.store.repository).folder)
+            shutil.rmtree(ready(shop.store.repository.path).folder)
             shop.keep(shop.source.take_to("other")[1], commit)
         shop.source.take_to("killed")
         os._exit(0)
@@ -467,15 +467,15 @@ def test_submit_after_a_kill_gets_the_snapshot(
 
 def test_failed_keeping_leaves_no_spare(shop: Shop) -> None:
     first = shop.source.take()
-    aside = Path(ended_copy(shop.store.repository, "run"))
+    aside = Path(ended_copy(shop.store.repository.path, "run"))
     aside.parent.mkdir()
     first.rename(aside)
     with pytest.raises(StorageError):
         shop.store.keep_spare(str(aside), "0" * 40, shop.now())
     assert not shop.spare.exists()
-    with shop.store.exclusive():
-        discard_unused(shop.store.repository)
-    remove_discarded(shop.store.repository)
+    with shop.store.repository.exclusive():
+        discard_unused(shop.store.repository.path)
+    remove_discarded(shop.store.repository.path)
     assert os.listdir(aside.parent) == []
 
 

@@ -76,7 +76,7 @@ class EndedCopy:
         state_directory = state_of_run(directory.path)
         self._store = SnapshotStore(record.spec.project_root, state_directory)
         self._commit, self._since = record.commit_id, directory.copied_at
-        self.path = ended_copy(self._store.repository, directory.run_id)
+        self.path = ended_copy(self._store.repository.path, directory.run_id)
 
     def keep(self) -> None:
         """Keep the copy for the next run, unless there is a spare already. Errors are ignored."""
@@ -86,7 +86,7 @@ class EndedCopy:
 
     def remove_unused(self) -> None:
         """Remove the copies that were not kept, which can take minutes."""
-        remove_discarded(self._store.repository)
+        remove_discarded(self._store.repository.path)
 
 
 CACHE = "__pycache__"

@@ -168,9 +168,9 @@ def _restore(
         # Nothing is written into the project, its state included.
         with tempfile.TemporaryDirectory(prefix="workbench-git-") as folder:
             preview = SnapshotStore(project.root, project.state_directory, store.data, preview=folder)
-            objects = os.path.join(preview.repository, "objects")
+            objects = os.path.join(preview.repository.path, "objects")
             return Restoration(restored, _changes(project, preview.tree(), commit, [objects]))
-    with store.exclusive():
+    with store.repository.exclusive():
         project.prepare_state()
         saved = store.record(f"{SAVED}/{time.time_ns() // 1_000_000}", f"before {restored}")
         changes = _changes(project, saved, commit)
@@ -195,8 +195,8 @@ def _apply(store: SnapshotStore, project: Project, commit: str, changes: Iterabl
     try:
         os.makedirs(staging, mode=0o700)
         if arriving:
-            with store.index_of(commit):
-                store.git("checkout-index", "-z", "--force", f"--prefix={staging}/", "--stdin", stdin=arriving)
+            with store.repository.index_of(commit):
+                store.repository.check_out_files(arriving, staging)
         for relative in filter(is_run_configuration, arriving):
             path = os.path.join(staging, relative)
             if not os.path.islink(path):

@@ -12,7 +12,6 @@ from tui_workbench.core.files import LARGEST, read_below
 from tui_workbench.projects.project import RUN_CONFIGURATION_SUFFIX, STATE_DIRECTORY, Project, state_elsewhere
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.snapshots.snapshot_view import IMPORTED_PREFIX
-from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.ownership import PURGED_PREFIX
 from tui_workbench.runs.store.rundir import WORKING_COPY
 
@@ -22,11 +21,11 @@ def remove_unneeded_values(project: Project, store: SnapshotStore) -> None:
 
     If some snapshots cannot be searched, for example without git, all values stay. Raises StorageError or OSError.
     """
-    if not store.available or ownership.own_record(os.path.join(store.repository, "HEAD")) is None:
+    if not store.available or not store.repository.is_own:
         return
     if _has_other_snapshots(project):
         return
-    with store.exclusive():  # no snapshot is taken meanwhile, which may refer to a value again
+    with store.repository.exclusive():  # no snapshot is taken meanwhile, which may refer to a value again
         needed = {number for data in (*_files(project), _in_snapshots(store)) for number in numbers_in(data)}
         remove_unneeded(project.root, needed)
 
@@ -58,11 +57,11 @@ def _files(project: Project) -> Iterator[bytes]:
 
 def _in_snapshots(store: SnapshotStore) -> bytes:
     """Return the content of all versions of all run configurations in the snapshots."""
-    listed = store.git("rev-list", "--objects", "--all", "--", CONFIG_DIRECTORY).splitlines()
+    listed = store.repository.git("rev-list", "--objects", "--all", "--", CONFIG_DIRECTORY).splitlines()
     names = [line.split(" ", 1)[0] for line in listed if line.endswith(RUN_CONFIGURATION_SUFFIX)]
-    sizes = store.git("cat-file", "--batch-check", input=_lines(names)).splitlines()
+    sizes = store.repository.git("cat-file", "--batch-check", input=_lines(names)).splitlines()
     small = [name for name, kind, size in map(str.split, sizes) if kind == "blob" and int(size) <= LARGEST]
-    return store.git("cat-file", "--batch", input=_lines(small)).encode("utf-8", "surrogateescape")
+    return store.repository.git("cat-file", "--batch", input=_lines(small)).encode("utf-8", "surrogateescape")
 
 
 def _lines(names: list[str]) -> bytes:

@@ -33,7 +33,7 @@ def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, 
         return note, Step("copy", "copy the project", directory=spec.working_directory)
     add = ("git", "update-index", "--add", "--stdin")
     checkout = ("git", "checkout-index", "--all", f"--prefix={spec.working_directory}/")
-    variables = {"GIT_DIR": store.repository, "GIT_WORK_TREE": project.root}
+    variables = {"GIT_DIR": store.repository.path, "GIT_WORK_TREE": project.root}
     return (
         Step("snapshot", "commit the current project", add, project.root, variables),
         Step("copy", "create the working copy; copy ignored files", checkout, project.root, variables),
