@@ -183,15 +183,8 @@ class RunsView(RunContainer, inherit_bindings=False):
         self._show_charts()
 
     def _show_head(self) -> None:
-        query, marked = self.query_shown, len(self._marks.all_runs)
-        after = [Piece(f"  {counted(self._runs, 'run')}", "muted")] if self._runs >= 0 else []
-        if query.filter:
-            text = truncate_middle(safe_text(query.filter), max(8, self.size.width // 3))
-            after.append(Piece(f" with {text}", "accent"))
-        right = [Piece(f"   {marked} marked", "accent")] if marked else []
-        right += [Piece(f"   by {query.group}", "muted")] if query.group else []
-        right += [Piece("   ⊟ archived shown", "muted")] if query.archived else []
-        self.head.show(f"of {self.project.name}", after, right)
+        marked, longest = len(self._marks.all_runs), max(8, self.size.width // 3)
+        self.head.show(f"of {self.project.name}", *_head_texts(self.query_shown, self._runs, marked, longest))
 
     def _show_charts(self) -> None:
         mode, runs, families = self.charts.mode, self._marks.runs, self._marks.families
@@ -381,6 +374,20 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     def action_run_bar(self) -> None:
         self.post_message(RunBarRequested())
+
+
+def _head_texts(query: RunQuery, runs: int, marked: int, longest: int) -> tuple[list[Piece], list[Piece]]:
+    """Return the texts in the title: the number of runs and the filter; and what is marked, grouped and archived.
+
+    `runs` is -1 while the number is not known. `longest` is the maximum width of the filter.
+    """
+    after = [Piece(f"  {counted(runs, 'run')}", "muted")] if runs >= 0 else []
+    if query.filter:
+        after.append(Piece(f" with {truncate_middle(safe_text(query.filter), longest)}", "accent"))
+    right = [Piece(f"   {marked} marked", "accent")] if marked else []
+    right += [Piece(f"   by {query.group}", "muted")] if query.group else []
+    right += [Piece("   ⊟ archived shown", "muted")] if query.archived else []
+    return after, right
 
 
 def _runs_among(table: RunTable, numbers: Iterable[int]) -> list[RunRow]:
