@@ -78,6 +78,7 @@ check-lint: $(VENV)/.installed-test
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python -m tests.bounded_reading
+	$(VENV)/bin/python -m tests.compared_texts
 	$(VENV)/bin/python -m tests.private_names
 	find tui_workbench '(' -name '*.sh' -o -name '*.bash' ')' -exec $(VENV)/bin/shellcheck {} +
 

@@ -11,7 +11,7 @@ import grimp
 import pytest
 
 import tui_workbench
-from tests import bounded_reading, private_names
+from tests import bounded_reading, compared_texts, private_names
 from tests.conftest import LONGEST_FILES, REPOSITORY
 
 PACKAGE = Path(tui_workbench.__file__).parent
@@ -139,6 +139,40 @@ def test_a_use_of_other_functions_is_refused(source: str) -> None:
 )
 def test_a_use_with_a_limit_is_accepted(source: str) -> None:
     assert bounded_reading.uses_in(source) == []
+
+
+def test_no_code_compares_or_searches_texts() -> None:
+    assert compared_texts.problems() == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'if run.reason == "canceled": pass',
+        'is_full = "disk is full" in error.message',
+        'ending.reason.startswith("exit code")',
+        'if "passphrase" in str(error): pass',
+        "found = PATTERN.search(error.message)",
+        'import re\nre.match("a", reason.lower())',
+        'is_same = title in ("a", "b")',
+    ],
+)
+def test_comparison_and_search_of_a_text_are_refused(source: str) -> None:
+    assert compared_texts.uses_in(source) != []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'if run.reason != "": pass',
+        "if CANCELED in run.kinds: pass",
+        'text = f"{run.reason}."',
+        "shown = error.message.removeprefix(label)",
+        'if name == "reason": pass',
+    ],
+)
+def test_other_uses_of_a_text_are_accepted(source: str) -> None:
+    assert compared_texts.uses_in(source) == []
 
 
 def _imports_late(path: Path) -> bool:
