@@ -15,6 +15,7 @@ import pytest
 from tests.cli.support import Installed
 from tests.faults.support import until
 from tests.runs.support import make_run, write_configuration, write_files
+from tui_workbench.core.causes import EXCEPTION, Cause, exit_causes, of_attempt
 from tui_workbench.projects.project import Project
 
 ORIGINAL_KEYS = {
@@ -47,6 +48,13 @@ class TestHistory:
         assert start < end
         assert record["duration"] == str(end - start)
         assert record["duration"].startswith("0:00:0")
+
+    def test_record_has_the_kind_of_the_reason(self, workbench: Installed, project: Project, three_runs: None) -> None:
+        raised = Cause(EXCEPTION, {"error": "ValueError: x"})
+        make_run(project, "p_4", 4, state="failed", exit_code=1, causes=of_attempt(2, (raised, *exit_causes(1))))
+        last, *others = (workbench.info(str(number)) for number in (4, 3, 2, 1))
+        assert (last["cause"], last["reason"]) == ("exception", "attempt 2: ValueError: x (exit code 1)")
+        assert [record.get("cause") for record in others] == ["canceled", "exit-code", None]
 
     def test_run_of_an_agent_has_its_name_in_records_and_trace(self, workbench: Installed) -> None:
         workbench.submit("hello.py")

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
+from tui_workbench.core.causes import main_kind
 from tui_workbench.core.model import Run
 from tui_workbench.core.moments import utc
 from tui_workbench.core.plaintext import for_terminal
@@ -69,6 +70,7 @@ class RunInfo(Answer):
     state: str = Field(description="queued, preparing, running, finalizing, completed, failed, canceled or unknown")
     active: bool = Field(description="false after the run has ended")
     reason: str = ""
+    cause: str = Field(default="", description="the kind of the reason, such as exception, signal or time-limit")
     exit_code: int | None = None
     script: str
     arguments: list[str]
@@ -178,6 +180,7 @@ def run_info(run: Run, facts: Facts, most_metrics: int = MOST_METRICS) -> RunInf
         state=run.state,
         active=run.is_active,
         reason=safe(run.reason),
+        cause=main_kind(run.kinds),
         exit_code=run.exit_code,
         script=safe(run.script_name),
         arguments=list(map(safe, run.words)),

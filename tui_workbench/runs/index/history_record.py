@@ -13,6 +13,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any, NamedTuple
 
+from tui_workbench.core.causes import kinds_of, main_kind
 from tui_workbench.core.json_values import json_text, parse_json
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.moments import utc
@@ -106,7 +107,8 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
         "agent": run.agent or None,
         "properties": {"CommitId": run.commit_id or None},
     }
-    extras = {"sweep_id": run.group, "family": run.family, "gpu": facts.gpu, "annotations_problem": annotations.problem,
+    extras = {"cause": main_kind(run.kinds),
+              "sweep_id": run.group, "family": run.family, "gpu": facts.gpu, "annotations_problem": annotations.problem,
               "damaged_files": dict(facts.damages),
               "metrics_left_out": facts.more_metrics, "cluster_job": _job_record(run)}  # fmt: skip
     record |= {key: value for key, value in extras.items() if value}
@@ -127,9 +129,9 @@ def attempt_records(directory: RunDirectory) -> list[dict[str, Any]]:
             "log_start": attempt.log_start,
             "log_end": attempt.log_end,
         }
-        verdict = stored_verdict(directory.file(attempt.folder))
+        cause, verdict = main_kind(kinds_of(attempt.causes)), stored_verdict(directory.file(attempt.folder))
         gpu = verdict_brief(verdict) if verdict is not None else {}
-        records.append({**record, **({"gpu": gpu} if gpu else {})})
+        records.append({**record, **({"cause": cause} if cause else {}), **({"gpu": gpu} if gpu else {})})
     return records
 
 
@@ -151,7 +153,7 @@ RESERVED = frozenset(
      "arguments", BY_NAME, "target", "run_configuration", "created_utc", "start_time_utc", "end_time_utc", "duration",
      "name", "description", "tags", "pinned", "hidden", "parent_run_id", "user_id", "properties", "annotations_problem",
      "damaged_files", "metrics_left_out", "attachments", "attachment_sizes", "experiment_id", "heartbeat_enabled",
-     "provenance", "sweep_id", "family", "gpu", "spark", "cluster_job", "attempts", "agent")
+     "provenance", "sweep_id", "family", "gpu", "spark", "cluster_job", "attempts", "agent", "cause")
 )  # fmt: skip
 """All keys of records, including keys of Azure ML Workbench and keys that only some records have."""
 

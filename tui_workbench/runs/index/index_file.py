@@ -26,7 +26,7 @@ from tui_workbench.runs.store.rundir import SCHEMA
 
 FILE = "index.db"
 
-FORM = f"14 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # version of the rows; a file of another version is rebuilt
+FORM = f"15 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # version of the rows; a file of another version is rebuilt
 
 BUSY_SECONDS = 5.0
 MOST_ARGUMENTS = 100  # maximum per run, because the arguments of a run can be megabytes long
