@@ -43,6 +43,8 @@ def loaded(root: Path, *arguments: str) -> set[str]:
         "logs 1",
         "logs -f 1",
         "computetarget list",
+        "computetarget attach --help",
+        "computetarget attach localdocker -n box --no-check",
         "runconfiguration list",
         "status --line",
         "trace",

@@ -247,7 +247,7 @@ def test_workbench_key_that_cannot_be_installed_is_printed(project_root: Path, b
     ("words", "said"),
     [
         ([], "--name"),
-        (["--name", "box"], "one of: remotedocker, localdocker, remote, slurm, cluster"),
+        (["--name", "box"], "one of: remotedocker, remote, slurm, cluster, localdocker"),
         (["cluster", "--name", "box"], "--address"),
         (["cluster", "--name", "box", "--address", "h", "--gpu"], "--gpu"),
         (["remote", "--name", "box"], "--address"),

@@ -17,8 +17,9 @@ from tui_workbench.config.changes import file_edits
 from tui_workbench.config.checks.image_names import DEFAULT_AMD_IMAGE, DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.attaching.attach import CPU_IMAGE, Attachment, AttachRequest
+from tui_workbench.targets.attaching.attach import Attachment, AttachRequest
 from tui_workbench.targets.checking import run_checks
+from tui_workbench.targets.docker.attaching import CPU_IMAGE
 from tui_workbench.targets.gpu.gpus import gpus_of
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LocalHost, LoginRefused
 from tui_workbench.targets.ssh.host_for import host_of
@@ -69,7 +70,8 @@ def test_attach_writes_valid_files(project: Project, request_: AttachRequest, ki
 @pytest.mark.usefixtures("ssh_folder")
 def test_attach_writes_the_options_of_a_cluster(project: Project, request_: AttachRequest) -> None:
     cluster = request_._replace(
-        type="slurm", python="/scratch/env/bin/python", run_root="/scratch/wb", partition="gpu", account="lab"
+        type="slurm",
+        values={"python": "/scratch/env/bin/python", "run_root": "/scratch/wb", "partition": "gpu", "account": "lab"},
     )
     attach(project, cluster)
     assert compute(project) == (
@@ -87,7 +89,7 @@ def test_attach_writes_the_options_of_a_cluster(project: Project, request_: Atta
 
 @pytest.mark.usefixtures("ssh_folder")
 def test_attached_spark_cluster_runs_spark(project: Project, request_: AttachRequest) -> None:
-    attach(project, request_._replace(type="cluster", python="/opt/env/bin/python"))
+    attach(project, request_._replace(type="cluster", values={"python": "/opt/env/bin/python"}))
     assert compute(project) == (
         f"address: {request_.address}\n"
         "pythonLocation: /opt/env/bin/python\n"
@@ -160,10 +162,10 @@ def test_file_created_meanwhile_is_not_replaced(project: Project, request_: Atta
         ({"address": "box:99999"}, "port"),
         ({"address": "me@box"}, "--username me --address box"),
         ({"username": "-l root"}, "username"),
-        ({"image": "No Image"}, "image"),
+        ({"values": {"image": "No Image"}}, "image"),
         ({"private_key": "/nowhere/key"}, "private key"),
-        ({"type": "slurm", "run_root": "scratch"}, "runRoot"),
-        ({"type": "slurm", "partition": "a b"}, "slurm.partition"),
+        ({"type": "slurm", "values": {"run_root": "scratch"}}, "runRoot"),
+        ({"type": "slurm", "values": {"partition": "a b"}}, "slurm.partition"),
         ({"type": "slurm", "address": "me@box"}, "--username me --address box"),
     ],
 )
@@ -312,7 +314,7 @@ def test_broken_driver_counts_as_no_gpu(project: Project, tools: Path) -> None:
 
 
 def test_requested_gpu_and_image_have_precedence(project: Project) -> None:
-    attach(project, AttachRequest("localdocker", "box", gpu=True, image="mine:1"))
+    attach(project, AttachRequest("localdocker", "box", values={"gpu": "yes", "image": "mine:1"}))
     assert (project.target("box").nvidia_docker, project.target("box").base_docker_image) == (True, "mine:1")
 
 

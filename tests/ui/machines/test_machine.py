@@ -218,7 +218,7 @@ async def test_closing_does_not_wait_for_the_machine(project: Project, gpubox: M
 def attached(project: Project, gpubox: Machine, username: str = "research", *, password: bool = False) -> None:
     kind = "remote" if username == "research" else "remotedocker"
     attachment = Attachment(
-        project.root, AttachRequest(kind, "box", gpubox.address, username, has_password=password, gpu=False)
+        project.root, AttachRequest(kind, "box", gpubox.address, username, has_password=password, values={"gpu": "no"})
     )
     if password:
         attachment.give_password(PASSWORD)

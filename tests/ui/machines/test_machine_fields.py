@@ -10,20 +10,19 @@ from tui_workbench.ui.machines.machine_fields import (
     PASSWORD,
     SECRET,
     WORKBENCH_KEY,
-    attach_fields,
-    request_of,
+    AttachForm,
 )
 
 
 def keys(**values: str) -> list[str]:
-    return [field.key for field in attach_fields(values)]
+    return [field.key for field in AttachForm().fields(values)]
 
 
 def test_fields_depend_on_kind_and_login() -> None:
-    assert keys() == ["type", "name", "address", "username", "login", "gpu", "image"]
-    assert keys(type="remote") == ["type", "name", "address", "username", "login", "python"]
-    assert keys(type="localdocker") == ["type", "name", "gpu", "image"]
-    cluster = ["python", "run_root", "partition", "account"]
+    assert keys() == ["type", "name", "address", "username", "login", "type:gpu", "type:image"]
+    assert keys(type="remote") == ["type", "name", "address", "username", "login", "type:python"]
+    assert keys(type="localdocker") == ["type", "name", "type:gpu", "type:image"]
+    cluster = ["type:python", "type:run_root", "type:partition", "type:account"]
     assert keys(type="slurm") == ["type", "name", "address", *cluster]
     assert keys(type="slurm", address="h") == ["type", "name", "address", "username", "login", *cluster]
     assert keys(login=KEY_FILE)[5:7] == ["private_key", SECRET]
@@ -33,7 +32,7 @@ def test_fields_depend_on_kind_and_login() -> None:
 
 def test_secret_fields_are_marked() -> None:
     for login in (KEY_FILE, PASSWORD, WORKBENCH_KEY):
-        assert [field.key for field in attach_fields({"login": login}) if field.is_secret] == [SECRET]
+        assert [field.key for field in AttachForm().fields({"login": login}) if field.is_secret] == [SECRET]
 
 
 @pytest.mark.parametrize(
@@ -45,28 +44,34 @@ def test_secret_fields_are_marked() -> None:
             AttachRequest("remotedocker", "box", "h", "u", has_password=True),
         ),
         (
-            {"name": "box", "address": "h", "login": KEY_FILE, "private_key": "~/k", "gpu": "no"},
-            AttachRequest("remotedocker", "box", "h", private_key="~/k", gpu=False),
+            {"name": "box", "address": "h", "login": KEY_FILE, "private_key": "~/k", "type:gpu": "no"},
+            AttachRequest("remotedocker", "box", "h", private_key="~/k", values={"gpu": "no"}),
         ),
         (
-            {"name": "box", "address": "h", "login": WORKBENCH_KEY, "type": "remote", "python": "python3.12"},
-            AttachRequest("remote", "box", "h", workbench_key=True, python="python3.12"),
+            {"name": "box", "address": "h", "login": WORKBENCH_KEY, "type": "remote", "type:python": "python3.12"},
+            AttachRequest("remote", "box", "h", workbench_key=True, values={"python": "python3.12"}),
         ),
         (
             {"name": "box", "address": "h", "login": WORKBENCH_KEY, SECRET: "x"},
             AttachRequest("remotedocker", "box", "h", workbench_key=True, has_password=True),
         ),
         (
-            {"name": "hpc", "type": "slurm", "run_root": " /scratch/wb ", "partition": "gpu", "account": "lab"},
-            AttachRequest("slurm", "hpc", run_root="/scratch/wb", partition="gpu", account="lab"),
+            {
+                "name": "hpc",
+                "type": "slurm",
+                "type:run_root": " /scratch/wb ",
+                "type:partition": "gpu",
+                "type:account": "lab",
+            },
+            AttachRequest("slurm", "hpc", values={"run_root": "/scratch/wb", "partition": "gpu", "account": "lab"}),
         ),
         ({"name": "hpc", "type": "slurm", "username": "u", "login": PASSWORD}, AttachRequest("slurm", "hpc")),
         # Values of hidden fields are ignored.
         (
-            {"name": "box", "type": "localdocker", "address": "h", "login": PASSWORD, SECRET: "x", "gpu": "yes"},
-            AttachRequest("localdocker", "box", gpu=True),
+            {"name": "box", "type": "localdocker", "address": "h", "login": PASSWORD, SECRET: "x", "type:gpu": "yes"},
+            AttachRequest("localdocker", "box", values={"gpu": "yes"}),
         ),
     ],
 )
 def test_values_form_a_request(values: dict[str, str], request_: AttachRequest) -> None:
-    assert request_of(values) == request_
+    assert AttachForm().request(values) == request_

@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 
+from tui_workbench.cli.computetarget import type_options
 from tui_workbench.cli.computetarget.check import HOST_KEYS, RESULT, accept_host_keys, exit_code, print_checks, record
 from tui_workbench.cli.shared import prompts
 from tui_workbench.cli.shared.output import emit, is_text, notify, write_lines
@@ -15,17 +16,10 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.plaintext import counted, visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.targets.attaching.attach import (
-    CLUSTER,
-    LOCAL_DOCKER,
-    REMOTE,
-    SLURM,
-    TYPES,
-    Attached,
-    Attachment,
-    AttachRequest,
-)
+from tui_workbench.targets.attaching.attach import Attached, Attachment, AttachRequest
+from tui_workbench.targets.attaching.attachable import attachable_types
 from tui_workbench.targets.attaching.detach import detach, move_secrets, plan_detaching
+from tui_workbench.targets.base.attaching import Address, Attaching
 from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.hosts.host import LoginRefused
 from tui_workbench.targets.hosts.secrets import plain_text_secrets
@@ -53,43 +47,17 @@ configure_disconnect = options(NAME, RESULT)
 
 
 def configure_attach(parser: argparse.ArgumentParser) -> None:
-    parser.usage = (
-        "%(prog)s remotedocker --name NAME --address HOST[:PORT] [--username USER] [login options]\n"
-        "       %(prog)s remote       --name NAME --address HOST[:PORT] [--username USER] [login options]\n"
-        "       %(prog)s slurm        --name NAME [--address HOST[:PORT]] [--username USER] [login options]\n"
-        "                                [--run-root FOLDER] [--partition NAME] [--account NAME] [--python PATH]\n"
-        "       %(prog)s cluster      --name NAME --address HOST[:PORT] [--username USER] [login options]\n"
-        "       %(prog)s localdocker  --name NAME"
-    )
+    types = attachable_types()
+    parser.usage = type_options.usage(types)
     add = parser.add_argument
-    add("type", metavar="TYPE", nargs="?", choices=TYPES,
-        help="remotedocker (Docker over SSH), remote (Python over SSH), slurm, cluster (Spark) "
-             "or localdocker")  # fmt: skip
-    add("-t", "--type", dest="old_type", metavar="TYPE", choices=TYPES, help="the same as TYPE")
+    add("type", metavar="TYPE", nargs="?", choices=tuple(types), help=type_options.list_of_types(types))
+    add("-t", "--type", dest="old_type", metavar="TYPE", choices=tuple(types), help="the same as TYPE")
     add("-n", "--name", metavar="NAME", required=True, help="the name of the new target")
     add("-a", "--address", metavar="HOST[:PORT]", default="", help="host name, IP address or alias in ~/.ssh/config")
     add("-u", "--username", metavar="USER", default="", help="SSH user (default: the user that ssh would choose)")
     _configure_login(parser)
     machine = parser.add_argument_group("target")
-    machine.add_argument(
-        "--image", metavar="IMAGE", default="", help="the base image of containers (default: depends on the GPU)"
-    )
-    gpu = machine.add_mutually_exclusive_group()
-    gpu.add_argument(
-        "--gpu",
-        dest="gpu",
-        action="store_true",
-        default=None,
-        help="set nvidiaDocker: true (the default, unless the machine has no GPU)",
-    )
-    gpu.add_argument("--no-gpu", dest="gpu", action="store_false", help="set nvidiaDocker: false")
-    machine.add_argument(
-        "--python",
-        metavar="PATH",
-        default="",
-        help="the Python interpreter on the machine (sets pythonLocation; only for types remote, slurm and cluster)",
-    )
-    _configure_slurm(parser)
+    type_options.configure(parser, machine, types)
     machine.add_argument("--no-check", action="store_true", help="write the files without contacting the machine")
     RESULT(parser)
 
@@ -106,14 +74,6 @@ def _configure_login(parser: argparse.ArgumentParser) -> None:
         help="log in with a password; without TEXT, you are asked for it")  # fmt: skip
     add("--password-stdin", action="store_true", help="read the password from stdin")
     HOST_KEYS(login)
-
-
-def _configure_slurm(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("slurm (without --address, the workbench uses Slurm on this machine)").add_argument
-    add("--run-root", metavar="FOLDER", default="", help="folder that login and compute nodes share")
-    add("--partition", metavar="NAME", default="",
-        help="Slurm partition for jobs (default: the cluster's default partition)")  # fmt: skip
-    add("--account", metavar="NAME", default="", help="Slurm account for jobs (default: your default account)")
 
 
 def run_attach(arguments: argparse.Namespace) -> int:
@@ -224,15 +184,17 @@ def run_disconnect(arguments: argparse.Namespace) -> int:
 
 
 def _request(arguments: argparse.Namespace) -> AttachRequest:
-    kind = arguments.type or arguments.old_type
+    kind, types = arguments.type or arguments.old_type, attachable_types()
     if kind is None:
-        raise UsageError("no target type given", remedy=f"Choose one of: {', '.join(TYPES)}.")
+        raise UsageError("no target type given", remedy=f"Choose one of: {', '.join(types)}.")
     if arguments.type and arguments.old_type and arguments.type != arguments.old_type:
         raise UsageError(
             f"the target type is given twice: {arguments.type} and {arguments.old_type}", remedy="Omit --type."
         )
     has_password = arguments.password is not None or arguments.password_stdin
-    _refuse_contradictions(arguments, kind, has_password=has_password)
+    _refuse_unused_login(arguments, kind, types[kind], has_password=has_password)
+    type_options.refuse_options_of_others(arguments, kind, types)
+    _refuse_contradictions(arguments, has_password=has_password)
     return AttachRequest(
         type=kind,
         name=arguments.name,
@@ -241,44 +203,26 @@ def _request(arguments: argparse.Namespace) -> AttachRequest:
         has_password=has_password,
         private_key=arguments.private_key_file,
         workbench_key=arguments.workbench_key,
-        image=arguments.image,
-        gpu=arguments.gpu,
-        python=arguments.python,
-        run_root=arguments.run_root,
-        partition=arguments.partition,
-        account=arguments.account,
+        values=type_options.values_of(arguments, types[kind]),
     )
 
 
-def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_password: bool) -> None:
+def _refuse_unused_login(arguments: argparse.Namespace, kind: str, described: Attaching, *, has_password: bool) -> None:
     login = arguments.private_key_file or arguments.workbench_key or has_password
-    if kind == LOCAL_DOCKER and (login or arguments.address or arguments.username):
+    if described.address is Address.NONE and (login or arguments.address or arguments.username):
         raise UsageError(
-            "a localdocker target uses the Docker engine of this machine, which needs no address and no login",
+            f"a {kind} target uses {described.here}, which needs no address and no login",
             remedy="Omit --address, --username and the options for keys and passwords.",
         )
-    has_python = kind in (REMOTE, SLURM, CLUSTER)
-    if has_python and (arguments.image or arguments.gpu is not None):
-        raise UsageError(
-            f"--image, --gpu and --no-gpu apply only to Docker targets, not to type {kind}",
-            remedy="Omit these options.",
-        )
-    if not has_python and arguments.python:
-        raise UsageError(
-            f"--python applies only to types remote, slurm and cluster, not {kind!r}",
-            remedy="Omit --python: a Docker target uses the Python of its image.",
-        )
-    if kind != SLURM and (arguments.run_root or arguments.partition or arguments.account):
-        raise UsageError(
-            f"--run-root, --partition and --account apply only to type slurm, not {kind!r}",
-            remedy="Omit these options.",
-        )
-    if kind == SLURM and not arguments.address and (login or arguments.username):
+    if described.address is Address.OPTIONAL and not arguments.address and (login or arguments.username):
         raise UsageError(
             "--username, --private-key-file, --use-azureml-ssh-key, --password and --password-stdin need the address "
-            "of the login node",
-            remedy="Add `--address HOST[:PORT]`, or omit these options to use Slurm on this machine.",
+            f"of {described.machine}",
+            remedy=f"Add `--address HOST[:PORT]`, or omit these options to use {described.here}.",
         )
+
+
+def _refuse_contradictions(arguments: argparse.Namespace, *, has_password: bool) -> None:
     if arguments.password is not None and arguments.password_stdin:
         raise UsageError(
             "--password cannot be used with --password-stdin", remedy="Omit --password or --password-stdin."

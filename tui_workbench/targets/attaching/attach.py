@@ -12,40 +12,21 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tui_workbench.config.changes.change_set import ChangeSet, FileChange
 from tui_workbench.config.changes.lifecycle import COMPUTE, RUNCONFIG, check_name
-from tui_workbench.config.checks.image_names import (
-    DEFAULT_AMD_IMAGE,
-    DEFAULT_GPU_IMAGE,
-    OLDER_DRIVER_GPU_IMAGE,
-    require_image,
-)
-from tui_workbench.config.option_texts import typed_values
-from tui_workbench.config.schema import fields
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError
-from tui_workbench.targets.base.run_environment import DEFAULT_SHARE
-from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, Gpus, gpus_of
-from tui_workbench.targets.gpu.vendors import AMD
+from tui_workbench.targets.attaching.attachable import attachable_types
+from tui_workbench.targets.base.attaching import Attaching, Values
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, LocalHost, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.secrets import KeyringResult, SecretStore, new_reference
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.login_secrets import store_secret
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.workbench_key import KeyPair, install, workbench_key
-
-REMOTE_DOCKER, LOCAL_DOCKER, REMOTE, SLURM, CLUSTER = "remotedocker", "localdocker", "remote", "slurm", "cluster"
-TYPES = (REMOTE_DOCKER, LOCAL_DOCKER, REMOTE, SLURM, CLUSTER)
-"""The target types that can be attached."""
-
-CPU_IMAGE = "python:3.12-slim"
-"""The image for a machine without a GPU."""
-
-REMOTE_PYTHON = "python3"
-_CONDA_FILE = f"{CONFIG_DIRECTORY}/conda_dependencies.yml"
-_SPARK_FILE = f"{CONFIG_DIRECTORY}/spark_dependencies.yml"
 
 
 class AttachRequest(NamedTuple):
@@ -58,22 +39,7 @@ class AttachRequest(NamedTuple):
     has_password: bool = False  # log in with a password and store it in the keyring
     private_key: str = ""
     workbench_key: bool = False  # log in with the workbench's key
-    image: str = ""  # "" chooses an image for the machine
-    gpu: bool | None = None  # None: use a GPU if the machine has one
-    python: str = ""  # the interpreter of a `remote`, `slurm` or `cluster` target
-    run_root: str = ""  # this field and the next two: options of a `slurm` target; "" for the default
-    partition: str = ""
-    account: str = ""
-
-    @property
-    def has_login(self) -> bool:
-        """True if the machine is reached over SSH. Without an address, Slurm's commands run on this machine."""
-        return self.type != LOCAL_DOCKER and (self.type != SLURM or bool(self.address))
-
-    @property
-    def has_image(self) -> bool:
-        """True if runs execute in containers. Then the target file names an image."""
-        return self.type in (REMOTE_DOCKER, LOCAL_DOCKER)
+    values: Values = MappingProxyType({})  # of the fields of the type
 
 
 class Attached(NamedTuple):
@@ -94,11 +60,12 @@ class Attachment:
 
     def __init__(self, root: str, request: AttachRequest) -> None:
         """Raises UsageError or ConfigurationError for an invalid request. Does not contact the machine."""
-        _check(root, request)
+        self._type = _type_of(request)
+        _check(root, request, self._type)
         self.root = root
         self.request = request
         self.install_by_hand: KeyPair | None = None
-        self._gpus: Gpus | None = None
+        self._values = request.values
         self._accepted: list[str] = []
         self._host_key = ""
         self._is_abandoned = False
@@ -137,7 +104,7 @@ class Attachment:
             self.give_passphrase(secret)
 
     def connect(self) -> None:
-        """Log in, install the workbench's key if requested, and look for a GPU if the target file depends on it.
+        """Log in, install the workbench's key if requested, and ask the machine what the target file depends on.
 
         Raises TargetUnreachable. After HostKeyRefused with an empty `known`, accept the host key. After SecretNeeded,
         give the secret. Then call this method again.
@@ -155,8 +122,7 @@ class Attachment:
                 raise
             if self.install_by_hand is not None:
                 return
-        if self.request.gpu is None and self.request.has_image:
-            self._gpus = gpus_of(self.host)
+        self._values = self._type.complete(self.request.values, self.host)
 
     def write(self, apply: Callable[[ChangeSet], None] = ChangeSet.apply) -> Attached:
         """Write both files with `apply`, and store the secrets that later logins need.
@@ -205,7 +171,7 @@ class Attachment:
         Without `use_workbench_key`, return the login that installs the workbench's key.
         """
         request = self.request
-        if not request.has_login:
+        if not self._type.has_login(request.address):
             return None
         login = wire.Login(request.name, request.address, request.username)
         if self._key is not None and use_workbench_key:
@@ -262,60 +228,23 @@ class Attachment:
     # -- the files ---------------------------------------------------------------------------------------------------
 
     def _compute(self) -> dict[str, Any]:
-        request = self.request
-        values: dict[str, Any] = {"type": request.type}
+        values = {**self._type.compute(self._values), "type": self.request.type}
         login = self._login()
         if login is not None:
             values |= {"address": login.address, "username": login.username, "privateKey": login.private_key}
             values |= {"password": login.password, "privateKeyPassphrase": login.passphrase}
-        if request.type in (REMOTE, CLUSTER):
-            values |= {"pythonLocation": request.python or REMOTE_PYTHON, "userManagedEnvironment": True}
-        elif request.type == SLURM:
-            values |= _slurm_values(request)
-        else:
-            gpu, image = self._engine_values()
-            values |= {"baseDockerImage": image, "nvidiaDocker": gpu}
-            values |= {"sharedVolumes": True, "nativeSharedDirectory": DEFAULT_SHARE}
         return {key: value for key, value in values.items() if value != ""}
 
-    def _engine_values(self) -> tuple[bool, str]:
-        """Return whether containers use GPUs, and the image. An unchecked machine is assumed to have a GPU."""
-        gpus = self._gpus
-        has_gpu = gpus is None or bool(gpus.listed)
-        gpu = has_gpu if self.request.gpu is None else self.request.gpu
-        if self.request.image:
-            return gpu, self.request.image
-        if not gpu:
-            return gpu, CPU_IMAGE
-        if gpus is not None and gpus.vendor is AMD:
-            return gpu, DEFAULT_AMD_IMAGE
-        driver = gpus.driver if gpus is not None else ""
-        is_old = driver.partition(".")[0].isdigit() and int(driver.partition(".")[0]) < OLDEST_DRIVER_OF_DEFAULT_IMAGE
-        return gpu, OLDER_DRIVER_GPU_IMAGE if is_old else DEFAULT_GPU_IMAGE
-
     def _run_configuration(self) -> dict[str, Any]:
-        values: dict[str, Any] = {
+        return {
             "ArgumentVector": ["$file"],
             "EnvironmentVariables": None,
-            # Azure ML Workbench wrote PySpark for every type, but machines of other types may not have Spark.
-            "Framework": "PySpark" if self.request.type == CLUSTER else "Python",
+            "Framework": "Python",
             "Target": self.request.name,
             "TrackedRun": True,
             "UseSampling": True,
+            **self._type.run_configuration(self.root),
         }
-        if self.request.has_image:
-            values["PrepareEnvironment"] = True
-            for key, file in (("CondaDependenciesFile", _CONDA_FILE), ("SparkDependenciesFile", _SPARK_FILE)):
-                if os.path.exists(os.path.join(self.root, file)):
-                    values[key] = file
-        return values
-
-
-def _slurm_values(request: AttachRequest) -> dict[str, Any]:
-    options = {"partition": request.partition, "account": request.account}
-    given = {key: value for key, value in options.items() if value}
-    values: dict[str, Any] = {"pythonLocation": request.python or REMOTE_PYTHON, "runRoot": request.run_root}
-    return values | ({"slurm": given} if given else {})
 
 
 def _forget(host: SshHost) -> None:
@@ -324,16 +253,18 @@ def _forget(host: SshHost) -> None:
         host.disconnect()
 
 
-def _check(root: str, request: AttachRequest) -> None:
-    if request.type not in TYPES:
-        raise UsageError(f"unknown target type {request.type!r}", remedy=f"Choose one of: {', '.join(TYPES)}.")
+def _type_of(request: AttachRequest) -> Attaching:
+    types = attachable_types()
+    if request.type not in types:
+        raise UsageError(f"unknown target type {request.type!r}", remedy=f"Choose one of: {', '.join(types)}.")
+    return types[request.type]
+
+
+def _check(root: str, request: AttachRequest, described: Attaching) -> None:
     check_name(request.name)
-    if request.has_login:
-        _check_address(request)
-    if request.type == SLURM:
-        typed_values(fields.COMPUTE, _slurm_values(request))
-    if request.image:
-        require_image(request.image)
+    if described.has_login(request.address):
+        _check_address(request, described)
+    described.check(request.values)
     if request.private_key and not os.path.isfile(os.path.expanduser(request.private_key)):
         raise UsageError(
             f"private key not found: {request.private_key}",
@@ -360,10 +291,10 @@ def _refuse_existing(root: str, name: str) -> None:
         )
 
 
-def _check_address(request: AttachRequest) -> None:
+def _check_address(request: AttachRequest, described: Attaching) -> None:
     if not request.address:
         raise UsageError(
-            f"a {request.type} target needs the address of its machine",
+            f"a {request.type} target needs the address of {described.machine}",
             remedy="Give the address as HOST or HOST:PORT (on the command line with `--address`).",
         )
     mistake = wire.Login("", request.address, request.username).mistake

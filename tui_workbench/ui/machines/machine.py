@@ -29,7 +29,7 @@ from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import MACHINE, MACHINE_RESULT
 from tui_workbench.ui.formatting import capitalized, error_text
-from tui_workbench.ui.machines.machine_fields import ANSWER, PASSWORD, SECRET, answer_field, attach_fields, request_of
+from tui_workbench.ui.machines.machine_fields import ANSWER, PASSWORD, SECRET, AttachForm, answer_field
 from tui_workbench.ui.machines.target_checks import Checked
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -78,6 +78,7 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
     def __init__(self, project: Project, history: ChangeHistory, written: Callable[[], None]) -> None:
         """`written` is called when the files are written, before the machine is checked."""
         self._asked: tuple[Attachment, SecretNeeded] | None = None
+        self._form = AttachForm()
         self.view = MachineView(self._fields, self._proceed)
         super().__init__(box_of("Attach a machine", self.view))
         self._project = project
@@ -90,7 +91,7 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
         self.view.show(Phase.ASKING, at="name")
 
     def _fields(self, values: Mapping[str, str]) -> Sequence[DialogField]:
-        return attach_fields(values) if self._asked is None else (answer_field(self._asked[1]),)
+        return self._form.fields(values) if self._asked is None else (answer_field(self._asked[1]),)
 
     async def _proceed(self) -> None:
         """Log in, write the files and check the machine. If the login or the writing fails, show the fields again.
@@ -124,7 +125,7 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
             attachment, needed = asked
             await in_thread(lambda: attachment.give(needed, values.get(ANSWER, "")))
             return attachment
-        attachment = await in_thread(lambda: Attachment(self._project.root, request_of(values)))
+        attachment = await in_thread(lambda: Attachment(self._project.root, self._form.request(values)))
         secret = values.get(SECRET, "")
         if secret and attachment.request.has_password:
             attachment.give_password(secret)
