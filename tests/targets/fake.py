@@ -19,20 +19,22 @@ import threading
 from typing import TYPE_CHECKING
 
 from tui_workbench.core.causes import exit_causes, plain
-from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError
+from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError, UsageError
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import Plan, Step
 from tui_workbench.core.system import process_stat
 from tui_workbench.core.waiting import Interrupted
+from tui_workbench.targets.base.attaching import NO, YES, Address, AttachField, Attaching, Values
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.hosts.supervisor import read_exit_code
 from tui_workbench.targets.values import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from tui_workbench.core.model import RunSpec
+    from tui_workbench.targets.hosts.host import Host
 
 INTERPRETER = "fake"
 OWNER = "pid"
@@ -51,8 +53,51 @@ def forget(run_directory: str) -> None:
     _scripts.pop(run_directory)
 
 
+class FakeAttaching(Attaching):
+    """A target that needs no machine, with a field of each kind."""
+
+    label = "Simulator"
+    explanation = "100% simulated"
+    address = Address.NONE
+    here = "the simulator of this machine"
+    fields = (
+        AttachField("qubits", "Qubits", "--qubits", "the number of qubits (only for type {types})", metavar="N"),
+        AttachField(
+            "noise", "Noise", "--noise", "errors of gates", choices={"none": "no noise", "thermal": "thermal noise"}
+        ),
+        AttachField("seed", "Seed", "--seed", "the seed of the noise", hint="any number"),
+        AttachField(
+            "cooled",
+            "Cooled",
+            "--cooled",
+            "cool it",
+            choices={"": "if possible", YES: "yes", NO: "no"},
+            help_of_no="leave it warm",
+        ),
+    )
+
+    def shown(self, values: Values) -> Sequence[AttachField]:
+        return [field for field in self.fields if field.key != "seed" or values.get("noise") == "thermal"]
+
+    def check(self, values: Values) -> None:
+        if not (values.get("qubits") or "1").isdigit():
+            raise UsageError(f"invalid number of qubits: {values['qubits']!r}", remedy="Give a number.")
+
+    def complete(self, values: Values, host: Host) -> Values:
+        return {**values, "cooled": values.get("cooled") or (NO if host.run(["true"]).code else YES)}
+
+    def compute(self, values: Values) -> dict[str, Any]:
+        keys: dict[str, Any] = {key: values.get(key, "") for key in ("noise", "seed", "cooled")}
+        return {"qubits": int(values.get("qubits") or 2), **keys, "type": "another"}
+
+    def run_configuration(self, project_root: str) -> dict[str, Any]:
+        return {"TrackedRun": False}
+
+
 class FakeTarget(Target):
     """A target that executes no program."""
+
+    attaching = FakeAttaching()
 
     def plan(self, spec: RunSpec) -> Plan:
         command = (INTERPRETER, spec.script, *spec.arguments)

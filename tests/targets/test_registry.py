@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.support import Installed
 from tests.runs.support import write_configuration, write_files
-from tests.targets import fake
-from tui_workbench.core import target_types
+from tests.targets.fake_package import installed as installed
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget, Problem
 from tui_workbench.projects.project import Project
@@ -19,24 +17,6 @@ from tui_workbench.targets.local.local_target import LocalTarget
 from tui_workbench.targets.registry import target_for
 
 TARGET = ComputeTarget(name="box", path="/p/aml_config/box.compute", type="local")
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Install a package that adds the fake type `quantum`; return its folder."""
-    site = tmp_path / "site"
-    write_files(
-        site,
-        {
-            "quantum.py": f"{Path(fake.__file__).read_text()}\nQuantumTarget = FakeTarget\n",
-            "quantum-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: quantum\nVersion: 1.0\n",
-            "quantum-1.0.dist-info/entry_points.txt": "[tui_workbench.targets]\nquantum = quantum:QuantumTarget\n",
-        },
-    )
-    monkeypatch.syspath_prepend(str(site))
-    target_types.forget_installed()
-    yield site
-    target_types.forget_installed()
 
 
 def test_built_in_types_need_no_entry_point() -> None:

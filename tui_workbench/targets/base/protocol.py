@@ -44,6 +44,7 @@ from typing import ClassVar
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
 from tui_workbench.core.target_types import TargetType
+from tui_workbench.targets.base.attaching import Attaching
 from tui_workbench.targets.base.group import SharedGroup
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.gpu import choice
@@ -61,6 +62,12 @@ class Target(abc.ABC):
 
     type: ClassVar[TargetType | None] = None
     """The type, if another package adds it. The built-in types are in `core.target_types`."""
+
+    attaching: ClassVar[Attaching | None] = None
+    """How the type is attached, if another package adds it; None if its files are written by hand.
+
+    The built-in types are in `targets.attaching.attachable`.
+    """
 
     starts_at_once: bool = False
     """True if `start` takes milliseconds and needs no `prepare`. Then the submitting process starts the run."""
