@@ -198,7 +198,6 @@ PLACEHOLDERS = {
     "twice": "NAME",
     "TYPE_NAMES": "TYPE",
     "type_remedy": "Write TYPE.",
-    "types": "OPTIONS",
     "unknown": "NAME",
     "unsaved": "FILES",
     "unsupported": "CAPABILITY",

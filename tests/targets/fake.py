@@ -59,7 +59,7 @@ class FakeAttaching(Attaching):
     label = "Simulator"
     explanation = "100% simulated"
     address = Address.NONE
-    here = "the simulator of this machine"
+    service = "the simulator of this machine"
     fields = (
         AttachField("qubits", "Qubits", "--qubits", "the number of qubits (only for type {types})", metavar="N"),
         AttachField(

@@ -59,8 +59,14 @@ def test_help_lists_the_type_and_its_options(project: Project) -> None:
         (("quantum", "-n", "q", "--qubits", "x"), "invalid number of qubits: 'x'. Give a number."),
         (("quantum", "-n", "q", "--noise", "loud"), "'thermal'"),
         (("quantum", "-n", "q", "--address", "h"), "a quantum target uses the simulator of this machine"),
-        (("quantum", "-n", "q", "--no-gpu"), "--no-gpu applies only to types remotedocker and localdocker, not 'quan"),
-        (("remote", "-n", "q", "--address", "h", "--qubits", "5"), "--qubits applies only to type quantum, not 'rem"),
+        (
+            ("quantum", "-n", "q", "--no-gpu"),
+            "--no-gpu applies only to remotedocker and localdocker targets, not to type 'quan",
+        ),
+        (
+            ("remote", "-n", "q", "--address", "h", "--qubits", "5"),
+            "--qubits applies only to quantum targets, not to type 'rem",
+        ),
     ],
 )
 def test_invalid_options_are_one_line(project: Project, words: tuple[str, ...], said: str) -> None:

@@ -211,14 +211,14 @@ def _refuse_unused_login(arguments: argparse.Namespace, kind: str, described: At
     login = arguments.private_key_file or arguments.workbench_key or has_password
     if described.address is Address.NONE and (login or arguments.address or arguments.username):
         raise UsageError(
-            f"a {kind} target uses {described.here}, which needs no address and no login",
+            f"a {kind} target uses {described.service}, which needs no address and no login",
             remedy="Omit --address, --username and the options for keys and passwords.",
         )
     if described.address is Address.OPTIONAL and not arguments.address and (login or arguments.username):
         raise UsageError(
             "--username, --private-key-file, --use-azureml-ssh-key, --password and --password-stdin need the address "
             f"of {described.machine}",
-            remedy=f"Add `--address HOST[:PORT]`, or omit these options to use {described.here}.",
+            remedy=f"Add `--address HOST[:PORT]`, or omit these options to use {described.service}.",
         )
 
 

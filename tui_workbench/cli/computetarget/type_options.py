@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser, shared: argparse._ArgumentGroup, 
     for name, described in types.items():
         own = _own_fields(name, types)
         if own:
-            where = f" (without --address, the workbench uses {described.here})"
+            where = f" (without --address, the workbench uses {described.service})"
             group = parser.add_argument_group(name + (where if described.address is Address.OPTIONAL else ""))
             for field in own:
                 _add(group, field, types)
@@ -65,10 +65,9 @@ def refuse_options_of_others(arguments: argparse.Namespace, kind: str, types: Ty
         value = vars(arguments)[field.option]
         if value and field.option not in has:
             option = field.option_of_no if field.is_question and value == NO else field.option
-            names = _types_with(field.option, types)
+            names = _joined(_types_with(field.option, types), "and")
             raise UsageError(
-                f"{option} applies only to {'types' if len(names) > 1 else 'type'} {_joined(names, 'and')}, "
-                f"not {kind!r}",
+                f"{option} applies only to {names} targets, not to type {kind!r}",
                 remedy=f"Omit {option}.",
             )
 

@@ -70,8 +70,8 @@ class Attaching:
     machine: str = "its machine"
     """The machine that has the address, in `a remote target needs the address of its machine`."""
 
-    here: str = "this machine"
-    """What a target without an address uses, such as `Slurm on this machine`."""
+    service: str = "this machine"
+    """What a target without an address uses instead, such as `Slurm on this machine`."""
 
     fields: Sequence[AttachField] = ()
     """The fields of the type, in the order of the form."""

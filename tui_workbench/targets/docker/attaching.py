@@ -86,7 +86,7 @@ class LocalEngineAttaching(EngineAttaching):
     label = "Docker on this machine"
     explanation = ""
     address = Address.NONE
-    here = "the Docker engine of this machine"
+    service = "the Docker engine of this machine"
 
 
 def _image_for(gpus: Gpus) -> str:

@@ -41,7 +41,7 @@ class SlurmAttaching(Attaching):
     address = Address.OPTIONAL
     address_hint = "login node; leave empty if Slurm is on this machine"
     machine = "the login node"
-    here = "Slurm on this machine"
+    service = "Slurm on this machine"
     fields = (PYTHON, _RUN_ROOT, _PARTITION, _ACCOUNT)
     options = (_RUN_ROOT, _PARTITION, _ACCOUNT, PYTHON)
 
