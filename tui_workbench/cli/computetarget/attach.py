@@ -22,7 +22,7 @@ from tui_workbench.targets.attaching.detach import detach, move_secrets, plan_de
 from tui_workbench.targets.base.attaching import Address, Attaching
 from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.hosts.host import LoginRefused
-from tui_workbench.targets.hosts.secrets import plain_text_secrets
+from tui_workbench.targets.hosts.secrets import KeyringResult, plain_text_secrets
 from tui_workbench.targets.ssh.login_secrets import ssh_host_of, store_typed
 
 ASK = object()
@@ -103,7 +103,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
         "type": request.type,
         "compute": attached.compute,
         "runconfig": attached.run_configuration,
-        "secrets": [stored._asdict() for stored in attached.kept],
+        "secrets": list(map(_secret_place, attached.kept)),
         "check": [record(check) for check in checks],
         "install": key.install_command if key is not None else None,
     }
@@ -172,7 +172,7 @@ def run_login(arguments: argparse.Namespace) -> int:
         f"logged in to {target.address} as {status.get('username') or target.username}",
         *(stored.text for stored in kept),
     ]
-    return emit({"name": target.name, **status, "secrets": [stored._asdict() for stored in kept]}, arguments, text=text)
+    return emit({"name": target.name, **status, "secrets": list(map(_secret_place, kept))}, arguments, text=text)
 
 
 def run_disconnect(arguments: argparse.Namespace) -> int:
@@ -257,6 +257,10 @@ def _give_secrets(attachment: Attachment, arguments: argparse.Namespace) -> None
     elif arguments.private_key_passphrase not in (None, ASK):
         prompts.warn_of_visible_secret("--private-key-passphrase")
         attachment.give_passphrase(arguments.private_key_passphrase)
+
+
+def _secret_place(kept: KeyringResult) -> dict[str, object]:
+    return {"in_keyring": kept.in_keyring, "reason": kept.reason}
 
 
 def _next_step(name: str, *, is_ready: bool, by_hand: bool) -> str:
