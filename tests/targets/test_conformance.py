@@ -35,6 +35,8 @@ from tui_workbench.core.waiting import Interrupted
 from tui_workbench.targets import values
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.checks.result import BROKEN, CONFIGURATION
+from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.values import Report
 
 NEVER = -1
@@ -457,3 +459,28 @@ def test_20_times_are_those_of_the_script(harness: Harness) -> None:
     start, end = report.times
     rounding = 0.1
     assert before - rounding < start <= end < after + rounding
+
+
+@pytest.mark.processes
+@for_all_but("shellless")  # like `localdocker`
+def test_21_checks_have_the_names_that_are_known_before(harness: Harness) -> None:
+    target = harness.target()
+    checks = type(target).checks(target.target, lambda _: target, target.host)
+    names = checks.names
+    assert len(set(names)) == len(names)
+    results = [(found.name, found.state) for found in checks.run()]
+    assert tuple(name for name, _ in results) == names[: len(results)]
+    assert BROKEN not in [state for _, state in results[:-1]]
+    assert len(results) == len(names) or results[-1][1] == BROKEN
+
+
+@pytest.mark.processes
+@for_all_but("shellless")
+def test_21_first_check_reports_an_invalid_target(harness: Harness) -> None:
+    target = harness.target()
+
+    def refuse(_: Host | None) -> Target:
+        raise ConfigurationError("the file is torn", remedy="Correct it.")
+
+    (found,) = type(target).checks(target.target, refuse, target.host).run()
+    assert (found.name, found.state, found.message) == (CONFIGURATION, BROKEN, "the file is torn")

@@ -17,18 +17,40 @@ from tests.gpu.standin import Standin, gpu
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
 from tests.runs.support import write_configuration, write_files
+from tests.ui.main.test_main import opened, seen
+from tests.ui.waiting import until as until_shown
 from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.gpu.gate import check_gpu
 from tui_workbench.targets.checking import check_names
+from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.registry import target_for
+from tui_workbench.ui.machines.machine import CheckScreen
 
 PACKAGE = """\
 from tui_workbench.core.model import Problem
 from tui_workbench.core.target_types import TargetType
+from tui_workbench.targets.checks.ladder import Check, Checks
+from tui_workbench.targets.checks.result import OK, CheckFailed, CheckResult
 from tui_workbench.targets.local.local_target import LocalTarget
+
+
+class RackChecks(Checks):
+    def of_type(self):
+        return [*super().of_type(), Check("slots", self._slots)]
+
+    def before_gpus(self):
+        return [Check("slots", self._slots)]
+
+    def _slots(self):
+        slots = self.target.values.get("slots")
+        if slots > 9:
+            command = "workbench-tui config set rack.compute slots 9"
+            raise CheckFailed(f"the rack has 9 slots, not {slots}", "Use fewer slots.", command)
+        return CheckResult("slots", OK, f"{slots} slots are free")
 
 
 class Rack(LocalTarget):
@@ -37,6 +59,10 @@ class Rack(LocalTarget):
         uses_interpreter=True, has_gpus=True,
     )
     starts_at_once = False
+
+    @classmethod
+    def checks(cls, target, open_target, host=None):
+        return RackChecks(target, open_target, host)
 
     def check(self):
         if self.target.values.get("slots") == 0:
@@ -108,12 +134,40 @@ def test_form_reports_missing_and_unused_keys(rack: Workbench) -> None:
 def test_checks_include_those_of_the_type(rack: Workbench, standin: Standin) -> None:
     standin.write(gpu(0))
     rows = json.loads(rack.run("computetarget", "check", "rack", "-o", "json").out)
-    assert [(row["rung"], row["state"]) for row in rows[:3]] == [
+    assert [(row["rung"], row["state"]) for row in rows[:4]] == [
         ("python", "ok"),
+        ("slots", "ok"),
         ("ready", "ok"),
         ("gpu driver", "ok"),
     ]
-    assert check_names(Project.find(str(rack.folder)).target("rack"))[:2] == ("python", "ready")
+    assert check_names(Project.find(str(rack.folder)).target("rack"))[:3] == ("python", "slots", "ready")
+
+
+def test_failed_check_of_the_type_has_its_fix(rack: Workbench) -> None:
+    write_configuration(rack.folder, "rack", suffix="compute", type="rack", pythonLocation="python", slots=12)
+    *_, row = json.loads(rack.run("computetarget", "check", "rack", "-o", "json").out)
+    assert (row["check"], row["state"], row["message"]) == ("slots", "broken", "the rack has 9 slots, not 12")
+    assert (row["command"], row["command_runs_on"]) == ("workbench-tui config set rack.compute slots 9", "here")
+    (row,) = json.loads(rack.run("gpu", "check", "-c", "rack", "-o", "json").out)
+    assert (row["check"], row["state"]) == ("slots", "broken")
+
+
+def test_failed_check_of_the_type_leaves_the_gpu_check_to_the_start(rack: Workbench, standin: Standin) -> None:
+    standin.write(gpu(0))
+    write_configuration(rack.folder, "rack", suffix="compute", type="rack", pythonLocation="python", slots=12)
+    project = Project.find(str(rack.folder))
+    target = project.target("rack")
+    found = check_gpu(spec_of(target))
+    assert (found.text, found.refusal, found.is_due) == ("the rack has 9 slots, not 12", None, True)
+
+
+async def test_screen_shows_the_check_of_the_type(rack: Workbench) -> None:
+    write_configuration(rack.folder, "rack", suffix="compute", type="rack", pythonLocation="python", slots=12)
+    async with opened(Project.find(str(rack.folder))) as pilot:
+        await pilot.press("2", "end", "t")
+        await until_shown(lambda: isinstance(pilot.app.screen, CheckScreen) and "✗ slots" in seen(pilot))
+        assert "the rack has 9 slots, not 12" in seen(pilot)
+        assert "✓ python" in seen(pilot)
 
 
 def test_problem_reported_by_the_type_stops_the_checks(rack: Workbench) -> None:

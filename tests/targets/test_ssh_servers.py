@@ -20,7 +20,6 @@ from tests.machines import Machine, fingerprint, wait_for
 from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.targets.base.reaching import TOOLS
 from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.checks.result import DOCKER, ENGINE, HOST_KEY, OK
 from tui_workbench.targets.docker.docker_socket import docker_socket
@@ -28,6 +27,7 @@ from tui_workbench.targets.hosts.fetching import fetch
 from tui_workbench.targets.hosts.host import ConnectionLost, Entry, LoginRefused
 from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.sending import sync
+from tui_workbench.targets.hosts.tools import TOOLS
 from tui_workbench.targets.ssh import ssh_channel
 from tui_workbench.targets.ssh.ssh_connection import connect
 from tui_workbench.targets.ssh.ssh_host import SshHost

@@ -9,10 +9,10 @@ import pytest
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.checks.result import WARNING, CheckFailed
 from tui_workbench.targets.hosts.host import LocalHost
-from tui_workbench.targets.slurm.checks import SlurmChecks
+from tui_workbench.targets.slurm.checks import ClusterChecks
 
 
-def checks_with(folder: Path, squeue: str, monkeypatch: pytest.MonkeyPatch) -> SlurmChecks:
+def checks_with(folder: Path, squeue: str, monkeypatch: pytest.MonkeyPatch) -> ClusterChecks:
     """Return the checks of a cluster whose jobs write nothing."""
     for name, script in {"sbatch": "echo 7", "squeue": squeue, "scancel": "", "sleep": ""}.items():
         command = folder / "bin" / name
@@ -21,7 +21,7 @@ def checks_with(folder: Path, squeue: str, monkeypatch: pytest.MonkeyPatch) -> S
         command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}/bin:/usr/bin:/bin")
     target = ComputeTarget("cluster", "cluster.compute", "slurm", run_root=str(folder / "root"))
-    return SlurmChecks(target, LocalHost())
+    return ClusterChecks(target, LocalHost())
 
 
 def test_folder_without_the_file_of_an_ended_job_is_not_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from tui_workbench.targets.base.run_environment import RENDEZVOUS_WORD
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.hosts.host_run import Placing
 from tui_workbench.targets.slurm.batch import batch_script, step_script
-from tui_workbench.targets.slurm.checks import SlurmChecks
+from tui_workbench.targets.slurm.checks import ClusterChecks
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.cluster_gpus import LIST_GPUS, parse_gpus
 from tui_workbench.targets.slurm.ends import accounting
@@ -187,6 +187,6 @@ def test_queue_and_gpus_are_read(cluster: Cluster) -> None:
 def test_cluster_is_checked_with_a_job(cluster: Cluster) -> None:
     script = 'while [ $# -gt 3 ]; do shift; done; SLURMD_NODENAME=node1 sh "$@"; echo 7'
     cluster.command("sbatch", f'case $* in *--test-only*) echo "to start at now" >&2 ;; *) {script} ;; esac')
-    checks = SlurmChecks(cluster.spec.target, LocalHost())
+    checks = ClusterChecks(cluster.spec.target, LocalHost())
     assert "is accepted" in checks.slurm().message
     assert checks.job().message == f"node node1 can use {cluster.root}"

@@ -7,16 +7,13 @@ here, because later steps of the run report them.
 
 from __future__ import annotations
 
-import shlex
 from typing import NamedTuple
 
-from tui_workbench.config.schema.slurm_options import requested_gpus
-from tui_workbench.core.errors import NoGpu, WorkbenchError
+from tui_workbench.core.errors import NoGpu
 from tui_workbench.core.model import RunSpec
-from tui_workbench.targets.checks.result import BROKEN, DOCKER, FRAMEWORK, WARNING, CheckResult, run_check
-from tui_workbench.targets.gpu.frameworks import ONE
+from tui_workbench.targets.checks.result import BROKEN, FRAMEWORK, OF_GPUS, WARNING, CheckResult
 from tui_workbench.targets.gpu.gpus import asked_for
-from tui_workbench.targets.registry import target_for
+from tui_workbench.targets.registry import checks_for
 
 STEP = "preflight"
 TITLE = "check that the run would use the GPU"
@@ -36,45 +33,22 @@ def check_gpu(spec: RunSpec, *, is_plan: bool = False) -> GpuCheck:
     For a plan, which is only shown, no interpreter is started: it could execute a program of the project, also through
     variables such as PYTHONPATH. The plan contains the result of an earlier check, if it is still valid.
     """
-    if spec.target.kind.has_scheduler:
-        return _check_request(spec)
-    if spec.target.parts:
-        checks = [check_gpu(part, is_plan=is_plan) for part in spec.parts]
-        return next((check for check in checks if check.refusal is not None or check.is_due), checks[0])
-    try:
-        target = target_for(spec.target)
-    except WorkbenchError as error:
-        return GpuCheck(error.message, is_due=True)
-    from tui_workbench.targets.checks.preflight import Preflight
-    from tui_workbench.targets.docker.checks import EngineChecks
+    checks = [_check_part(part, is_plan=is_plan) for part in spec.parts]
+    return next((check for check in checks if check.refusal is not None or check.is_due), checks[0])
 
-    engine = EngineChecks(spec.target, target.host) if spec.target.kind.runs_in_container else None
-    if engine is not None:
-        docker = run_check(DOCKER, engine.docker, target.host)
-        if docker.state == BROKEN:
-            return GpuCheck(docker.message, is_due=True)
+
+def _check_part(spec: RunSpec, *, is_plan: bool) -> GpuCheck:
     message = ""
-    for result in Preflight(target, spec, engine, ONE, only_known=is_plan).run(is_quick=True):
+    for result in checks_for(spec.target).run_before_start(spec, only_known=is_plan):
         message = result.message
         if result.state == BROKEN:
             # Only GPU problems have a command that fixes them.
-            if not result.command:
+            if not result.command or result.name not in OF_GPUS:
                 return GpuCheck(message, is_due=True)
             return GpuCheck(message, _refusal(spec, result))
         if result.name == FRAMEWORK and result.state == WARNING:
             return GpuCheck(message, is_due=bool(result.command))
     return GpuCheck(message)
-
-
-def _check_request(spec: RunSpec) -> GpuCheck:
-    """Check that the job of a run requests GPUs. Everything else can be checked only on the nodes of the job."""
-    count = requested_gpus(spec.slurm)
-    if count != 0:
-        return GpuCheck("the job requests GPUs")
-    configuration = spec.run_configuration
-    message = "this run would not use a GPU, but RequireGpu is true: its Slurm job requests none"
-    command = f"workbench-tui config set {shlex.quote(configuration.path)} Slurm.gpus 1"
-    return GpuCheck(message, NoGpu(message, remedy="Set `Slurm.gpus` to 1.", file=configuration.path, command=command))
 
 
 def admit(spec: RunSpec) -> RunSpec:
@@ -89,6 +63,8 @@ def admit(spec: RunSpec) -> RunSpec:
 
 
 def _refusal(spec: RunSpec, result: CheckResult) -> NoGpu:
+    if isinstance(result.error, NoGpu):
+        return result.error
     setting = asked_for(spec.target, spec.run_configuration)
     where = f" on {spec.target.address}" if result.there and spec.target.address else ""
     cause = result.message.removesuffix(f", and {setting}")

@@ -31,6 +31,9 @@ Every target guarantees these behaviors (tests/targets/test_conformance.py check
     can be started again after `reset` with `anew`, and `prepare`.
 19. `warn` sends SIGTERM to the processes of a run and returns at once. The run continues until its script ends.
 20. `wait` calls `report.ran` with the times at which the script began and ended, even if it ended long before the call.
+21. The names of `checks` are known without contacting a machine, and are all different. `run` gives results of these
+    checks in this order, up to the first that is broken, and may add checks of GPUs that the target does not request.
+    It leaves nothing on the machine.
 
 Targets with `starts_at_once` have nothing to prepare, collect or release, and are always reachable.
 """
@@ -39,7 +42,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
@@ -55,6 +58,9 @@ from tui_workbench.targets.hosts.serving import ServerPlace
 from tui_workbench.targets.hosts.stacks import Reading
 from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.values import CleanupItem, ClusterGpus, Outcome, ProjectNames, Report
+
+if TYPE_CHECKING:
+    from tui_workbench.targets.checks.ladder import Checks, OpenTarget
 
 
 class Target(abc.ABC):
@@ -98,6 +104,17 @@ class Target(abc.ABC):
 
         self.limits_sweep = False
         """True if `start` has given the run to a scheduler that limits the number of active runs of the sweep."""
+
+    @classmethod
+    def checks(cls, target: ComputeTarget, open_target: OpenTarget, host: Host | None = None) -> Checks:
+        """Return the checks of a target of this type, each with its fix. Contacts no machine.
+
+        `target` can be invalid; then `open_target`, which returns its implementation, raises ConfigurationError. `host`
+        is its machine, if already known. A type with checks of its own returns a subclass of `Checks`.
+        """
+        from tui_workbench.targets.checks.ladder import Checks
+
+        return Checks(target, open_target, host)
 
     @abc.abstractmethod
     def plan(self, spec: RunSpec) -> Plan:

@@ -1,4 +1,4 @@
-"""Reach the host of a target, check its tools, and wait for it when the connection is lost."""
+"""Reach the host of a target, and wait for it when the connection is lost."""
 
 from __future__ import annotations
 
@@ -6,25 +6,16 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError, TargetUnreachable, WorkbenchError
+from tui_workbench.core.errors import NeverStarted, StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.waiting import Backoff, Interrupted
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.tools import require_tools, slow_shell
 from tui_workbench.targets.values import Outcome, Report
-
-SLOW_SECONDS = 2.0
-"""Warn about a shell that takes longer than this to start, in seconds. Every step of a run starts a shell."""
 
 STEADY_SECONDS = 5.0
 """After this time in seconds without an error, earlier errors do not lengthen the pause before the next attempt."""
-
-TOOLS = (
-    "cat", "cmp", "cp", "cut", "du", "find", "grep", "head", "ls", "mkdir", "mv", "rm", "rmdir", "sed", "setsid",
-    "sha256sum", "sleep", "sort", "tail", "tar", "touch", "tr", "wc", "xargs",
-)  # fmt: skip
-
-_MISSING = 'for tool; do command -v "$tool" >/dev/null 2>&1 || printf \'%s\\n\' "$tool"; done'
 
 
 def reach(target: ComputeTarget, host: Host, report: Report) -> None:
@@ -74,22 +65,3 @@ def wait_until_answering(
         except TargetUnreachable as error:
             report.lost(str(error))
         pauses.take(interrupted)
-
-
-def require_tools(target: ComputeTarget, host: Host) -> None:
-    """Raise ConfigurationError if a tool is missing, and TargetUnreachable if the machine does not answer."""
-    missing = host.check(["sh", "-c", _MISSING, "sh", *TOOLS]).text.split()
-    if missing:
-        raise ConfigurationError(
-            f"{host.label} lacks programs that runs need: {', '.join(missing)}",
-            remedy="Install coreutils, diffutils, findutils, grep, sed, tar and util-linux on that machine.",
-            file=target.path,
-        )
-
-
-def slow_shell(host: Host) -> str:
-    """Return a warning about a machine whose shell starts slowly, or ""."""
-    seconds = host.shell_seconds
-    if seconds < SLOW_SECONDS:
-        return ""
-    return f"starting a shell on {host.label} takes {seconds:.0f} s: start-up files such as ~/.bashrc may be slow"

@@ -1,20 +1,17 @@
-"""Checks of a machine: its tools, Python, disk and clock, and Spark on the head node of a cluster.
+"""Checks of a machine: its tools, Python, disk and clock.
 
 A check changes no file that exists, and leaves none.
 """
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 
 from tui_workbench.core.model import ComputeTarget, Problem
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.shell_scripts import shell_script
-from tui_workbench.targets.base import spark as launcher
-from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.base.reaching import require_tools, slow_shell
+from tui_workbench.targets.checks.checked import CheckedTarget
 from tui_workbench.targets.checks.result import (
     CLOCK,
     DISK,
@@ -22,17 +19,15 @@ from tui_workbench.targets.checks.result import (
     PYTHON,
     READY,
     RESERVATIONS,
-    SPARK,
     TOOLS,
     WARNING,
-    YARN,
     CheckFailed,
     CheckResult,
 )
-from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import try_to_write
 from tui_workbench.targets.hosts.run_times import clock_of
+from tui_workbench.targets.hosts.tools import require_tools, slow_shell
 from tui_workbench.targets.reservations.folder import Folder
 from tui_workbench.targets.reservations.watching import reserved_of
 
@@ -51,23 +46,17 @@ CLOCK_WARNING_SECONDS, CLOCK_BROKEN_SECONDS = 5.0, 300.0
 Above 5 s, modification times look wrong. Above 5 minutes, tokens and certificates are rejected as well.
 """
 
-YARN_SECONDS = 60.0
-"""Time limit in seconds for an answer from YARN, whose client starts a JVM."""
-
-_NODES = re.compile(r"^Total Nodes:(\d+)", re.MULTILINE)  # Hadoop's NodeCLI
-_NOT_FOUND = 127
-
 _FREE = shell_script("targets/checks/scripts/free_space.sh")
 
 
-def local_python(target: Target) -> CheckResult:
+def local_python(target: CheckedTarget) -> CheckResult:
     """Check the interpreter of a target on this machine. Raises CheckFailed."""
     file = shlex.quote(f"{target.target.name}.compute")
     _raise_first(target.check(), f"workbench-tui config set {file} pythonLocation /path/to/python")
     return CheckResult(PYTHON, OK, f"found {target.target.python_location}")
 
 
-def ready(target: Target) -> CheckResult:
+def ready(target: CheckedTarget) -> CheckResult:
     """Run the checks of a target type that another package adds. Raises CheckFailed."""
     _raise_first(target.check())
     return CheckResult(READY, OK, "ready for runs")
@@ -185,38 +174,3 @@ def clock(host: Host) -> CheckResult:
         remedy = "Modification times of files will look wrong. Synchronize the clock of that machine with NTP."
         return CheckResult(CLOCK, WARNING, text, remedy, command)
     return CheckResult(CLOCK, OK, "the clock agrees with the clock of this machine")
-
-
-def spark(target: Target) -> CheckResult:
-    """Check that `spark-submit` and Java exist. Raises ConfigurationError or TargetUnreachable."""
-    spec, host = spec_of(target.target), target.host
-    interpreter, location = target.python_environment(spec).interpreter(), spec.target.spark_submit_location
-    installed = launcher.parse_found(host.run(launcher.find_words(spec, interpreter, location, {})).text)
-    launcher.require_spark(
-        spec, installed, host.label, spark_remedy=launcher.pip_remedy(interpreter), java_remedy=launcher.JAVA_REMEDY
-    )
-    which = f"Spark {installed.version} (Scala {installed.scala})" if installed.version else "Spark"
-    remedy = (
-        "The workbench builds no environment on this target. "
-        f"Install the packages of your scripts with `{interpreter} -m pip install`."
-    )
-    return CheckResult(SPARK, OK, f"{installed.submit} is {which}", remedy)
-
-
-def yarn(target: ComputeTarget, host: Host) -> CheckResult:
-    """Check that YARN answers; warn if `yarn` is not installed. Raises CheckFailed or TargetUnreachable."""
-    done = host.run(["yarn", "node", "-list"], timeout=YARN_SECONDS)
-    if done.code == _NOT_FOUND:
-        remedy = f"Set `{launcher.MASTER_PROPERTY}` in spark_dependencies.yml to the master, such as spark://HOST:7077."
-        return CheckResult(YARN, WARNING, "`yarn` was not found, so runs need a Spark master other than YARN", remedy)
-    if done.code:
-        raise CheckFailed(
-            f"YARN does not answer: {done.complaint}",
-            "Check that YARN's resource manager is running. If it is, set HADOOP_CONF_DIR for SSH logins to the folder "
-            "with YARN's configuration.",
-            "yarn node -list",
-            file=target.path,
-        )
-    nodes = _NODES.search(done.text)
-    count = int(nodes[1]) if nodes else 0
-    return CheckResult(YARN, OK, f"YARN answers and has {counted(count, 'node')}")

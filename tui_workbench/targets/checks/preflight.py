@@ -20,7 +20,7 @@ from tui_workbench.config.checks.image_names import (
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import counted
-from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.checks.checked import CheckedTarget
 from tui_workbench.targets.checks.imported_frameworks import imported_frameworks
 from tui_workbench.targets.checks.result import (
     BROKEN,
@@ -88,7 +88,7 @@ class Preflight:
 
     def __init__(
         self,
-        target: Target,
+        target: CheckedTarget,
         spec: RunSpec,
         engine: ContainerChecks | None = None,
         which: str = ALL,

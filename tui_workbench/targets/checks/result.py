@@ -20,6 +20,7 @@ CLOCK = "clock"
 HOMES, NETWORK = "home folders", "network"
 GPU, DEVICES, RUNTIME, CONTAINER = "gpu driver", "gpus", "nvidia runtime", "gpu container"
 FRAMEWORK, COMPATIBILITY, COMPUTES, MEMORY = "framework", "compatibility", "computes", "shared memory"
+OF_GPUS = (GPU, DEVICES, RUNTIME, CONTAINER, FRAMEWORK, COMPATIBILITY, COMPUTES, MEMORY)
 RESERVATIONS = "reservations"
 CONFIGURATION = "configuration"
 READY = "ready"

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from functools import cached_property
+from typing import ClassVar
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.checks.check_machine import clean_command, disk, require_writable
+from tui_workbench.targets.checks.ladder import Check, Checks
 from tui_workbench.targets.checks.result import (
     CONTAINER,
+    DISK,
     DOCKER,
     ENGINE,
     OK,
@@ -199,6 +203,30 @@ class EngineChecks:
         if error.kind == Refusal.NO_NVIDIA_RUNTIME:
             return self._no_toolkit(message)
         return CheckFailed(message, remedy, "nvidia-smi" if error.kind == Refusal.NVIDIA_RUNTIME else "")
+
+
+class DockerChecks(Checks):
+    """The checks of `type: localdocker` and `type: remotedocker`."""
+
+    container_checks: ClassVar[tuple[str, ...]] = (RUNTIME, CONTAINER)
+
+    @cached_property
+    def _engine(self) -> EngineChecks:
+        return EngineChecks(self.target, self.host)
+
+    def of_type(self) -> Sequence[Check]:
+        engine = Check(ENGINE, lambda: self._engine.engine())
+        return (*self.before_gpus(), engine, Check(DISK, lambda: self._engine.disk()))
+
+    def before_gpus(self) -> Sequence[Check]:
+        return (Check(DOCKER, lambda: self._engine.docker()),)
+
+    def containers(self) -> EngineChecks:
+        return self._engine
+
+    @property
+    def wants_gpus(self) -> bool:
+        return self.target.gives_gpus
 
 
 def check_version(facts: EngineFacts, *, is_podman: bool = False) -> CheckResult:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.locks import is_cache_locked
@@ -63,6 +63,9 @@ from tui_workbench.targets.hosts.stacks import Reading
 from tui_workbench.targets.ssh.ssh_wire import login_of
 from tui_workbench.targets.values import CleanupItem, Outcome, ProjectNames, Report
 
+if TYPE_CHECKING:
+    from tui_workbench.targets.checks.ladder import Checks, OpenTarget
+
 
 class DockerTarget(Target):
     """A target of type `localdocker` or `remotedocker`."""
@@ -74,6 +77,12 @@ class DockerTarget(Target):
         super().__init__(target, host)
         self._engine: Engine | None = None
         self._chosen: tuple[str, Image, ImageFacts] | None = None
+
+    @classmethod
+    def checks(cls, target: ComputeTarget, open_target: OpenTarget, host: Host | None = None) -> Checks:
+        from tui_workbench.targets.docker.checks import DockerChecks
+
+        return DockerChecks(target, open_target, host)
 
     def plan(self, spec: RunSpec) -> Plan:
         if spec.run_configuration.uses_spark:

@@ -15,7 +15,7 @@ import posixpath
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tui_workbench.core.causes import EXIT_UNKNOWN, MACHINE_RESTARTED, Cause, exit_causes, left_running, plain
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, TargetUnreachable, WorkbenchError
@@ -49,6 +49,9 @@ from tui_workbench.targets.remote.yarn import YarnRun
 from tui_workbench.targets.ssh.ssh_wire import login_of
 from tui_workbench.targets.values import CleanupItem, Outcome, ProjectNames, Report
 
+if TYPE_CHECKING:
+    from tui_workbench.targets.checks.ladder import Checks, OpenTarget
+
 STOP_SECONDS = 60.0
 """Time beyond the grace period for processes in uninterruptible sleep. Then the call is repeated."""
 
@@ -69,6 +72,12 @@ class RemoteTarget(Target):
         self._interpreter: tuple[str, str] | None = None
         self._installed_spark: Spark | None = None
         self._just_started = ""  # the ID of the run whose script this object has started, until it waits for the run
+
+    @classmethod
+    def checks(cls, target: ComputeTarget, open_target: OpenTarget, host: Host | None = None) -> Checks:
+        from tui_workbench.targets.remote.checks import RemoteChecks
+
+        return RemoteChecks(target, open_target, host)
 
     def plan(self, spec: RunSpec) -> Plan:
         configuration, label = spec.run_configuration, self.host.label

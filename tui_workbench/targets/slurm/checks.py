@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
-from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import ComputeTarget
+from tui_workbench.config.schema.slurm_options import requested_gpus
+from tui_workbench.core.errors import NoGpu, WorkbenchError
+from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.core.shell_scripts import shell_script
-from tui_workbench.targets.checks.check_machine import disk_of_home
-from tui_workbench.targets.checks.result import JOB, OK, RUN_ROOT, SLURM, WARNING, CheckFailed, CheckResult
+from tui_workbench.targets.checks.check_machine import disk_of_home, python
+from tui_workbench.targets.checks.ladder import Check, Checks
+from tui_workbench.targets.checks.result import (
+    BROKEN,
+    DISK,
+    GPU,
+    JOB,
+    OK,
+    PYTHON,
+    RUN_ROOT,
+    SLURM,
+    WARNING,
+    CheckFailed,
+    CheckResult,
+)
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.containers import container_support
@@ -31,7 +47,7 @@ _TRY = shell_script("targets/slurm/scripts/try_job.sh")
 _TRY_ON_NODE = shell_script("targets/slurm/scripts/try_job_on_node.sh")
 
 
-class SlurmChecks:
+class ClusterChecks:
     """Checks of a cluster, which its login host executes."""
 
     def __init__(self, target: ComputeTarget, host: Host) -> None:
@@ -94,3 +110,35 @@ class SlurmChecks:
             remedy_of(done.complaint, resource_words(self._target.slurm)),
             file=self._target.path,
         )
+
+
+class SlurmChecks(Checks):
+    """The checks of `type: slurm`. GPUs are on nodes that a job gets later, so only the request can be checked."""
+
+    @cached_property
+    def _cluster(self) -> ClusterChecks:
+        return ClusterChecks(self.target, self.host)
+
+    def of_type(self) -> Sequence[Check]:
+        interpreter = Check(PYTHON, lambda: python(self.target, self.host))
+        return (
+            Check(SLURM, lambda: self._cluster.slurm()),
+            Check(RUN_ROOT, lambda: self._cluster.run_root()),
+            # The commands of `setup` may load the interpreter, so the login node may not have it.
+            *(() if self.target.setup else (interpreter,)),
+            Check(DISK, lambda: self._cluster.disk()),
+        )
+
+    def on_request(self) -> Sequence[Check]:
+        return (Check(JOB, lambda: self._cluster.job()),)
+
+    def run_before_start(self, spec: RunSpec, *, only_known: bool = False) -> Iterator[CheckResult]:
+        """Check that the job of a run requests GPUs."""
+        if requested_gpus(spec.slurm) != 0:
+            yield CheckResult(GPU, OK, "the job requests GPUs")
+            return
+        file = spec.run_configuration.path
+        message = "this run would not use a GPU, but RequireGpu is true: its Slurm job requests none"
+        command = f"workbench-tui config set {shlex.quote(file)} Slurm.gpus 1"
+        error = NoGpu(message, remedy="Set `Slurm.gpus` to 1.", file=file, command=command)
+        yield CheckResult(GPU, BROKEN, message, error.remedy, command, error=error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tui_workbench.config.schema.data_references import data_paths
 from tui_workbench.config.schema.slurm_options import requested_gpus
@@ -61,6 +61,9 @@ from tui_workbench.targets.slurm.trying import problems, test_only
 from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.values import CleanupItem, ClusterGpus, Outcome, ProjectNames
 
+if TYPE_CHECKING:
+    from tui_workbench.targets.checks.ladder import Checks, OpenTarget
+
 _SRUN = ("srun", "--input=none", "--unbuffered", "--export=ALL", "--kill-on-bad-exit=1")
 
 _RELEASE = shell_script("targets/slurm/scripts/release_run.sh")
@@ -77,6 +80,12 @@ class SlurmTarget(Target):
         self.login = LoginHost(host or host_of(target), target.run_root)
         self._files: dict[str, FileList] = {}  # of prepared runs
         super().__init__(target, self.login)
+
+    @classmethod
+    def checks(cls, target: ComputeTarget, open_target: OpenTarget, host: Host | None = None) -> Checks:
+        from tui_workbench.targets.slurm.checks import SlurmChecks
+
+        return SlurmChecks(target, open_target, host)
 
     def plan(self, spec: RunSpec) -> Plan:
         run_environment.require_python(spec.run_configuration, spec.target.type)

@@ -356,7 +356,7 @@ class MachineView(DialogView, inherit_bindings=False):
 
     async def check(self, target: ComputeTarget, *remarks: Remark) -> None:
         """Run the checks of a target and show each result, with the remarks below."""
-        self._begin_checks(check_names(target), target.address)
+        self._begin_checks(await in_thread(partial(check_names, target)), target.address)
         self.show(Phase.WORKING, *remarks)
         answers = run_checks(target)
         while (result := await in_thread(partial(next, answers, None))) is not None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.targets.checks import check_machine
 from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.remote.checks import spark
 from tui_workbench.targets.remote.remote_target import RemoteTarget
 
 
@@ -30,4 +30,4 @@ def test_spark_of_a_python_below_the_home_is_found(tmp_path: Path, monkeypatch: 
     (tmp_path / "env/bin/python").symlink_to(sys.executable)
     submit = executable(tmp_path / "env/lib/python3.11/site-packages/pyspark/bin/spark-submit")
     target = ComputeTarget("t", "t.compute", "cluster", address="head", python_location="~/env/bin/python")
-    assert check_machine.spark(RemoteTarget(target, LocalHost())).message == f"{submit} is Spark"
+    assert spark(RemoteTarget(target, LocalHost())).message == f"{submit} is Spark"
