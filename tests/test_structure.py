@@ -144,6 +144,7 @@ def test_a_use_with_a_limit_is_accepted(source: str) -> None:
     assert bounded_reading.uses_in(source) == []
 
 
+@pytest.mark.slow
 def test_no_code_compares_or_searches_texts() -> None:
     assert compared_texts.problems() == []
 
