@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from tests.ui.painted import PaintedDisplay
 from tests.ui.textual_internals import forget_arrangement, outdate_regions
+from tests.ui.waiting import until
 from tui_workbench.ui.terminal.textual_internals import install_compositor
 
 if TYPE_CHECKING:
@@ -83,4 +84,4 @@ async def test_region_read_before_the_layout_tears_no_rows() -> None:
         await pilot.pause()
         assert app.is_painted
         assert app.torn_rows() == []
-        assert body.resized == resized + 1
+        await until(lambda: body.resized == resized + 1)
