@@ -170,6 +170,7 @@ LOCAL = ComputeTarget("t", "t.compute", "local")
 DOCKER = ComputeTarget(
     "t", "t.compute", "localdocker", base_docker_image="pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
 )
+SLURM = ComputeTarget("t", "t.compute", "slurm")
 
 
 @pytest.mark.parametrize(
@@ -186,6 +187,8 @@ DOCKER = ComputeTarget(
         (DOCKER._replace(nvidia_docker=True), BARE, "nvidiaDocker is true"),
         (DOCKER._replace(nvidia_docker=True, gpus="0"), BARE, ""),
         (DOCKER._replace(gpus="[0, 1]"), BARE, "gpus is [0, 1]"),
+        (SLURM, BARE._replace(processes_per_node="gpus"), ""),
+        (SLURM, BARE._replace(processes_per_node="gpus", require_gpu=True), "RequireGpu is true"),
     ],
 )  # fmt: skip
 def test_asked_for_names_the_setting(target: ComputeTarget, configuration: RunConfiguration, why: str) -> None:

@@ -134,13 +134,7 @@ def bare_spec(project: Project, configuration: RunConfiguration, target: Compute
 
 
 def asks_for_gpu(spec: RunSpec, request: RunRequest) -> bool:
-    """Return True if the target or run configuration requests a GPU, and the request does not allow the CPU.
-
-    On targets with a scheduler, only `RequireGpu` counts.
-    """
-    if spec.target.kind.has_scheduler:
-        # The GPUs are on a node that is not known yet, so only an explicit requirement can be checked.
-        return not request.allow_cpu and spec.run_configuration.require_gpu
+    """Return True if the target or run configuration requests a GPU, and the request does not allow the CPU."""
     return not request.allow_cpu and bool(asked_for(spec.target, spec.run_configuration))
 
 

@@ -86,10 +86,13 @@ def _gpu(line: str) -> Gpu | None:
 def asked_for(target: ComputeTarget, configuration: RunConfiguration) -> str:
     """Return the setting that requests a GPU for a run, for example `gpus is all`; "" if no setting does.
 
-    An image with CUDA does not request a GPU, because it runs on a CPU too; `config check` reports this case.
+    An image with CUDA does not request a GPU, because it runs on a CPU too; `config check` reports this case. With a
+    scheduler, the GPUs are on a node that is not known yet, so only an explicit requirement can be checked.
     """
     if configuration.require_gpu:
         return "RequireGpu is true"
+    if target.kind.has_scheduler:
+        return ""
     if target.gpus:
         return f"gpus is {target.gpus}" if target.gpus != "0" else ""
     if target.kind.runs_in_container and target.gives_gpus:
