@@ -65,7 +65,14 @@ class GatedProject:
         return int(until(lambda: log.exists() and log.read_text().partition("\n")[0], "the script"))
 
     def controller(self, run: Run) -> int:
-        return int(until(lambda: max(0, ControllerLock.holder(RunDirectory(run.directory))), "a controller"))
+        """Return the controller of a run. This process, which has started it, may hold the lock for a moment longer."""
+        directory = RunDirectory(run.directory)
+
+        def holder() -> int:
+            pid = ControllerLock.holder(directory)
+            return pid if pid not in (-1, os.getpid()) else 0
+
+        return int(until(holder, "a controller"))
 
     def open(self) -> None:
         """Open the gate, so that waiting scripts continue."""
