@@ -60,7 +60,7 @@ def starts(share: Path) -> list[str]:
 def kill_controller(project: DockerProject, run: Run) -> None:
     """Kill the run's controller, as a power cut would."""
     pid = controller_of(run)
-    if pid > 0:
+    if pid > 0 and pid != os.getpid():  # this process holds the lock while it starts a controller
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         wait_until(lambda: controller_of(run) != pid)

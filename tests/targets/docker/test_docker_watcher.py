@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import require
 from tests.engines import BARE_IMAGE, DockerEngine, docker_engine
+from tests.faults.support import kill_controller
 from tests.machines import Machine
 from tests.runs.gated_project import kill, watchers
 from tests.targets.docker_project import DockerProject, controller_of, log
@@ -272,7 +273,7 @@ def test_run_in_an_image_without_a_shell_keeps_its_controller(tmp_path: Path, en
         """
     )
     containers.project.until(run, "began")
-    kill(controller_of(run))
+    kill_controller(Path(run.directory))
     containers.project.runs.resume()
     wait_until(lambda: controller_of(run) > 0, "a controller")
     assert watchers() == []
