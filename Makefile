@@ -93,8 +93,8 @@ test-all: test check-mac
 test-%: $(VENV)/.installed-test
 	@$(call run_tests,$(VENV)/bin/pytest -m "$*",$(WORKERS))
 
-# Tests without /proc, /dev/shm, the tools of GNU and the functions of Python that only Linux has: files that together use
-# each function that depends on the system. `tests/portable/run.sh` explains how.
+# Tests without /proc, /dev/shm, the tools of GNU and the functions of Python that only Linux has: runs on this machine
+# and over SSH, and some files for each other part that depends on the system. `tests/portable/run.sh` explains how.
 PORTABLE = tests/core tests/faults/test_processes.py tests/runs/test_canceling.py tests/runs/test_resuming.py \
 	tests/targets/local tests/targets/remote/test_remote.py tests/targets/ssh/test_ssh_host.py \
 	tests/targets/ssh/test_ssh_link.py tests/targets/hosts/test_host.py tests/targets/hosts/test_processes.py \

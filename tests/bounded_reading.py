@@ -12,18 +12,10 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
-import tui_workbench
-
-PACKAGE = Path(tui_workbench.__file__).parent
-
-EXEMPT = {
-    "sdk": "runs inside the user's scripts, without the package",
-    "templates_data": "the files of new projects",
-}
-"""Folders that are not checked, and why."""
+from tests import source_check
+from tests.source_check import Use
 
 _OWN_STATE = "writes a file in the user's state folder, where no other user can write"
 _TERMINAL = "opens the terminal"
@@ -104,13 +96,6 @@ _REFUSED = frozenset(
 _METHODS = frozenset(("read_text", "read_bytes", "subprocess_exec", "subprocess_shell"))
 _READ_ALL = frozenset(("read", "readall", "readline", "readlines"))
 _OPENERS = frozenset(("open", "io.open", "io.FileIO", "os.fdopen", "open_regular", "open_file"))
-
-
-class Use(NamedTuple):
-    """A use of a function that does not limit what it reads."""
-
-    name: str
-    line: int
 
 
 def uses_in(source: str) -> list[Use]:
@@ -210,26 +195,14 @@ def _is_file(node: ast.AST, files: set[str]) -> bool:
 
 def problems() -> list[str]:
     """Return a line for each refused use in the package, and for each exception without a use."""
-    found, used = [], set()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).as_posix()
-        if name.split("/")[0] in EXEMPT:
-            continue
-        for use in uses_in(path.read_text(encoding="utf-8")):
-            used.add((name, use.name))
-            if (name, use.name) not in EXCEPTIONS:
-                found.append(f"{PACKAGE.name}/{name}:{use.line}: {use.name}")
-    return found + [f"tests/bounded_reading.py: no use of {name} in {file}" for file, name in set(EXCEPTIONS) - used]
+    return source_check.problems(uses_in, EXCEPTIONS, "tests/bounded_reading.py")
 
 
 def main() -> int:
-    found = problems()
-    if found:
-        print("\n".join(found))
-        print(
-            "Use the functions of core/files.py, core/processes.py and core/json_values.py, which limit what they read."
-        )
-    return bool(found)
+    advice = (
+        "Use the functions of core/files.py, core/processes.py and core/json_values.py, which limit what they read."
+    )
+    return source_check.report(problems(), advice)
 
 
 if __name__ == "__main__":

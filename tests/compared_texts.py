@@ -11,9 +11,9 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from tests.bounded_reading import EXEMPT, PACKAGE
+from tests import source_check
+from tests.source_check import Use
 
 TEXTS = frozenset(("reason", "message", "title"))
 """Names of variables and attributes that contain a text for people."""
@@ -50,13 +50,6 @@ EXCEPTIONS = {
     ("ui/undo.py", "forget"): "the title is the name that the caller has given to its step",
 }
 """The functions that may compare such a text, by file, and why."""
-
-
-class Use(NamedTuple):
-    """A comparison or search of a text in a function ("" for the module)."""
-
-    function: str
-    line: int
 
 
 def uses_in(source: str) -> list[Use]:
@@ -103,24 +96,13 @@ def _is_text(node: ast.AST) -> bool:
 
 def problems() -> list[str]:
     """Return a line for each refused use in the package, and for each exception without a use."""
-    found, used = [], set()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).as_posix()
-        if name.split("/")[0] in EXEMPT:
-            continue
-        for use in uses_in(path.read_text(encoding="utf-8")):
-            used.add((name, use.function))
-            if (name, use.function) not in EXCEPTIONS:
-                found.append(f"{PACKAGE.name}/{name}:{use.line}: {use.function} compares or searches a text")
-    return found + [f"tests/compared_texts.py: no use in {name} of {file}" for file, name in set(EXCEPTIONS) - used]
+    return source_check.problems(uses_in, EXCEPTIONS, "tests/compared_texts.py")
 
 
 def main() -> int:
-    found = problems()
-    if found:
-        print("\n".join(found))
-        print("Compare the kind of a cause, or the type or a code of an error.")
-    return bool(found)
+    return source_check.report(
+        problems(), "Compare the kind of a cause, or the type or a code of an error, not a text."
+    )
 
 
 if __name__ == "__main__":

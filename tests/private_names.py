@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests import source_check
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -106,11 +108,8 @@ def problems() -> list[str]:
 
 
 def main() -> int:
-    found = problems()
-    if found:
-        print("\n".join(found))
-        print("Test the behavior through public names, or make the helper public and describe it.")
-    return bool(found)
+    advice = "Test the behavior through public names, or make the helper public and describe it."
+    return source_check.report(problems(), advice)
 
 
 if __name__ == "__main__":

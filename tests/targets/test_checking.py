@@ -17,7 +17,6 @@ from tests.machines import DOCKER_GROUP, PASSWORD, Machine, fingerprint, make_ke
 from tests.waiting import wait_until
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.checking import check_names, run_checks
 from tui_workbench.targets.checks import check_machine
 from tui_workbench.targets.checks.result import (
     BROKEN,
@@ -48,6 +47,7 @@ from tui_workbench.targets.docker.checks import check_version
 from tui_workbench.targets.docker.engine import Engine
 from tui_workbench.targets.docker.engine_answers import EngineFacts
 from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.registry import checks_for
 from tui_workbench.targets.ssh.login_secrets import ssh_host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_wire import Login
@@ -69,9 +69,9 @@ def target(gpubox: Machine, ssh_folder: Path) -> ComputeTarget:
 
 def failed_check(target: ComputeTarget) -> CheckResult:
     """Return the last result, which is broken; no result before it is."""
-    *passed, last = run_checks(target)
+    *passed, last = checks_for(target).run()
     assert all_passed(passed)
-    assert [each.name for each in passed] == list(check_names(target)[: len(passed)])
+    assert [each.name for each in passed] == list(checks_for(target).names[: len(passed)])
     assert last.state == BROKEN
     return last
 
@@ -82,8 +82,8 @@ def all_passed(results: Iterable[CheckResult]) -> bool:
 
 @pytest.mark.usefixtures("gpubox_engine")
 def test_healthy_machine_passes_every_check(target: ComputeTarget) -> None:
-    results = list(run_checks(target))
-    assert tuple(found.name for found in results) == check_names(target)
+    results = list(checks_for(target).run())
+    assert tuple(found.name for found in results) == checks_for(target).names
     states = {found.name: found.state for found in results}
     assert states.pop(GPU) == UNNEEDED
     assert states.pop(DISK) in (OK, WARNING)
@@ -92,7 +92,7 @@ def test_healthy_machine_passes_every_check(target: ComputeTarget) -> None:
 
 @pytest.mark.usefixtures("gpubox_engine")
 def test_remote_python_target_is_checked(target: ComputeTarget) -> None:
-    results = list(run_checks(target._replace(type="remote", python_location="python3")))
+    results = list(checks_for(target._replace(type="remote", python_location="python3")).run())
     assert [found.name for found in results] == [NAME, PORT, HOST_KEY, LOGIN, TOOLS, PYTHON, DISK, CLOCK, GPU]
     assert all_passed(results)
 
@@ -100,11 +100,11 @@ def test_remote_python_target_is_checked(target: ComputeTarget) -> None:
 def test_check_of_a_group_ends_with_comparisons() -> None:
     boxes = tuple(ComputeTarget(name, f"{name}.compute", "remote") for name in ("box1", "box2"))
     group = ComputeTarget("both", "both.compute", "group", members=("box1", "box2"), parts=boxes)
-    assert check_names(group) == ("box1", "box2", HOMES, PYTHON, NETWORK, CLOCK)
+    assert checks_for(group).names == ("box1", "box2", HOMES, PYTHON, NETWORK, CLOCK)
 
 
 def test_local_target_is_checked(project: Project) -> None:
-    assert [(found.name, found.state) for found in run_checks(project.target("local"))] == [
+    assert [(found.name, found.state) for found in checks_for(project.target("local")).run()] == [
         (PYTHON, OK),
         (GPU, UNNEEDED),
     ]
@@ -175,7 +175,7 @@ def test_connection_problem_is_reported_before_missing_password(target: ComputeT
 
 
 def test_plain_text_password_is_not_used(target: ComputeTarget, connections: Path) -> None:
-    (found,) = run_checks(target._replace(password=PASSWORD))
+    (found,) = checks_for(target._replace(password=PASSWORD)).run()
     assert (found.name, found.state) == (CONFIGURATION, BROKEN)
     assert found.command == "workbench-tui computetarget login gpubox --move-secrets"
     assert PASSWORD not in f"{found}"
@@ -185,7 +185,7 @@ def test_plain_text_password_is_not_used(target: ComputeTarget, connections: Pat
 def test_invalid_target_file_fails(project: Project) -> None:
     Path(project.config_directory, "torn.compute").write_text("type: [")
     (torn,) = [target for target in project.targets() if target.name == "torn"]
-    assert [(found.name, found.state) for found in run_checks(torn)] == [(CONFIGURATION, BROKEN)]
+    assert [(found.name, found.state) for found in checks_for(torn).run()] == [(CONFIGURATION, BROKEN)]
 
 
 # Docker.
@@ -216,7 +216,7 @@ def test_login_before_joining_the_group_must_reconnect(target: ComputeTarget, re
     request.getfixturevalue("joined")
     assert failed_check(outsider).command == "workbench-tui computetarget disconnect gpubox"
     ssh_host_of(outsider).disconnect()
-    assert all_passed(run_checks(outsider))
+    assert all_passed(checks_for(outsider).run())
 
 
 @pytest.mark.usefixtures("without_engine")
@@ -340,7 +340,7 @@ def test_gpus_are_checked_in_a_container_that_is_removed(tools: Path, monkeypatc
     path = f"{tools}:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
     with docker_engine(environment={"PATH": path}, images=[EMPTY_IMAGE]) as engine:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
-        results = list(run_checks(GPU_TARGET))
+        results = list(checks_for(GPU_TARGET).run())
         assert [(found.name, found.state) for found in results[-3:-1]] == [(RUNTIME, OK), (CONTAINER, OK)]
         assert "a container can use the GPUs" in results[-2].message
         assert (results[-1].name, results[-1].state) == (FRAMEWORK, BROKEN)
@@ -349,7 +349,7 @@ def test_gpus_are_checked_in_a_container_that_is_removed(tools: Path, monkeypatc
 
         with_tool = GPU_TARGET._replace(base_docker_image="tests/gpu:1")
         image_with_nvidia_smi(engine, "exit 0")
-        assert (CONTAINER, OK) in [(found.name, found.state) for found in run_checks(with_tool)]
+        assert (CONTAINER, OK) in [(found.name, found.state) for found in checks_for(with_tool).run()]
         image_with_nvidia_smi(engine, "echo Failed to initialize NVML: Unknown Error; exit 255")
         found = failed_check(with_tool)
         assert (found.name, found.command) == (CONTAINER, "sudo systemctl restart docker")
@@ -368,7 +368,7 @@ def image_with_nvidia_smi(engine: DockerEngine, text: str) -> None:
 @pytest.mark.usefixtures("engine")
 def test_unused_gpu_is_mentioned(tools: Path) -> None:
     stand_in(tools, "nvidia-smi", "echo 'Tesla T4, 580.65.06, 15360 MiB'")
-    (found,) = [found for found in run_checks(GPU_TARGET._replace(nvidia_docker=False)) if found.name == GPU]
+    (found,) = [found for found in checks_for(GPU_TARGET._replace(nvidia_docker=False)).run() if found.name == GPU]
     assert (found.state, found.command) == (OK, "workbench-tui config gpu-ready here")
 
 
@@ -385,7 +385,7 @@ def test_remote_python_below_home_is_found(target: ComputeTarget, gpubox: Machin
     link = gpubox.home() / "python"
     link.symlink_to("/usr/bin/python3")
     try:
-        assert all_passed(run_checks(target._replace(type="remote", python_location="~/python")))
+        assert all_passed(checks_for(target._replace(type="remote", python_location="~/python")).run())
     finally:
         link.unlink()
 
@@ -461,7 +461,7 @@ def test_write_test_leaves_no_file(target: ComputeTarget, gpubox: Machine, made:
         gpubox.run(["chown", "-R", "research", "/home/research/.workbench-tui"])
     before = sorted(gpubox.home().rglob("*"))
     try:
-        assert all_passed(run_checks(target._replace(type="remote", python_location="python3")))
+        assert all_passed(checks_for(target._replace(type="remote", python_location="python3")).run())
         assert sorted(gpubox.home().rglob("*")) == before
     finally:
         shutil.rmtree(gpubox.home() / ".workbench-tui", ignore_errors=True)

@@ -25,9 +25,8 @@ from tui_workbench.core import target_types
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.gate import check_gpu
-from tui_workbench.targets.checking import check_names
 from tui_workbench.targets.gpu.framework_location import spec_of
-from tui_workbench.targets.registry import target_for
+from tui_workbench.targets.registry import checks_for, target_for
 from tui_workbench.ui.machines.machine import CheckScreen
 
 PACKAGE = """\
@@ -140,7 +139,7 @@ def test_checks_include_those_of_the_type(rack: Workbench, standin: Standin) -> 
         ("ready", "ok"),
         ("gpu driver", "ok"),
     ]
-    assert check_names(Project.find(str(rack.folder)).target("rack"))[:3] == ("python", "slots", "ready")
+    assert checks_for(Project.find(str(rack.folder)).target("rack")).names[:3] == ("python", "slots", "ready")
 
 
 def test_failed_check_of_the_type_has_its_fix(rack: Workbench) -> None:

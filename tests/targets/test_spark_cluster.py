@@ -12,9 +12,9 @@ from tests.conftest import open_folder
 from tests.faults.support import controller_of, until
 from tests.targets.yarn_stand_ins import StandInYarn, stand_in_yarn
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.checking import check_names, run_checks
 from tui_workbench.targets.checks.result import BROKEN, OK, SPARK, YARN
 from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.registry import checks_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -211,11 +211,11 @@ def test_secret_variable_is_refused(head: Remote) -> None:
 
 def test_checks_find_spark_and_yarn(head: Remote, yarn: StandInYarn) -> None:
     target = Project.find(str(head.folder)).target("box")
-    results = {each.name: each for each in run_checks(target)}
-    assert tuple(results) == check_names(target)
+    results = {each.name: each for each in checks_for(target).run()}
+    assert tuple(results) == checks_for(target).names
     assert (results[SPARK].state, results[YARN].state) == (OK, OK)
     assert "has 2 nodes" in results[YARN].message
     with yarn.mode("down"):
-        *_, last = run_checks(target)
+        *_, last = checks_for(target).run()
     assert (last.name, last.state) == (YARN, BROKEN)
     assert "Connection refused" in last.message

@@ -20,7 +20,6 @@ from tests.machines import Machine, fingerprint, wait_for
 from tests.proc import PROC
 from tests.targets.conftest import link_processes
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.checks.result import DOCKER, ENGINE, HOST_KEY, OK
 from tui_workbench.targets.docker.docker_socket import docker_socket
 from tui_workbench.targets.hosts.fetching import fetch
@@ -28,6 +27,7 @@ from tui_workbench.targets.hosts.host import ConnectionLost, Entry, LoginRefused
 from tui_workbench.targets.hosts.manifest import FileList
 from tui_workbench.targets.hosts.sending import sync
 from tui_workbench.targets.hosts.tools import TOOLS
+from tui_workbench.targets.registry import checks_for
 from tui_workbench.targets.ssh import ssh_channel
 from tui_workbench.targets.ssh.ssh_connection import connect
 from tui_workbench.targets.ssh.ssh_host import SshHost
@@ -217,7 +217,7 @@ def test_missing_program_is_named(host: SshHost, gpubox: Machine, start_up: Path
         name="gpubox", path="gpubox.compute", type="remote", address=gpubox.address, username="research"
     )
     with tools_without(gpubox, start_up, missing):
-        *_, last = run_checks(target)
+        *_, last = checks_for(target).run()
     assert (last.name, last.state) == ("tools", "broken")
     assert f"lacks programs that runs need: {missing}" in last.message
 
@@ -270,5 +270,5 @@ def test_docker_checks_pass_without_forwarding(hardened: str, gpubox: Machine) -
     target = ComputeTarget(
         name="gpubox", path="gpubox.compute", type="remotedocker", address=gpubox.address, username="research"
     )
-    states = {found.name: found.state for found in run_checks(target)}
+    states = {found.name: found.state for found in checks_for(target).run()}
     assert (states[DOCKER], states[ENGINE]) == (OK, OK)

@@ -283,9 +283,7 @@ ACTIONS = {
 }
 """The modules outside `targets` that use machines without `target_to_look_at`, and why they may connect."""
 
-MACHINES = frozenset(
-    ("Feed", "SshHost", "checks_for", "host_of", "run_checks", "run_gpu_checks", "ssh_host_of", "target_for")
-)
+MACHINES = frozenset(("Feed", "SshHost", "checks_for", "host_of", "ssh_host_of", "target_for"))
 """The functions and classes that connect. `Feed` itself refuses machines that the user has not contacted."""
 
 

@@ -18,10 +18,10 @@ from tui_workbench.config.checks.image_names import DEFAULT_AMD_IMAGE, DEFAULT_G
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.attaching.attach import Attachment, AttachRequest
-from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.docker.attaching import CPU_IMAGE
 from tui_workbench.targets.gpu.gpus import gpus_of
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, LocalHost, LoginRefused
+from tui_workbench.targets.registry import checks_for
 from tui_workbench.targets.ssh.host_for import host_of
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def test_machine_behind_a_jump_host_is_attached(project: Project, bastion: Machi
     attachment.connect()
     attachment.write()
     assert "address: inner\n" in compute(project)
-    name, *others = run_checks(project.target("box"))
+    name, *others = checks_for(project.target("box")).run()
     assert name.message == "inner is reached through a jump host"
     assert [each.state for each in others if each.name in ("port", "host key", "login", "python")] == ["ok"] * 4
     assert host_of(project.target("box")).run(["hostname"]).text == "gpubox"

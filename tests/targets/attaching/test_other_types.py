@@ -76,6 +76,16 @@ def test_invalid_options_are_one_line(project: Project, words: tuple[str, ...], 
     assert said in done.err
 
 
+def test_option_of_the_command_keeps_its_meaning(project: Project, installed: Path) -> None:
+    module = installed / "quantum.py"
+    module.write_text(module.read_text().replace('"--seed"', '"--name"').replace('"--noise"', '"--python"'))
+    assert project.attach("quantum", "-n", "q", "--qubits", "5", "--no-check").code == 0
+    assert project.written("compute") == "qubits: 5\ntype: quantum\n"
+    assert "the Python interpreter on the machine (sets pythonLocation" in " ".join(
+        project.attach("--help").out.split()
+    )
+
+
 def test_broken_package_does_not_prevent_attaching(project: Project, installed: Path) -> None:
     write_files(
         installed,

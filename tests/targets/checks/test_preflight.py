@@ -19,7 +19,6 @@ from tests.machines import Machine
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
-from tui_workbench.targets.checking import run_checks, run_gpu_checks
 from tui_workbench.targets.checks.preflight import Preflight
 from tui_workbench.targets.checks.result import (
     BROKEN,
@@ -39,7 +38,7 @@ from tui_workbench.targets.checks.result import (
 from tui_workbench.targets.gpu import gpus
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.frameworks import ONE
-from tui_workbench.targets.registry import target_for
+from tui_workbench.targets.registry import checks_for, target_for
 
 
 class Here:
@@ -65,7 +64,7 @@ class Here:
         return RunConfiguration("here", path, "here", environment_variables={**self.variables, **variables})
 
     def climb(self, **variables: str) -> list[CheckResult]:
-        return list(run_gpu_checks(spec_of(self.target, self.configuration(**variables))))
+        return list(checks_for(self.target).run_gpus(spec_of(self.target, self.configuration(**variables))))
 
     def broken(self, **variables: str) -> CheckResult:
         """Return the last result, which must be broken; all results before it must be ok."""
@@ -117,7 +116,7 @@ def test_apple_gpu_is_named(
     result = here.broken()
     assert "the workbench cannot measure Apple GPUs, so no run gets a GPU verdict" in result.message
     assert "Scripts can still use the device `mps` of PyTorch" in result.remedy
-    _, gpus_there = run_checks(here.target._replace(gpus=""))
+    _, gpus_there = checks_for(here.target._replace(gpus="")).run()
     assert (gpus_there.state, gpus_there.message) == (UNNEEDED, "no NVIDIA or AMD GPU, and none is requested")
 
 
@@ -255,7 +254,7 @@ def test_only_imported_frameworks_count(here: Here, tmp_path: Path) -> None:
     spec = spec_of(here.target, here.configuration())._replace(script="train.py")
     for text, name in (("import jax\n", "JAX"), ("import torch\n", "PyTorch"), ("", "PyTorch")):
         (tmp_path / "train.py").write_text(text)
-        said = list(run_gpu_checks(spec))
+        said = list(checks_for(spec.target).run_gpus(spec))
         assert (said[-1].state == BROKEN) is (name == "JAX")
         assert name in messages(said)[FRAMEWORK]
 
@@ -275,7 +274,7 @@ def test_checks_without_gpu_request_give_remarks(here: Here) -> None:
     climbed = list(Preflight(target_for(target), spec_of(target, here.configuration())).run(is_wanted=False))
     assert [(result.name, result.state) for result in climbed] == [(GPU, OK), (DEVICES, OK), (FRAMEWORK, WARNING)]
     here.standin.write()
-    assert [(result.name, result.state) for result in list(run_checks(target))[1:]] == [(GPU, UNNEEDED)]
+    assert [(result.name, result.state) for result in list(checks_for(target).run())[1:]] == [(GPU, UNNEEDED)]
 
 
 # Cached results.

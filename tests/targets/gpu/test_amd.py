@@ -22,7 +22,6 @@ from tests.targets.gpu.test_job_samples import job as job
 from tui_workbench.config.checks.image_names import DEFAULT_AMD_IMAGE, is_gpu_image
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
 from tui_workbench.runs.lifecycle import limits
-from tui_workbench.targets.checking import run_gpu_checks
 from tui_workbench.targets.checks.result import BROKEN, OK, CheckFailed, CheckResult
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.checks import EngineChecks
@@ -35,6 +34,7 @@ from tui_workbench.targets.gpu.smi import Smi
 from tui_workbench.targets.gpu.smi_lines import SmiLines
 from tui_workbench.targets.gpu.vendors import AMD
 from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.registry import checks_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,7 +156,7 @@ class Here:
         own = {"PYTHONPATH": str(self.packages), **variables}
         path = str(Path(self.target.path).with_suffix(".runconfig"))
         configuration = RunConfiguration("here", path, "here", environment_variables=own)
-        return list(run_gpu_checks(spec_of(self.target, configuration)))
+        return list(checks_for(self.target).run_gpus(spec_of(self.target, configuration)))
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from tui_workbench.targets.attaching.attach import Attached, Attachment, AttachR
 from tui_workbench.targets.attaching.attachable import attachable_types
 from tui_workbench.targets.attaching.detach import detach, move_secrets, plan_detaching
 from tui_workbench.targets.base.attaching import Address, Attaching
-from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.hosts.host import LoginRefused
 from tui_workbench.targets.hosts.secrets import KeyringResult, plain_text_secrets
+from tui_workbench.targets.registry import checks_for
 from tui_workbench.targets.ssh.login_secrets import ssh_host_of, store_typed
 
 ASK = object()
@@ -97,7 +97,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
     if key is not None:
         notify(f"the workbench's key is not installed on {request.address} yet. Run this command there:")
         sys.stderr.write(f"    {visible(key.install_command)}\n")
-    checks = [] if arguments.no_check or key is not None else print_checks(run_checks(target), target, arguments)
+    checks = [] if arguments.no_check or key is not None else print_checks(checks_for(target).run(), target, arguments)
     result = {
         "name": request.name,
         "type": request.type,

@@ -12,9 +12,9 @@ from tui_workbench.cli.shared.prompts import can_ask, log_in
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.checking import run_checks
 from tui_workbench.targets.checks.result import BROKEN, CheckResult
 from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
+from tui_workbench.targets.registry import checks_for
 from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
@@ -43,10 +43,10 @@ def run_check(arguments: argparse.Namespace) -> int:
     asking = host if isinstance(host, SshHost) and is_text(arguments) and can_ask() else None
     if asking is not None:
         asking.attend()
-    checks = print_checks(run_checks(target, with_job=arguments.job), target, arguments)
+    checks = print_checks(checks_for(target).run(with_job=arguments.job), target, arguments)
     if asking is not None and checks and _needs_user(checks[-1]):
         log_in(asking)
-        checks = print_checks(run_checks(target, with_job=arguments.job), target, arguments)
+        checks = print_checks(checks_for(target).run(with_job=arguments.job), target, arguments)
     return report(checks, arguments)
 
 

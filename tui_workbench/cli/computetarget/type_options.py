@@ -6,6 +6,7 @@ An option of several types is defined once. The options of one type have their o
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from tui_workbench.core.errors import UsageError
@@ -40,7 +41,10 @@ def list_of_types(types: Types) -> str:
 
 def configure(parser: argparse.ArgumentParser, shared: argparse._ArgumentGroup, types: Types) -> None:
     """Add the options of several types to the group `shared`, and a group for each type with its own options."""
-    for field in {field.option: field for each in types.values() for field in each.in_help}.values():
+    fields: dict[str, AttachField] = {}
+    for field in (field for each in types.values() for field in each.in_help):
+        fields.setdefault(field.option, field)  # the built-in types come first, and keep their help
+    for field in fields.values():
         if len(_types_with(field.option, types)) > 1:
             _add(shared, field, types)
     for name, described in types.items():
@@ -55,14 +59,14 @@ def configure(parser: argparse.ArgumentParser, shared: argparse._ArgumentGroup, 
 def values_of(arguments: argparse.Namespace, described: Attaching) -> dict[str, str]:
     """Return the values that were given, by the keys of the type's fields."""
     given = vars(arguments)
-    return {field.key: given[field.option] for field in described.in_help if given[field.option]}
+    return {field.key: value for field in described.in_help if (value := given.get(field.option))}
 
 
 def refuse_options_of_others(arguments: argparse.Namespace, kind: str, types: Types) -> None:
     """Raise UsageError if options are given that the type `kind` does not have."""
     has = {field.option for field in types[kind].in_help}
     for field in (field for each in types.values() for field in each.in_help):
-        value = vars(arguments)[field.option]
+        value = vars(arguments).get(field.option)
         if value and field.option not in has:
             option = field.option_of_no if field.is_question and value == NO else field.option
             names = _joined(_types_with(field.option, types), "and")
@@ -73,16 +77,21 @@ def refuse_options_of_others(arguments: argparse.Namespace, kind: str, types: Ty
 
 
 def _add(group: argparse._ArgumentGroup, field: AttachField, types: Types) -> None:
-    """Add an option. Its value is stored under its own name, which no other option of the command has."""
+    """Add an option. Its value is stored under its own name, which no other option of the command has.
+
+    A type of another package may repeat an option of the command. Then its field is only in the form.
+    """
     text = _literal(field.help.replace("{types}", _joined(_types_with(field.option, types), "and")))
     if field.is_question:
         either, text_of_no = group.add_mutually_exclusive_group(), _literal(field.help_of_no)
-        either.add_argument(field.option, dest=field.option, action="store_const", const=YES, default="", help=text)
-        either.add_argument(field.option_of_no, dest=field.option, action="store_const", const=NO, help=text_of_no)
+        with contextlib.suppress(argparse.ArgumentError):
+            either.add_argument(field.option, dest=field.option, action="store_const", const=YES, default="", help=text)
+            either.add_argument(field.option_of_no, dest=field.option, action="store_const", const=NO, help=text_of_no)
         return
     choices = [value for value in field.choices if value] or None
     metavar = field.metavar or field.key.upper()
-    group.add_argument(field.option, dest=field.option, metavar=metavar, default="", choices=choices, help=text)
+    with contextlib.suppress(argparse.ArgumentError):
+        group.add_argument(field.option, dest=field.option, metavar=metavar, default="", choices=choices, help=text)
 
 
 def _in_usage(field: AttachField) -> str:

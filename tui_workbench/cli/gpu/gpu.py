@@ -20,12 +20,12 @@ from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.core.plaintext import write_controls
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.targets.checking import run_gpu_checks
 from tui_workbench.targets.gpu.fleet import Fleet, MachineState
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.sample import Device, Machine, Reading
 from tui_workbench.targets.hosts import contacts
 from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.registry import checks_for
 from tui_workbench.targets.ssh.host_for import host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
@@ -289,7 +289,7 @@ def _problem(state: MachineState) -> str | None:
 def run_check(arguments: argparse.Namespace) -> int:
     spec = _run_spec(arguments)
     hosts = {part.target.name: _log_in(part.target, arguments) for part in spec.parts}
-    return report(print_checks(run_gpu_checks(spec, hosts), spec.target, arguments), arguments)
+    return report(print_checks(checks_for(spec.target, hosts).run_gpus(spec), spec.target, arguments), arguments)
 
 
 def _log_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None:

@@ -88,7 +88,8 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
             self._heard = time.monotonic()
         has_ended = self.machine is not None and not self.machine.devices
         # The sampler of a machine without GPUs ends. An earlier one held its lock while it ended, so ask again once.
-        if not self._has_started_sampler if has_ended else self.silent_seconds > SILENT_SECONDS:
+        is_due = not self._has_started_sampler if has_ended else self.silent_seconds > SILENT_SECONDS
+        if is_due:
             self._heard = time.monotonic()
             try:
                 self._ensure_sampler()

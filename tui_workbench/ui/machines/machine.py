@@ -19,10 +19,10 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.attaching.attach import Attached, Attachment
-from tui_workbench.targets.checking import check_names, run_checks
 from tui_workbench.targets.checks.result import BROKEN, OK, UNNEEDED, WARNING, CheckResult
 from tui_workbench.targets.hosts.host import HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.secrets import KeyringResult, is_reference
+from tui_workbench.targets.registry import checks_for
 from tui_workbench.targets.ssh.login_secrets import ssh_host_of, store_typed
 from tui_workbench.targets.ssh.ssh_wire import login_of
 from tui_workbench.ui.blocking import in_thread
@@ -356,9 +356,10 @@ class MachineView(DialogView, inherit_bindings=False):
 
     async def check(self, target: ComputeTarget, *remarks: Remark) -> None:
         """Run the checks of a target and show each result, with the remarks below."""
-        self._begin_checks(await in_thread(partial(check_names, target)), target.address)
+        checks = await in_thread(partial(checks_for, target))  # may load the code of the type
+        self._begin_checks(checks.names, target.address)
         self.show(Phase.WORKING, *remarks)
-        answers = run_checks(target)
+        answers = checks.run()
         while (result := await in_thread(partial(next, answers, None))) is not None:
             self._results.append(result)
             self.rebuild()
